@@ -1,19 +1,26 @@
-//! What is fetched before it is asked for, so that one call of the repository brings many objects.
+//! Objects that are fetched before they are asked for, so that one call of the repository brings
+//! many.
 //!
-//! Nothing is fetched for its own sake: when an object that is asked for is not here, others go along with it.
+//! Nothing is fetched for its own sake: when an object that is asked for is not here, others go
+//! along with it.
 //!
-//! - *Those of calls that wait in the batch*: the session knows them when it sees the rest of it ("see the future", 001 section 4).
-//! - *Neighbours by reference*: places that were made together with that of the object, which is when what refers to them was
-//!   read. They have the numbers behind its own.
-//! - *Neighbours by co-creation*: the orefs behind its own. What is created together gets orefs in a row, in the order of its
-//!   references.
+//! - *Those of calls that wait in the batch*: the session knows them when it sees the rest of it
+//!   ("see the future", 001 section 4).
+//! - *Neighbours by reference*: places that were made together with that of the object, which is
+//!   when an object that refers to them was read. They have the numbers behind its own.
+//! - *Neighbours by co-creation*: the orefs behind its own. Objects created together get orefs in a
+//!   row, in the order of the creator's references.
 //!
-//! What has come is kept as records, valid as long as the rest of the cache is; it becomes objects when it is asked for. So
-//! what is not used costs a record and no objects, and a reference is followed no further than the program does.
+//! Objects that have come are kept as records, valid as long as the rest of the cache is. A record
+//! becomes an object when that is asked for. So an unused one costs a record and no objects, and a
+//! reference is followed no further than the program does.
 //!
-//! The number of neighbours that go along is learned for each class of the object asked for and for each kind of neighbour: twice as many
-//! when at least three quarters of the last ones were used, half as many when less than half were, down to none but now and then
-//! two to try.
+//! The number of neighbours that go along is learned for each class of the object asked for and for
+//! each kind of neighbour:
+//!
+//! - twice as many when at least three quarters of the last ones were used;
+//! - half as many when less than half were used, down to none;
+//! - at none, now and then two to try.
 
 use std::collections::VecDeque;
 
@@ -25,7 +32,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::residents::Residents;
 
-/// How many of the objects of waiting calls go along at most.
+/// The largest number of objects of waiting calls that go along.
 const WAITING_MAX: usize = 1_000;
 
 /// The number of neighbours of a kind that go along as long as nothing is known.
@@ -37,7 +44,7 @@ const JUDGED: u32 = 32;
 /// Where no neighbour goes along, one of so many objects tries again.
 const TRY_EVERY: u32 = 64;
 
-/// Bounds of what is fetched before it is asked for.
+/// Bounds of the objects that are fetched before they are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
     /// Most neighbours of a kind that go along with an object; 0 for none, ever.
@@ -52,7 +59,7 @@ impl Default for Prefetch {
     }
 }
 
-/// Why something goes along.
+/// The reason why an object goes along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
     Waiting,
@@ -64,7 +71,7 @@ enum Why {
 #[derive(Clone, Copy, Debug)]
 struct Window {
     size: u32,
-    /// Of the neighbours whose fate is known.
+    /// The used ones among the neighbours whose fate is known.
     used: u32,
     unused: u32,
     /// Objects asked for since none went along.
@@ -76,7 +83,7 @@ impl Window {
         Window { size: WINDOW_FIRST.min(most as u32), used: 0, unused: 0, idle: 0 }
     }
 
-    /// How many go along now.
+    /// Returns the number that go along now.
     fn next(&mut self) -> usize {
         if self.size == 0 {
             self.idle += 1;
@@ -106,7 +113,7 @@ impl Window {
     }
 }
 
-/// A record that nobody has asked for yet.
+/// A record that was not asked for yet.
 #[derive(Debug)]
 struct Brought {
     stored: Stored,
@@ -128,9 +135,9 @@ pub(crate) struct Ahead {
     waiting: VecDeque<Oref>,
 }
 
-/// What one call of the repository asks for.
+/// The objects that one call of the repository asks for.
 pub(crate) struct Plan {
-    /// The object asked for, then what goes along.
+    /// The object asked for, then those that go along.
     pub orefs: Vec<Oref>,
     ty: TypeId,
     whys: Vec<Why>,
@@ -149,7 +156,7 @@ impl Ahead {
         }
     }
 
-    /// The record of an object, if it has come along.
+    /// Returns the record of an object, if it has come along.
     pub fn take(&mut self, oref: Oref) -> Option<Stored> {
         let brought = self.records.remove(&oref)?;
         self.bytes -= brought.stored.bytes.len();
@@ -168,7 +175,8 @@ impl Ahead {
         }
     }
 
-    /// Objects that calls will ask for. Those that are not used by the end of the batch are forgotten.
+    /// Notes objects that calls will ask for. Those that are not used by the end of the batch are
+    /// forgotten.
     pub fn expect(&mut self, orefs: impl Iterator<Item = Oref>) {
         self.waiting.clear();
         if self.bounds.objects_max > 0 {
@@ -176,7 +184,7 @@ impl Ahead {
         }
     }
 
-    /// What to ask for together with an absent object.
+    /// Returns the objects to ask for together with an absent object.
     pub fn plan(&mut self, residents: &Residents, number: u32, object: Word) -> Plan {
         let asked = residents.oref(number);
         // SAFETY: the caller's object is one of the context.
@@ -222,7 +230,8 @@ impl Ahead {
         plan
     }
 
-    /// Keeps what has come along with the first object of a plan. Returns how many objects it is.
+    /// Keeps the records that have come along with the first object of a plan. Returns their
+    /// number.
     pub fn put(&mut self, plan: &Plan, states: impl Iterator<Item = Option<Stored>>) -> usize {
         let mut count = 0;
         for ((oref, why), stored) in plan.orefs[1..].iter().zip(&plan.whys).zip(states) {

@@ -1,4 +1,19 @@
 //! The table of persistent objects in a context, and transactions over them.
+//!
+//! Read [`Cache`] first. The repository and the classes are in [`Schema`]; records become objects
+//! in `decode.rs`, and objects records in `encode.rs`.
+//!
+//! 1. The first touch of an absent object fetches it, with others that go along (`Shared::ask`).
+//! 2. The tables of the objects note reads and writes.
+//! 3. [`Cache::commit`] encodes the changed objects, and new ones that they refer to, and sends
+//!    them to the repository.
+//! 4. The changes of others are applied (`Shared::advance`): objects that they wrote become absent.
+//!    If the transaction has read one, it cannot commit.
+//! 5. [`Cache::abort`] restores the objects.
+//!
+//! `Shared` belongs to the session and to the keeper of its context. The table of objects is
+//! `residents`; the records that were fetched along are `ahead`. All of it is current up to the
+//! commit `valid_to`. An object is fetched under the lock `fetching`.
 
 use std::sync::Arc;
 
@@ -22,19 +37,20 @@ use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Schema, Volatile};
 
-/// The number of times that an object's migration is run while others commit. If they do so each time, the transaction is in the end as one that has read
-/// what others have changed.
+/// The number of times that an object's migration is run while others commit. If they do so each
+/// time, the transaction ends as one that has read an object that others have changed.
 pub const MIGRATIONS_MAX: u32 = 8;
 
-/// Why a transaction was not committed. It is aborted, unless it is doomed: everything is as it was
-/// when it began.
+/// The reason why a transaction was not committed. It is aborted, unless it is doomed: everything
+/// is as it was when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
     /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it
     /// is until it is aborted.
     #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
     Doomed(Doom),
-    /// Others have changed what it has read: those of these objects that are still here, at most [`OVERTAKEN_MAX`].
+    /// Others have changed objects that it has read: those that are still here, at most
+    /// [`OVERTAKEN_MAX`].
     #[error("{}", changed_by_others(.0))]
     Conflict(Vec<Overtaken>),
     /// It would store an object that cannot be.
@@ -46,7 +62,7 @@ pub enum NotCommitted {
     /// It has read and made more objects than a transaction may.
     #[error("it has read and made {count} objects, and {limit} is the limit")]
     TooManyObjects {
-        /// How many.
+        /// The number of objects.
         count: usize,
         /// The limit.
         limit: usize,
@@ -57,10 +73,11 @@ pub enum NotCommitted {
     /// A later batch of the same client was committed before.
     #[error("batch {last} of the same client was committed before, and numbers must grow")]
     OutOfOrder {
-        /// The last one.
+        /// The number of the last batch.
         last: u64,
     },
-    /// The repository failed. Only then it is not sure that nothing is stored ([`Error::InDoubt`], [`Error::Uncertain`]).
+    /// The repository failed. Only then may something be stored ([`Error::InDoubt`],
+    /// [`Error::Uncertain`]).
     #[error(transparent)]
     Store(Error),
 }
@@ -68,13 +85,13 @@ pub enum NotCommitted {
 /// Most objects that are told of one conflict.
 pub const OVERTAKEN_MAX: usize = 64;
 
-/// What a session's cache may have.
+/// The limits of a session's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of objects. Beyond that, objects become absent that the transaction has not read; between calls also such that
-    /// it has read and not written.
+    /// Bytes of objects. Beyond that, objects become absent that the transaction has not read;
+    /// between calls also those that it has read and not written.
     pub bytes_max: usize,
-    /// What is fetched before it is asked for.
+    /// The bounds of objects that are fetched before they are asked for.
     pub prefetch: Prefetch,
 }
 
@@ -84,7 +101,7 @@ impl Default for Options {
     }
 }
 
-/// Whoever must not be collected while a session names it.
+/// The objects that must not be collected while a session names them.
 struct Held {
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
@@ -93,15 +110,15 @@ struct Held {
 
 impl Holder for Held {
     fn held(&self, found: &mut dyn FnMut(Oref)) {
-        // What a state refers to that was fetched and is not here yet would be told by nobody.
+        // References of a state that was fetched and is not here yet would not be told.
         let _none = self.fetching.lock();
-        // What they refer to need not be told if they are fetched again.
+        // References of these records need not be told if they are fetched again.
         self.ahead.lock().clear();
         self.residents.lock().each_oref(found);
     }
 }
 
-/// What the keeper of a context and its session share.
+/// The state that the keeper of a context and its session share.
 struct Shared {
     schema: Arc<Schema>,
     /// Most bytes of objects.
@@ -111,7 +128,8 @@ struct Shared {
     /// Held from before an object is asked for until it is here.
     fetching: Arc<ReentrantMutex<()>>,
     valid_to: Mutex<Tid>,
-    /// The objects that are being made of what they were before their class was changed, and those that the transaction has made.
+    /// The objects that are being migrated from the state before their class was changed, and those
+    /// that the transaction has migrated.
     migrating: Mutex<Vec<Word>>,
     migrated: Mutex<Vec<Word>>,
 }
@@ -128,7 +146,7 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// What a transaction has read, as the modes of its objects say.
+/// The read set of a transaction, as the modes of its objects say.
 struct Reads<'r>(&'r Residents);
 
 impl ReadSet for Reads<'_> {
@@ -138,12 +156,13 @@ impl ReadSet for Reads<'_> {
 }
 
 impl Cache {
-    /// Gives a context that was just made the objects of a repository: its root directory becomes the repository's.
+    /// Gives a context that was just made the objects of a repository: its root directory becomes
+    /// the repository's.
     pub fn open(cx: &mut Cx, schema: Arc<Schema>) -> Cache {
         Cache::open_with(cx, schema, &Options::default())
     }
 
-    /// The same, with a cache of another size.
+    /// Does as [`Cache::open`], with a cache of another size.
     pub fn open_with(cx: &mut Cx, schema: Arc<Schema>, options: &Options) -> Cache {
         let residents = Arc::new(Mutex::new(Residents::default()));
         let ahead = Arc::new(Mutex::new(Ahead::new(options.prefetch)));
@@ -171,12 +190,13 @@ impl Cache {
         Cache { shared, _registration: registration }
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.shared.schema
     }
 
-    /// Ends the transaction: what it wrote, and what that refers to now, becomes durable and visible to others.
+    /// Ends the transaction: the objects that it wrote, and those that they refer to now, become
+    /// durable and visible to others.
     ///
     /// # Errors
     /// [`NotCommitted`]; the transaction is aborted, but for one that is
@@ -185,13 +205,13 @@ impl Cache {
         self.shared.commit(cx, batch)
     }
 
-    /// Ends the transaction: everything becomes what it was when it began.
+    /// Ends the transaction: all objects are restored to the state when it began.
     pub fn abort(&self, cx: &mut Cx) {
         self.shared.abort(cx);
     }
 
-    /// Learns of what others have committed, if the session is between transactions. Costs one load if there is
-    /// nothing new.
+    /// Learns of the commits of others, if the session is between transactions. Costs one load if
+    /// there is nothing new.
     pub fn refresh(&self, cx: &mut Cx) {
         if !self.is_busy(cx) {
             // Nothing was read.
@@ -204,15 +224,17 @@ impl Cache {
         is_busy(cx)
     }
 
-    /// Ends a transaction that has changed nothing, without looking whether what it has read is still so.
+    /// Ends a transaction that has changed nothing, without a check that the objects read are
+    /// current.
     pub fn end(&self, cx: &mut Cx) {
         debug_assert!(cx.changed().next().is_none(), "what was changed is committed or aborted");
         self.shared.end_transaction(cx, &mut self.shared.residents.lock(), false);
         let _ = self.shared.advance(cx);
     }
 
-    /// Names objects that calls will touch which have come and were not begun: when one object is fetched, these go along if
-    /// they are absent. What was named before and not fetched is forgotten.
+    /// Names objects that calls will touch which have come and were not begun. When one object is
+    /// fetched, these go along if they are absent. Objects that were named before and not fetched
+    /// are forgotten.
     pub fn expect(&self, objects: impl Iterator<Item = Word>) {
         let residents = self.shared.residents.lock();
         // SAFETY: the caller's objects are some of the context, or basic values never.
@@ -223,7 +245,8 @@ impl Cache {
         self.shared.ahead.lock().expect(orefs);
     }
 
-    /// Makes objects absent if those that are here are too many bytes, also such that the transaction has read.
+    /// Makes objects absent if those that are here have too many bytes, also those that the
+    /// transaction has read.
     ///
     /// No code runs meanwhile or is to go on afterwards.
     pub fn trim(&self, cx: &mut Cx) {
@@ -233,7 +256,7 @@ impl Cache {
         }
     }
 
-    /// What the objects that are here cost, in bytes; and how many of them there are.
+    /// Returns the bytes of the objects that are here, and their number.
     pub fn used(&self) -> (usize, usize) {
         let residents = self.shared.residents.lock();
         // SAFETY: entries are objects of the context.
@@ -247,7 +270,7 @@ fn is_busy(cx: &Cx) -> bool {
     cx.read_count() > 0 || cx.changed().next().is_some()
 }
 
-/// What is told of an object that others have changed.
+/// Describes an object that others have changed.
 ///
 /// # Safety
 /// It is one of the context.
@@ -351,7 +374,8 @@ impl Shared {
             Ok(tid) => {
                 self.end_transaction(cx, &mut residents, false);
                 self.charge(cx, &mut residents, &sizes);
-                // What was made never had to be fetched, so a fetch may not come to make room.
+                // Objects that were made never had to be fetched, so a fetch may not come to make
+                // room.
                 if residents.bytes() > self.bytes_max {
                     self.evict(cx, &mut residents, false);
                 }
@@ -380,15 +404,15 @@ impl Shared {
         let migrated = std::mem::take(&mut *self.migrated.lock());
         cx.end_transaction(undo);
         residents.end_transaction();
-        // What was made of old states is not stored: it is made again when it is wanted.
+        // The states made of old ones are not stored: they are made again when they are wanted.
         for object in migrated.into_iter().filter(|_| undo) {
-            // SAFETY: these were changed in the transaction, so they are persistent objects of the context, and nothing was
-            // collected since.
+            // SAFETY: these were changed in the transaction, so they are persistent objects of the
+            // context, and nothing was collected since.
             unsafe { residents.make_absent(cx, object) };
         }
     }
 
-    /// Notes what objects cost that were written, by the length of their records.
+    /// Notes the bytes of objects that were written, by the length of their records.
     fn charge(&self, cx: &mut Cx, residents: &mut Residents, sizes: &[(Oref, usize)]) {
         for (oref, bytes) in sizes {
             let Some(object) = residents.find(*oref) else { continue };
@@ -414,9 +438,9 @@ impl Shared {
         self.advance_with(cx, &mut self.residents.lock(), None)
     }
 
-    /// Applies the changes that others have committed: what they wrote becomes absent, unless the transaction
-    /// has read some of it. `own` is a commit of this session among them: what it wrote is here already, unless others have
-    /// written it since.
+    /// Applies the changes that others have committed: objects that they wrote become absent,
+    /// unless the transaction has read some of them. `own` is a commit of this session among them:
+    /// its objects are here already, unless others have written them since.
     fn advance_with(
         &self,
         cx: &mut Cx,
@@ -435,11 +459,12 @@ impl Shared {
         };
         let mut good = Ok(());
         let stale = |cx: &mut Cx, residents: &mut Residents, object: Word| {
-            // SAFETY: entries are objects of the context, and no code looks into those that are not open.
+            // SAFETY: entries are objects of the context, and no code looks into those that are not
+            // open.
             unsafe {
                 let table = Table::of(object);
                 match table.mode() {
-                    // Code around a transaction may be in the middle of it, and nobody has changed it.
+                    // Code around a transaction may be in the middle of it, and it was not changed.
                     Mode::Unread if cx.spares(object) => {}
                     Mode::Unread => residents.make_absent(cx, object),
                     Mode::Absent => {}
@@ -501,7 +526,7 @@ impl Shared {
         Err(NotFetched::Stale(vec![]))
     }
 
-    /// Fetches an object; false if what was fetched may be old by now.
+    /// Fetches an object; returns false if the fetched state may be old by now.
     fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
         let _fetching = self.fetching.lock();
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
@@ -534,7 +559,7 @@ impl Shared {
         unsafe {
             let mut filled = decoder.fill(cx, object, &stored.bytes);
             if let Err(Unreadable::Record(_)) = filled {
-                // Of a class that is newer than what is known here.
+                // It is of a class that is newer than those known here.
                 decoder.classes = self.schema.refresh();
                 cx.make_absent(object);
                 filled = decoder.fill(cx, object, &stored.bytes);
@@ -554,7 +579,8 @@ impl Shared {
                     residents.charge(number, fields.saturating_add(bytes));
                     cx.set_kept_bytes(residents.bytes());
                     drop(residents);
-                    // What is made of the old state is written with the transaction, with all that it refers to.
+                    // The state made of the old one is written with the transaction, with all
+                    // objects that it refers to.
                     let opened = if migrated { cx.open_to_change(object) } else { Ret::NOTHING };
                     if opened.returned() { Ok(true) } else { Err(NotFetched::Ended(opened)) }
                 }
@@ -571,8 +597,8 @@ impl Shared {
         }
     }
 
-    /// Makes an object of what it was before its class was changed; false if others have committed meanwhile. It stays absent
-    /// until it is whole.
+    /// Makes an object of its state before its class was changed. Returns false if others have
+    /// committed meanwhile. It stays absent until it is whole.
     ///
     /// # Safety
     /// As for [`Migration::run`].
@@ -605,7 +631,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Asks the repository for an absent object and what goes along with it.
+    /// Asks the repository for an absent object and those that go along with it.
     fn ask(&self, cx: &mut Cx, number: u32, object: Word) -> Result<Stored, NotFetched> {
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         let plan = {
@@ -617,7 +643,7 @@ impl Shared {
             counters.calls.add(1);
             let start = cx.now_ns();
             let mut fetched = self.schema.repository().fetch(&plan.orefs);
-            // A neighbour that is lost is nobody's concern until it is asked for.
+            // A lost neighbour does not matter until it is asked for.
             if let Err(Error::Object { oref, .. }) = &fetched
                 && *oref != plan.orefs[0]
             {
@@ -625,7 +651,7 @@ impl Shared {
             }
             counters.fetching.add(cx.now_ns().saturating_sub(start));
             let fetched = fetched.map_err(|error| failed(self.schema.tell(&error)))?;
-            // States of a later moment are used only after what has happened until then is known here.
+            // States of a later moment are used only when all changes until then are known here.
             if fetched.as_of > *self.valid_to.lock() {
                 self.advance(cx).map_err(NotFetched::Stale)?;
                 if fetched.as_of != *self.valid_to.lock() {

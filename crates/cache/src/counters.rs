@@ -1,4 +1,4 @@
-//! What the caches of a server's sessions have done, for metrics and measurements.
+//! Counters of the caches of a server's sessions, for metrics and measurements.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,13 +17,13 @@ impl Counter {
     }
 }
 
-/// Up to how many microseconds each class of [`Times`] goes; the last class has no end.
+/// The upper bound of each class of [`Times`], in microseconds; the last class has no end.
 pub const TIME_BOUNDS_US: [u64; 16] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 10_000_000,
 ];
 
-/// How long something took each time, in classes.
+/// The times that something took, counted in classes.
 #[derive(Debug, Default)]
 pub struct Histogram {
     classes: [Counter; TIME_BOUNDS_US.len() + 1],
@@ -48,9 +48,10 @@ impl Histogram {
 /// The values of a [`Histogram`] at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The number of times that it took no longer than the bound of its class in [`TIME_BOUNDS_US`], and longer than that of the one before.
+    /// The number of times that were no longer than the bound of their class in [`TIME_BOUNDS_US`],
+    /// and longer than that of the one before.
     pub classes: [u64; TIME_BOUNDS_US.len() + 1],
-    /// All of it together.
+    /// The sum of all times.
     pub nanoseconds: u64,
 }
 
@@ -88,26 +89,29 @@ pub struct Counted {
     pub evicted: u64,
     /// Transactions that were committed.
     pub commits: u64,
-    /// Those that were not, because others had changed what they had read.
+    /// Transactions that were not, because others had changed objects that they had read.
     pub conflicts: u64,
-    /// Because their batch had been committed before.
+    /// Transactions that were not, because their batch had been committed before.
     pub repeated: u64,
-    /// Because of what they would have stored, or how much they had read.
+    /// Transactions that were not, because of the objects that they would have stored, or the
+    /// number that they had read.
     pub refused: u64,
-    /// Because the repository failed.
+    /// Transactions that were not, because the repository failed.
     pub failed: u64,
-    /// Transactions that had read or changed something, and were aborted by who ran them, or because they were idle for too long.
+    /// Transactions that had read or changed something, and were aborted by their clients, or
+    /// because they were idle for too long.
     pub aborts: u64,
-    /// Fetches after which a transaction could not go on, because others had changed what it had read.
+    /// Fetches after which a transaction could not go on, because others had changed objects that
+    /// it had read.
     pub stale: u64,
-    /// How long calls of the repository took that fetched.
+    /// The times of the repository's calls that fetched.
     pub fetching: Times,
-    /// How long calls of the repository took that committed, or did not.
+    /// The times of the repository's calls that committed, or did not.
     pub committing: Times,
 }
 
 impl Counters {
-    /// The values now.
+    /// Returns the values now.
     pub fn get(&self) -> Counted {
         Counted {
             calls: self.calls.get(),

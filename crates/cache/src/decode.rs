@@ -16,7 +16,7 @@ use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Classes, Known, Schema, field_kind};
 
-/// Why a record cannot be an object.
+/// The reason why a record cannot be an object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
     #[error(transparent)]
@@ -29,11 +29,12 @@ pub(crate) enum Unreadable {
     Other(String),
 }
 
-/// What became of a record.
+/// The result of decoding a record.
 pub(crate) enum Filled {
     /// The object's fields.
     Whole,
-    /// What the object's fields were before its class was changed, in the order of the migration's parameters.
+    /// The object's fields before its class was changed, in the order of the migration's
+    /// parameters.
     Before(Arc<Migration>, Vec<(Word, Option<Kept>)>),
 }
 
@@ -98,7 +99,7 @@ impl Decoder<'_> {
         // SAFETY: promised by the caller of `fill`.
         unsafe {
             let count = from.elements()?;
-            // What was decoded is kept until the value keeps it.
+            // Decoded objects are kept until the value keeps them.
             let mut objects = Vec::with_capacity(count);
             for _ in 0..count {
                 let word = from.value(cx, Place::ANY)?;
@@ -111,7 +112,7 @@ impl Decoder<'_> {
         Ok(from.from.end()?)
     }
 
-    /// The object that stands for an oref: an absent one is made if there is none.
+    /// Returns the object that stands for an oref: an absent one is made if there is none.
     ///
     /// # Safety
     /// No code runs.

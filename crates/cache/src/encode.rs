@@ -56,7 +56,8 @@ impl Encoder<'_> {
         if word == 0 {
             return Ok(Reference::Nothing);
         }
-        // SAFETY: what is not 0 is a reference, and its strings and bytes never change while the record is written.
+        // SAFETY: what is not 0 is a reference, and its strings and bytes never change while the
+        // record is written.
         unsafe {
             let ty = Table::of(word).info().ty;
             match ty {

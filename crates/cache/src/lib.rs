@@ -1,24 +1,28 @@
 //! The objects of a session that are also in the repository: faulting, modes, transactions.
 //!
-//! Read [`Cache`]. A session's context ([`Cx`](bifrost_runtime::Cx)) has objects that stand for persistent ones; each has a
-//! number in its header, which is its place in the cache's table and leads to its oref. One that is not here is *absent*: its
-//! table has it fetched at the first touch ([`bifrost_runtime::mode`]). What a transaction reads and writes, the tables note;
-//! at its end the cache sends the new states, and those of new objects that persistent ones refer to now, to the repository.
+//! Read [`Cache`]. A session's context ([`Cx`](bifrost_runtime::Cx)) has objects that stand for
+//! persistent ones. Each has a number in its header, which is its place in the cache's table and
+//! leads to its oref. One that is not here is *absent*: its table has it fetched at the first touch
+//! ([`bifrost_runtime::mode`]). The tables note the reads and writes of a transaction. At its end
+//! the cache sends the new states to the repository, and those of new objects that persistent ones
+//! refer to now.
 //!
-//! The rule of the cache: `valid_to` is the last commit all of whose changes have been applied here; a state
-//! as of a later one is used only after the changes up to there have been. So all that a transaction sees is from one moment. No
-//! store is kept waiting while a session thinks: its snapshot is what it has.
+//! The rule of the cache: `valid_to` is the last commit all of whose changes have been applied
+//! here. A state as of a later one is used only after the changes up to there have been applied. So
+//! all that a transaction sees is from one moment. No store is kept waiting while a session thinks:
+//! its snapshot is its cache.
 //!
-//! What is not here is asked for together with what will probably be next (`ahead`); what is here and was not used for long becomes
-//! absent again when there is too much (`residents`). An absent object keeps its identity and its place, so nobody notices.
+//! An absent object is asked for together with those that will probably be next (`ahead`). An
+//! object that was not used for long becomes absent again when there are too many (`residents`). It
+//! keeps its identity and its place, so no code notices.
 //!
-//! [`schema`] says which class of the program is which class of the repository, `encode` and `decode` turn objects into
-//! records and back.
+//! [`schema`] maps the classes of the program to those of the repository, `encode` and `decode`
+//! turn objects into records and back.
 //!
-//! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root, optimistic transactions), 4 (what the
-//! batch will do is known); `docs/book/persistence.md`.
+//! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root,
+//! optimistic transactions), 4 (the work of the batch is known); `docs/book/persistence.md`.
 //!
-//! What is deliberately absent: clients, files, the clock.
+//! Deliberately absent are clients, files, and the clock.
 
 mod ahead;
 mod cache;

@@ -1,9 +1,10 @@
 //! Objects of classes that have changed since they were stored.
 //!
-//! A routine `migrate_C`, or one whose name begins with `migrate_C_`, with a parameter for each instance variable that the class
-//! `C` had, says what an object of that time is now: it returns an object of the class as it is. It runs when such an object is touched for
-//! the first time; what it returned is the object's state from then on, and is written when the transaction commits, which so
-//! counts as one that has changed the object.
+//! A migration is a routine `migrate_C`, or one whose name begins with `migrate_C_`. It has a
+//! parameter for each instance variable that the class `C` had, and returns an object of the class
+//! as it is. It runs when an object of that time is touched for the first time. The result is the
+//! object's state from then on. It is written when the transaction commits, which so counts as one
+//! that has changed the object.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use bifrost_runtime::{Cx, Kept, NotFetched, Table, invoke, object};
 
 use crate::schema::field_kind;
 
-/// What makes objects of a class as it is of those that it had.
+/// A migration from a class as it was to the class as it is.
 #[derive(Debug)]
 pub(crate) struct Migration {
     routine: RoutineId,
@@ -23,8 +24,8 @@ pub(crate) struct Migration {
     places: Vec<usize>,
 }
 
-/// What of a program says how objects of a stored class are now: the type of those, the migration, and the places of its
-/// parameters, in the order of the stored instance variables.
+/// Finds the migration in a program for objects of a stored class: the type of objects now, the
+/// migration, and the places of its parameters, in the order of the stored instance variables.
 pub(crate) fn find(
     program: &Program,
     stored: &ClassDescriptor,
@@ -49,7 +50,7 @@ pub(crate) fn find(
     })
 }
 
-/// Which instance variable each parameter is, if each is one and each has one.
+/// Returns the instance variable of each parameter, if each is one and each has one.
 fn places(program: &Program, signature: &Signature, fields: &[Field]) -> Option<Vec<usize>> {
     if signature.params.len() != fields.len() {
         return None;
@@ -61,13 +62,13 @@ fn places(program: &Program, signature: &Signature, fields: &[Field]) -> Option<
     signature.params.iter().map(place).collect()
 }
 
-/// A name without the modules that it is in.
+/// Returns a name without the modules that it is in.
 fn own_name(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The heading of a migration that is missing. `now` is the class as it is; `taken` has the names
-/// of other routines.
+/// Returns the heading of a migration that is missing. `now` is the class as it is; `taken` has the
+/// names of other routines.
 pub(crate) fn heading(
     program: &Program,
     stored: &ClassDescriptor,
@@ -89,8 +90,8 @@ pub(crate) fn has_routine(program: &Program, name: &str) -> bool {
     program.routines.values().any(|def| own_name(&def.name) == name)
 }
 
-/// The type of an instance variable that was stored. Of references a store keeps no types: it is
-/// that of the variable which has the name now, or `any`.
+/// Returns the type of an instance variable that was stored. Of references a store keeps no types:
+/// it is that of the variable which has the name now, or `any`.
 fn type_of<'p>(program: &'p Program, now: TypeId, field: &Field) -> &'p str {
     match field.kind {
         FieldKind::Nil => "null",
@@ -111,11 +112,11 @@ fn type_of<'p>(program: &'p Program, now: TypeId, field: &Field) -> &'p str {
 }
 
 impl Migration {
-    /// Runs the routine, and gives an object what the one has that it returned.
+    /// Runs the routine, and copies the contents of its result to an object.
     ///
     /// # Safety
-    /// `object` is an object of the class that the routine returns, and `words` are the values of the instance variables in the
-    /// order of the class as it was.
+    /// `object` is an object of the class that the routine returns, and `words` are the values of
+    /// the instance variables in the order of the class as it was.
     pub unsafe fn run(
         &self,
         cx: &mut Cx,
@@ -126,8 +127,8 @@ impl Migration {
         let desc = image.routine(self.routine);
         let mut args = vec![0];
         args.extend(self.places.iter().map(|place| words[*place].0));
-        // SAFETY: promised by the caller; the parameters' types were compared when the migration was found, and references were
-        // compared with them when they were read.
+        // SAFETY: promised by the caller; the parameters' types were compared when the migration
+        // was found, and references were compared with them when they were read.
         unsafe {
             let ended = invoke::routine(cx, desc, &mut args);
             if !ended.returned() {

@@ -1,8 +1,10 @@
-//! The table of persistent objects in a context: which object stands for which oref, and how many bytes it costs to have it.
+//! The table of persistent objects in a context: which object stands for which oref, and the bytes
+//! of each.
 //!
-//! An entry stays as long as something refers to its object. Its bytes are those that fetching it took; they are 0 while it is
-//! absent. Which objects become absent when all are too many, a clock decides: its hand passes over the entries, gives a
-//! second chance to those that a transaction has used since it passed last, and takes the others.
+//! An entry stays as long as something refers to its object. Its bytes are those that fetching it
+//! took; they are 0 while it is absent. When all are too many, a clock decides which objects become
+//! absent. Its hand passes over the entries, gives a second chance to those that a transaction has
+//! used since it passed last, and evicts the others.
 
 use bifrost_heap::{NUMBER_MAX, number, set_number};
 use bifrost_repository::{Error, Oref, Repository};
@@ -20,7 +22,7 @@ const OREFS_AT_ONCE: u32 = 256;
 pub(crate) struct Entry {
     pub oref: Oref,
     pub object: Word,
-    /// What it took to fetch it; 0 if it is absent.
+    /// The bytes that it took to fetch it; 0 if it is absent.
     bytes: u32,
     /// True if it was used since the hand of the clock passed.
     used: bool,
@@ -37,28 +39,28 @@ pub(crate) struct Residents {
     lasting: FxHashMap<Word, Oref>,
     /// Orefs that no object has yet.
     orefs: std::ops::Range<u64>,
-    /// What the transaction has read and is not here any more.
+    /// The objects that the transaction has read and that are not here any more.
     gone: FxHashSet<Oref>,
     /// Bytes of all entries.
     bytes: usize,
-    /// Where the hand of the clock is.
+    /// The place of the hand of the clock.
     hand: usize,
     /// Nothing was found to take at so many bytes: not looked again before there are more.
     stuck: usize,
 }
 
 impl Residents {
-    /// The object that stands for an oref.
+    /// Returns the object that stands for an oref.
     pub fn find(&self, oref: Oref) -> Option<Word> {
         self.by_oref.get(&oref).and_then(|number| Some(self.entry(*number)?.object))
     }
 
-    /// The entry of a number, if there is one.
+    /// Returns the entry of a number, if there is one.
     pub fn entry(&self, number: u32) -> Option<&Entry> {
         self.entries.get(number as usize)?.as_ref()
     }
 
-    /// The oref of a number that an object has.
+    /// Returns the oref of a number that an object has.
     pub fn oref(&self, number: u32) -> Oref {
         match self.entry(number) {
             Some(entry) => entry.oref,
@@ -66,7 +68,7 @@ impl Residents {
         }
     }
 
-    /// All objects that are here or absent.
+    /// Returns all objects that are here or absent.
     pub fn objects(&self) -> impl Iterator<Item = Word> + '_ {
         self.entries.iter().flatten().map(|entry| entry.object)
     }
@@ -92,18 +94,18 @@ impl Residents {
             || self.lasting.values().any(|lasting| *lasting == oref)
     }
 
-    /// What the transaction has read and is not here any more.
+    /// Returns the objects that the transaction has read and that are not here any more.
     pub fn gone(&self) -> &FxHashSet<Oref> {
         &self.gone
     }
 
-    /// Forgets what the transaction has read: it ends.
+    /// Forgets the reads of the transaction: it ends.
     pub fn end_transaction(&mut self) {
         self.gone = FxHashSet::default();
         self.stuck = 0;
     }
 
-    /// An oref for a new object.
+    /// Returns an oref for a new object.
     pub fn fresh(&mut self, repository: &dyn Repository) -> Result<Oref, Error> {
         if self.orefs.is_empty() {
             self.orefs = repository.allocate(OREFS_AT_ONCE)?;
@@ -165,7 +167,7 @@ impl Residents {
 
     /// Forgets the objects that do not live.
     pub fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
-        // From the last to the first, so that what comes next has ascending numbers again.
+        // From the last to the first, so that the next numbers are ascending again.
         for number in (0..self.entries.len()).rev() {
             if self.entries[number].is_some_and(|entry| !lives(entry.object)) {
                 self.remove(number as u32);
@@ -174,12 +176,12 @@ impl Residents {
         self.stuck = 0;
     }
 
-    /// What the objects that are here cost, in bytes.
+    /// Returns the bytes of the objects that are here.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Notes what an object that is here now costs; it counts as used.
+    /// Notes the bytes of an object that is here now; it counts as used.
     pub fn charge(&mut self, number: u32, bytes: usize) {
         if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
             let bytes = u32::try_from(bytes.max(1)).unwrap_or(u32::MAX);
@@ -210,8 +212,9 @@ impl Residents {
         }
     }
 
-    /// Makes objects absent that the transaction has not read, until those that are here cost an eighth less than `most`, if
-    /// they cost more. Returns how many.
+    /// Makes objects absent that the transaction has not read, if those that are here have more
+    /// bytes than `most`. Stops when they have an eighth less than `most`. Returns the number of
+    /// evicted objects.
     ///
     /// With `open`, also those that it has read and not written: for that no code may run.
     pub fn evict(&mut self, cx: &mut Cx, most: usize, open: bool) -> usize {
@@ -243,7 +246,8 @@ impl Residents {
                 }
                 _ => continue,
             }
-            // SAFETY: no code looks into what is unread, and none runs that has looked into the others.
+            // SAFETY: no code looks into what is unread, and none runs that has looked into the
+            // others.
             unsafe { self.make_absent(cx, object) };
             evicted += 1;
         }

@@ -1,4 +1,17 @@
-//! Which class of a program is which class of a repository.
+//! The schema: the mapping between the classes of a program and those of a repository.
+//!
+//! Read [`Schema`] first. It belongs to all sessions of a server. It asks the repository for
+//! classes and defines new ones there; objects and records are the business of `encode.rs` and
+//! `decode.rs`.
+//!
+//! 1. [`Schema::new`] compares each stored class with the program's. A class with other instance
+//!    variables needs a migration (`migration.rs`), or it is a [`SchemaError`].
+//! 2. `of_type` gives the class for objects that are stored, and defines it at first use.
+//! 3. `of_number` gives the class for records that are read: the present one, or an older one with
+//!    its migration.
+//!
+//! `Known` is a class of the repository as the program has it. The list of classes is kept here,
+//! and read again when a number is not in it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +27,7 @@ use crate::migration::{self, Migration};
 
 use crate::counters::Counters;
 
-/// Why the objects of a repository are not those of a program.
+/// The reason why the objects of a repository are not those of a program.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     /// A class has changed.
@@ -25,7 +38,7 @@ pub enum SchemaError {
     Changed {
         /// The class.
         name: String,
-        /// What has changed.
+        /// The change of the class.
         change: String,
         /// The heading of the routine that is missing, if one can help.
         migration: Option<String>,
@@ -45,13 +58,13 @@ impl SchemaError {
     }
 }
 
-/// Why an object cannot be stored.
+/// The reason why an object cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an object of `{class}` cannot be stored: {why}")]
 pub struct Volatile {
     /// Its class.
     pub class: String,
-    /// What about it.
+    /// The property that prevents it.
     pub why: String,
 }
 
@@ -60,16 +73,17 @@ pub struct Volatile {
 pub(crate) struct Known {
     pub number: ClassNumber,
     pub table: &'static Table,
-    /// The number of fields that objects of it have; those whose references have a length have one more than that, and this is 0.
+    /// The number of fields of its objects. If their references have a length, they have one more
+    /// than that, and this is 0.
     pub fields: usize,
     /// The one object of it, if there is only one.
     pub lasting: Option<u64>,
-    /// What records of it hold.
+    /// The contents of its records.
     pub kind: Arc<Kind>,
     pub version: u32,
-    /// If they are of a class as it was: what they held.
+    /// If its records are of a class as it was: the places in them.
     pub held: Vec<Place>,
-    /// If they are of a class as it was: what makes objects of them as it is.
+    /// If its records are of a class as it was: the migration to the class as it is.
     pub migration: Option<Arc<Migration>>,
 }
 
@@ -80,7 +94,7 @@ pub struct Schema {
     by_name: HashMap<String, TypeId>,
     state: RwLock<State>,
     counters: Counters,
-    /// Takes what clients are not told of failures of the repository.
+    /// Takes the parts of the repository's failures that clients are not told.
     report: Option<Report>,
 }
 
@@ -104,7 +118,7 @@ impl std::fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compares a program with what a repository has.
+    /// Compares a program with the contents of a repository.
     ///
     /// # Errors
     /// [`SchemaError`]: objects of a class that has changed are stored.
@@ -112,8 +126,8 @@ impl Schema {
         Schema::reporting(image, repository, None)
     }
 
-    /// As [`Schema::new`]. With `report`, texts for clients say no more of a failure of the
-    /// repository than what they can do; places in files and messages of the system go there.
+    /// Does as [`Schema::new`]. With `report`, texts for clients say of a failure of the repository
+    /// only how to react. Places in files and messages of the system go there.
     ///
     /// # Errors
     /// As for [`Schema::new`].
@@ -131,7 +145,8 @@ impl Schema {
         Ok(Arc::new(schema))
     }
 
-    /// All classes that [`new`](Self::new) would refuse, with the migrations that are missing.
+    /// Returns all classes that [`new`](Self::new) would refuse, with the migrations that are
+    /// missing.
     pub fn differences(image: Arc<Image>, repository: Arc<dyn Repository>) -> Vec<SchemaError> {
         let schema = Schema::unchecked(image, repository);
         let classes = schema.repository.classes();
@@ -147,7 +162,7 @@ impl Schema {
         Schema { image, repository, by_name, state, counters, report: None }
     }
 
-    /// The classes of the store that are not what they were, and have no migration.
+    /// Returns the classes of the store that have changed, and have no migration.
     fn changed(&self, classes: &[Arc<ClassDescriptor>]) -> Vec<SchemaError> {
         let mut changed: Vec<SchemaError> = Vec::new();
         for stored in classes {
@@ -160,36 +175,36 @@ impl Schema {
         changed
     }
 
-    /// The repository.
+    /// Returns the repository.
     pub fn repository(&self) -> &Arc<dyn Repository> {
         &self.repository
     }
 
-    /// The text of a failure of the repository for a client.
+    /// Returns the text of a failure of the repository for a client.
     pub fn tell(&self, error: &Error) -> String {
         self.tell_as(error.told(), &error.to_string())
     }
 
-    /// The short text of a failure, whose whole text is reported, or the whole text if nobody takes
-    /// reports.
+    /// Returns the short text of a failure, whose whole text is reported. Without a taker of
+    /// reports, returns the whole text.
     pub(crate) fn tell_as(&self, short: &str, whole: &str) -> String {
         let Some(report) = self.report else { return whole.to_owned() };
         report(whole);
         format!("{short}; the server's log says more")
     }
 
-    /// What the caches of all sessions have done.
+    /// Returns the counts of the caches of all sessions.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The linked program.
+    /// Returns the linked program.
     pub fn image(&self) -> &Arc<Image> {
         &self.image
     }
 
-    /// True if a class is what it was; `before` are others that are not, whose migrations have
-    /// names too.
+    /// Compares a class with its stored form. `before` are others that have changed, whose
+    /// migrations have names too.
     fn compare(
         &self,
         ty: TypeId,
@@ -218,7 +233,7 @@ impl Schema {
         }
     }
 
-    /// The class of objects of a type that has objects.
+    /// Returns the class of objects of a type that has objects.
     pub(crate) fn of_type(&self, ty: TypeId) -> Result<Result<Arc<Known>, Volatile>, Error> {
         if let Some(known) = self.state.read().by_type.get(&ty) {
             return Ok(known.clone());
@@ -237,7 +252,8 @@ impl Schema {
         Ok(known)
     }
 
-    /// Which version of the class it is: a new one if those that are stored have other instance variables.
+    /// Returns the version of the class: a new one if the stored ones have other instance
+    /// variables.
     fn version(&self, class: &ClassDescriptor) -> u32 {
         let classes = self.snapshot();
         let known = classes.iter().filter(|known| known.name == class.name);
@@ -247,7 +263,7 @@ impl Schema {
         })
     }
 
-    /// The class of a number, if the program has it.
+    /// Returns the class of a number, if the program has it.
     pub(crate) fn of_number(&self, number: ClassNumber) -> Result<Arc<Known>, String> {
         let place = number.0 as usize;
         if let Some(Some(known)) = self.state.read().by_number.get(place) {
@@ -292,7 +308,7 @@ impl Schema {
         known
     }
 
-    /// What the repository knows of a class.
+    /// Returns the repository's descriptor of a class.
     fn class(&self, number: ClassNumber) -> Option<Arc<ClassDescriptor>> {
         let place = (number.0 as usize).checked_sub(1)?;
         if let Some(class) = self.state.read().classes.get(place) {
@@ -302,12 +318,12 @@ impl Schema {
         self.refresh().get(place).cloned()
     }
 
-    /// The classes of the repository, for the reader of records.
+    /// Returns the classes of the repository, for the reader of records.
     pub(crate) fn snapshot(&self) -> Classes {
         self.state.read().classes.clone()
     }
 
-    /// Asks the repository again which classes there are.
+    /// Asks the repository again for its classes, and returns them.
     pub(crate) fn refresh(&self) -> Classes {
         let classes: Classes = self.repository.classes().into();
         self.state.write().classes = classes.clone();
@@ -315,7 +331,7 @@ impl Schema {
     }
 }
 
-/// What a place is in a record.
+/// Returns the kind of a place in a record.
 pub(crate) fn field_kind(kind: PlaceKind) -> FieldKind {
     match kind {
         PlaceKind::Null => FieldKind::Nil,
@@ -329,7 +345,7 @@ pub(crate) fn field_kind(kind: PlaceKind) -> FieldKind {
     }
 }
 
-/// What the types of a class say of its objects: the headings of the methods.
+/// Returns the headings of the methods of a class, by which its types are known.
 fn specification(program: &Program, ty: TypeId) -> String {
     let def = program.types.def(ty);
     if !matches!(def.kind, TypeKind::Class(_)) {
@@ -343,7 +359,7 @@ fn specification(program: &Program, ty: TypeId) -> String {
     text
 }
 
-/// What a repository is told of a class of a program.
+/// Describes a class of a program for a repository.
 fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     let program = image.program();
     let mut version = 1;
@@ -394,7 +410,7 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     })
 }
 
-/// How the instance variables of a class have changed.
+/// Describes the changes of the instance variables of a class.
 fn difference(then: &[Field], now: &[Field]) -> String {
     let names = |fields: &[Field], others: &[Field]| {
         let only = fields.iter().filter(|f| !others.contains(f)).map(|f| format!("`{}`", f.name));

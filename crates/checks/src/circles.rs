@@ -28,7 +28,8 @@ struct Names {
 }
 
 impl Names {
-    /// A path from the crate's root; nothing if it leaves the crate or is a local one.
+    /// A path from the crate's root; nothing if it leaves the crate. A path without a keyword begins
+    /// at a module within the own one, or at another crate, which leads to the own module.
     fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -39,7 +40,7 @@ impl Names {
                 let left = self.own.len().checked_sub(ups)?;
                 Some([&self.own[..left], &path[ups..]].concat())
             }
-            _ => None,
+            _ => Some([&self.own[..], path].concat()),
         }
     }
 
@@ -158,7 +159,7 @@ mod tests {
     #[test]
     fn circles_are_found_by_uses_and_paths() {
         let mut graph = Graph::default();
-        graph.add("lib.rs", "pub mod a; pub mod b; pub use a::A;").unwrap();
+        graph.add("lib.rs", "pub mod a; pub mod b; pub use a::A; use b::B;").unwrap();
         graph.add("a/mod.rs", "use crate::b::{self, B}; pub struct A;").unwrap();
         graph.add("a/c.rs", "fn f() { super::super::b::g() }").unwrap();
         graph.add("b.rs", "fn g(x: crate::a::c::C) {} mod tests { use crate::d::D; }").unwrap();

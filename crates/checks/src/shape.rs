@@ -49,7 +49,7 @@ impl Shape {
 
     fn function(&mut self, signature: &syn::Signature, span: Span) {
         let part = self.part(span, &signature.ident.to_string());
-        if signature.unsafety.is_some() && takes_words(signature) {
+        if matches!(signature.safety, syn::Safety::Unsafe(_)) && takes_words(signature) {
             self.functions_of_words.push(part.clone());
         }
         self.functions.push(part);

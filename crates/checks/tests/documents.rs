@@ -1,11 +1,10 @@
 //! Links and anchors of all documents lead somewhere.
 
-
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use bifrost_checks::repository::{files, none, read, root};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// What matters of a document.
 #[derive(Default)]

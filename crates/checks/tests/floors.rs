@@ -1,10 +1,9 @@
 //! Crates depend only on crates of lower floors: the table of ARCHITECTURE.md against the manifests.
 
-
 use std::collections::BTreeMap;
 
-use cargo_metadata::{Metadata, MetadataCommand};
 use bifrost_checks::repository::{none, read, root, section};
+use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The manifests of the workspace.
 fn metadata() -> Metadata {

@@ -1,6 +1,5 @@
 //! What the sources must not contain: the invariants of ARCHITECTURE.md that a search can see.
 
-
 use bifrost_checks::repository::{files, none, read, section};
 
 /// The code of a Rust file, with its line numbers: without comments and without what follows `#[cfg(test)]`, which
@@ -122,13 +121,15 @@ fn unsafe_code_is_where_the_architecture_says() {
         };
         match listed.iter().position(|entry| covers(&path, entry)) {
             Some(i) => used[i] = true,
-            None => {
-                mistakes.push(format!("{path}:{number}: unsafe code; docs/internals/unsafe.md does not list the file"))
-            }
+            None => mistakes.push(format!(
+                "{path}:{number}: unsafe code; docs/internals/unsafe.md does not list the file"
+            )),
         }
     }
     let unused = listed.iter().zip(used).filter(|(_, used)| !used);
-    mistakes.extend(unused.map(|(entry, _)| format!("{entry} has no unsafe code; docs/internals/unsafe.md lists it")));
+    mistakes.extend(
+        unused.map(|(entry, _)| format!("{entry} has no unsafe code; docs/internals/unsafe.md lists it")),
+    );
     none(&mistakes);
 }
 
@@ -173,7 +174,9 @@ fn nothing_of_the_workshop_is_left() {
         if path.ends_with("checks/tests/sources.rs") {
             continue;
         }
-        let Ok(text) = std::fs::read_to_string(bifrost_checks::repository::root().join(&path)) else { continue };
+        let Ok(text) = std::fs::read_to_string(bifrost_checks::repository::root().join(&path)) else {
+            continue;
+        };
         for (number, line) in text.lines().enumerate() {
             if let Some(word) = FORBIDDEN.iter().find(|word| line.contains(*word)) {
                 mistakes.push(format!("{path}:{}: `{word}`", number + 1));

@@ -1,4 +1,12 @@
-//! `bifrost capsule`: a process that runs actors of a program whose `main` another process runs; and what both need of each other.
+//! `bifrost capsule`: a process that runs actors of a program whose `main` another process runs.
+//! The file has the parts that both need.
+//!
+//! A capsule takes these steps in [`run`]: listen, compile the program, join the run, run its
+//! nodes, and send a [`Report`] at the end. `bifrost run` starts capsules itself with [`Started`],
+//! which owns their processes, joins them, and ends them with [`Started::end`].
+//!
+//! [`ProgramArgs`] are the arguments that both commands have; the first process hands them on to
+//! the capsules that it starts. The protocol between capsules is in the engine's `capsules`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -24,7 +32,8 @@ use crate::run::with_files;
 use crate::serve;
 use crate::trace::{self, NodeTrace};
 
-/// How long a capsule that was started waits for the one that has started it, and that one at the end for it.
+/// The longest time that a started capsule waits for its starter, and the starter at the end for
+/// the capsule.
 const STARTED_MS_MAX: u64 = 30_000;
 const ENDED_MS_MAX: u64 = 5_000;
 
@@ -72,7 +81,7 @@ pub struct TokenArgs {
 }
 
 impl TokenArgs {
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -106,12 +115,12 @@ pub struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// How methods run.
+    /// Returns the mode in which methods run.
     pub fn mode(&self) -> Mode {
         if self.interpret { Mode::Interpreted } else { Mode::Compiled }
     }
 
-    /// The natives of the program, with the files that it may reach.
+    /// Returns the natives of the program, with the files that it may reach.
     ///
     /// # Errors
     /// A folder cannot be opened.
@@ -124,7 +133,7 @@ impl ProgramArgs {
         with_files(registry, allowed)
     }
 
-    /// A program of one's own has no time limit and may fill the heap.
+    /// Returns the limits. A program of one's own has no time limit and may fill the heap.
     pub fn limits(&self) -> Limits {
         let mut limits = Limits { fuel: i64::MAX, collect: collect(), ..Limits::default() };
         limits.heap_bytes = self.heap_bytes_max.unwrap_or(limits.heap_bytes);
@@ -134,7 +143,7 @@ impl ProgramArgs {
         limits
     }
 
-    /// The same as arguments of a command.
+    /// Returns these arguments as those of another command.
     fn to_arguments(&self) -> Vec<OsString> {
         let mut out: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| out.extend([name.into(), value]);
@@ -167,7 +176,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         return Err(Failure::new(Exit::Usage, "who listens on TCP needs a token, or anybody could join")
             .help("give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN"));
     }
-    // Before the program is compiled, which may take a while: whoever calls meanwhile waits.
+    // Before the program is compiled, which may take a while: a process that connects meanwhile
+    // waits.
     let waiting = Waiting::listen(&args.listen)?;
     let registry = args.program.registry(registry)?;
     let files = std::slice::from_ref(&args.file);
@@ -178,7 +188,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let terms = Terms::new(&program, token.as_deref().unwrap_or_default());
     let engine = Engine::with_natives(program, args.program.mode(), registry.natives().clone())?;
     let limits = args.program.limits();
-    // Whoever does not want to know has closed it.
+    // A reader that does not need the line has closed the stream.
     let _ = writeln!(std::io::stdout(), "ready {}", waiting.address());
     let joined = waiting.take_part(&terms, args.wait_ms.map(Duration::from_millis))?;
     let traced = joined.is_traced();
@@ -205,7 +215,7 @@ pub fn ready(cx: &mut Cx, traced: bool) {
 pub struct Started {
     children: Vec<Child>,
     addresses: Vec<Address>,
-    /// Where their sockets are, until they are connected.
+    /// The folder of their sockets, until they are connected.
     folder: Option<TempDir>,
 }
 
@@ -224,7 +234,7 @@ impl Started {
             let mut command = Command::new(std::env::current_exe().map_err(no_means)?);
             command.arg("capsule").arg("--listen").arg(address.to_string());
             command.arg("--wait-ms").arg(STARTED_MS_MAX.to_string());
-            // What it prints comes here by its connection.
+            // The lines that it prints come here by its connection.
             command.args(program.to_arguments()).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
             started.children.push(command.env_remove("BIFROST_TOKEN").spawn().map_err(no_means)?);
             started.addresses.push(address);
@@ -246,7 +256,8 @@ impl Started {
         joined
     }
 
-    /// Waits for those to end that have reported ([`Nodes::stop_others`]); ends those that do not, and the others.
+    /// Waits for the end of those that have reported ([`Nodes::stop_others`]); ends those that do
+    /// not end, and the others.
     pub fn end(mut self, reports: &[(u32, Vec<u8>)]) {
         let reported = |number: u32| reports.iter().any(|(capsule, _)| *capsule == number);
         let until = Instant::now() + Duration::from_millis(ENDED_MS_MAX);
@@ -268,10 +279,10 @@ impl Drop for Started {
     }
 }
 
-/// What the nodes of a capsule have done.
+/// The counts of the nodes of a capsule.
 #[derive(Serialize, Deserialize)]
 pub struct Report {
-    /// By node, from the first of the capsule.
+    /// The nodes, from the first of the capsule.
     pub nodes: Vec<NodeReport>,
     heap: [u64; 10],
 }
@@ -299,22 +310,22 @@ struct SentStats {
     known: u64,
 }
 
-/// What a node has done.
+/// The counts of a node.
 #[derive(Serialize, Deserialize)]
 pub struct NodeReport {
     /// Its number.
     pub node: u32,
-    /// What its actors did.
+    /// The counts of its actors.
     #[serde(with = "SentStats")]
     pub stats: Stats,
-    /// What its heap has handed out, in bytes.
+    /// The bytes that its heap has handed out.
     pub allocated_bytes: u64,
-    /// What happened when, if that was kept.
+    /// The events and their times, if they were kept.
     pub trace: Option<NodeTrace>,
 }
 
 impl Report {
-    /// Of the nodes here, which must not run any more. Their traces are taken.
+    /// Makes the report of the nodes here, which must not run any more. Their traces are taken.
     pub fn of(nodes: &Nodes) -> Report {
         let HeapStats { usage, pause_ns, pause_ns_max, pauses_ns } = nodes.heap_stats();
         let heap = [
@@ -342,7 +353,7 @@ impl Report {
         Report { nodes: reports.collect(), heap }
     }
 
-    /// As bytes for the first capsule; without what happened when if that is too much.
+    /// Returns the report as bytes for the first capsule; without the traces if they are too much.
     fn to_bytes(&self) -> Vec<u8> {
         let whole = serde_json::to_vec(self).unwrap_or_default();
         if whole.len() <= REPORT_BYTES_MAX {
@@ -352,12 +363,12 @@ impl Report {
         serde_json::to_vec(&Report { nodes, heap: self.heap }).unwrap_or_default()
     }
 
-    /// What another capsule has sent, which may be anything.
+    /// Reads the bytes that another capsule has sent, which may be anything.
     pub fn parse(bytes: &[u8]) -> Option<Report> {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// What became of the heaps together.
+    /// Returns the figures of the heaps together.
     pub fn heap(&self) -> HeapStats {
         let [limit, used, held, live, objects, allocated, collections, last, longest, all] = self.heap;
         let mut stats =

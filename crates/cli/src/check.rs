@@ -1,4 +1,4 @@
-//! `bifrost check`: what is wrong with sources, or what they compile to.
+//! `bifrost check`: the faults of sources, or the code that they compile to.
 
 use std::path::PathBuf;
 
@@ -158,7 +158,7 @@ fn migrations(engine: &Engine, store: &str, json: bool) -> Outcome {
     }
 }
 
-/// The text form of a program, or of its functions of one name.
+/// Returns the text form of a program, or of its functions of one name.
 fn ir(program: &Program, only: Option<&str>) -> Result<String, Failure> {
     match only {
         None => Ok(print_program(program)),
@@ -166,10 +166,10 @@ fn ir(program: &Program, only: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-/// The regions of all functions that request something, or of those of one name.
+/// Returns the regions of all functions that request something, or of those of one name.
 fn regions(program: &Program, sources: &Sources, only: Option<&str>) -> Result<String, Failure> {
     let mut out = String::new();
-    // Sites are places in a text; which one it is of several, the program does not say.
+    // Sites are places in a text, and the program does not name the text among several.
     let mut ids = sources.ids();
     let file = ids.next().filter(|_| ids.next().is_none());
     let place = |site: Site| match file {
@@ -209,7 +209,7 @@ fn regions(program: &Program, sources: &Sources, only: Option<&str>) -> Result<S
     Ok(out)
 }
 
-/// What functions are compiled to, each behind a line with its name.
+/// Returns the code of functions, each behind a line with its name.
 fn code(engine: &Engine, only: Option<&str>, emit: bifrost_engine::Emit) -> Result<String, Failure> {
     let texts = chosen(engine.program(), only)?.map(|(id, func)| {
         let text = engine.code_text(id, emit).unwrap_or_else(|why| format!("; not compiled: {why}\n"));
@@ -218,7 +218,7 @@ fn code(engine: &Engine, only: Option<&str>, emit: bifrost_engine::Emit) -> Resu
     Ok(texts.collect())
 }
 
-/// All functions, or those of one name.
+/// Returns all functions, or those of one name.
 fn chosen<'a>(
     program: &'a Program,
     only: Option<&'a str>,

@@ -1,7 +1,7 @@
 //! A client's end of a session, without stubs: whole commands out, whole replies in.
 //!
-//! For programs use the veneer. The shell has no stubs before it has asked for the interface, and `demo` shows
-//! how many bytes and crossings each batch takes; so both send commands themselves.
+//! For programs use the veneer. The shell has no stubs before it has asked for the interface, and
+//! `demo` shows how many bytes and crossings each batch takes; so both send commands themselves.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use bifrost_wire::{
 use crate::failure::{Exit, Failure};
 use crate::serve;
 
-/// How long a server may take to answer, besides the time limit that it has for batches itself.
+/// The longest time that a server may take to answer, besides the time limit that it has for
+/// batches itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 1 << 20;
@@ -32,7 +33,7 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// Opens a session at `url`, or where a server listens that was told nothing.
+    /// Opens a session at `url`, or at the default address of a server.
     ///
     /// # Errors
     /// The address is none, nobody listens there, or the server refuses.
@@ -42,7 +43,7 @@ impl ConnectArgs {
     }
 }
 
-/// The address of a URL, or the one to try without.
+/// Returns the address of a URL, or the one to try without a URL.
 fn address(url: Option<&str>) -> Result<Address, Failure> {
     if let Some(url) = url {
         return url.parse().map_err(|e| Failure::new(Exit::Usage, e));
@@ -58,21 +59,21 @@ pub struct Client {
     stream: Stream,
     address: Address,
     input: Vec<u8>,
-    /// How many bytes of `input` have been worked off.
+    /// The number of bytes of `input` that have been worked off.
     done: usize,
     /// The number of the error by which the server has ended the session.
     refused: Option<u32>,
-    /// What the server calls itself.
+    /// The server's name for itself.
     pub server: String,
     /// The session's number there.
     pub session: u64,
-    /// How often a batch went out and its reply came in.
+    /// The number of batches that went out and were answered.
     pub crossings: u64,
 }
 
 impl Client {
     /// Opens a session. The token is sent only to a server that asks for it, by refusing a client
-    /// without, and over TCP only: where a socket file leads, no honest server asks.
+    /// without, and over TCP only: no honest server asks at a socket file.
     ///
     /// # Errors
     /// Nobody listens, or the server refuses.
@@ -89,7 +90,7 @@ impl Client {
         Ok(client)
     }
 
-    /// A connection on which nothing has been said.
+    /// Makes a connection on which nothing has been said.
     fn open(address: &Address) -> Result<Client, Failure> {
         let stream = Stream::connect(address, &ConnectOptions::default())?;
         Ok(Client {
@@ -117,12 +118,12 @@ impl Client {
         Ok(())
     }
 
-    /// Where the server is.
+    /// Returns the server's address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The server's interface.
+    /// Asks for the server's interface.
     ///
     /// # Errors
     /// The session has ended.
@@ -140,7 +141,7 @@ impl Client {
     /// Sends commands.
     ///
     /// # Errors
-    /// The session has ended; if the server said why, that is what is returned.
+    /// The session has ended; if the server gave a reason, that is returned.
     pub fn send(&mut self, commands: &[u8]) -> Result<(), Failure> {
         let written = self.stream.write(commands, Some(Instant::now() + ANSWER_WITHIN));
         self.stream.flush();
@@ -155,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Waits for the next reply and takes from it what `take` finds.
+    /// Waits for the next reply and returns the value that `take` finds in it.
     ///
     /// # Errors
     /// The session has ended, or the reply is another one than expected.
@@ -215,7 +216,7 @@ impl Client {
     }
 }
 
-/// The server's last words as a failure that says what to do.
+/// Makes a failure of the server's last words, with a line that says how to go on.
 fn refusal(address: &Address, number: u32, text: &str) -> Failure {
     let failure = Failure::new(Exit::Refused, format!("{address} ended the session: {text}"));
     if number == ErrorNumber::BadToken as u32 {

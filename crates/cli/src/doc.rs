@@ -1,4 +1,4 @@
-//! `bifrost doc`: pages about what sources define.
+//! `bifrost doc`: pages about the definitions of sources.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let (sources, options) = program::read(&args.files, args.root.as_deref(), registry)?;
-    // The files named come first; what they import has pages only if it is named too.
+    // The files named come first; a file that they import has pages only if it is named too.
     let files: Vec<_> = sources.ids().take(args.files.len()).collect();
     let format = if args.markdown { Format::Markdown } else { Format::Html };
     let pages = generate(&sources, &files, &options, format).map_err(|diagnostics| {

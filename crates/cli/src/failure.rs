@@ -1,4 +1,4 @@
-//! How the program ends when something is wrong: what is said, and the exit status.
+//! The end of the program when something is wrong: the message, and the exit status.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub enum Exit {
     Refused = 4,
 }
 
-/// Why a command did not succeed.
+/// The reason why a command did not succeed.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -34,27 +34,27 @@ pub struct Failure {
     help: Option<String>,
 }
 
-/// What every command ends with.
+/// The result of every command.
 pub type Outcome = Result<(), Failure>;
 
 impl Failure {
-    /// A failure with one line (or more) for people.
+    /// Makes a failure with one line (or more) for people.
     pub fn new(exit: Exit, message: impl Display) -> Failure {
         Failure { exit, message: message.to_string(), help: None }
     }
 
-    /// A failure that has been reported already.
+    /// Makes a failure that has been reported already.
     pub fn reported(exit: Exit) -> Failure {
         Failure::new(exit, "")
     }
 
-    /// The same with a line that says what to do.
+    /// Adds a line that says how to go on.
     pub fn help(mut self, help: impl Display) -> Failure {
         self.help = Some(help.to_string());
         self
     }
 
-    /// Says on the standard error what is wrong.
+    /// Prints the failure on the standard error, and returns the exit status.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             error(&self.message);

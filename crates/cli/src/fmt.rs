@@ -64,7 +64,7 @@ fn stdin(check: bool) -> Outcome {
     }
 }
 
-/// `text` as it should be; `None` if it does not parse, which has been reported.
+/// Returns `text` in the right form; `None` if it does not parse, which has been reported.
 fn formatted(name: &str, text: &str) -> Option<String> {
     let mut sources = Sources::new();
     let file = sources.add(name, text);

@@ -1,9 +1,11 @@
 //! The program `bifrost`: one subcommand a file, each with its arguments and a function `run`.
 //!
-//! [`main`] is all of it but the natives, so that a program with natives of its own is as short as `main.rs`.
+//! [`main`] is all of it but the natives, so that a program with natives of its own is as short as
+//! `main.rs`.
 //!
-//! Nothing here knows how objects work: sources are compiled by `theta`, run by `engine`, served by `server`.
-//! [`failure`] has the exit statuses. What a user reads is in the comments of the arguments.
+//! Nothing here knows how objects work: sources are compiled by `theta`, run by `engine`, served by
+//! `server`. [`failure`] has the exit statuses. The texts for the user are in the comments of the
+//! arguments.
 
 mod bench;
 mod capsule;
@@ -70,7 +72,8 @@ enum Command {
     Bench(bench::Args),
 }
 
-/// Does what the arguments of the process say, for programs that may use these natives; returns the status to exit with.
+/// Runs the command of the process's arguments, for programs that may use these natives; returns
+/// the status to exit with.
 ///
 /// ```no_run
 /// use std::process::ExitCode;

@@ -13,10 +13,12 @@ pub enum Format {
     Json,
 }
 
-/// Starts writing events: warnings and errors, or what `BIFROST_LOG` says (`info`, `bifrost_server=debug`).
+/// Starts writing events: warnings and errors, or those that `BIFROST_LOG` names (`info`,
+/// `bifrost_server=debug`).
 pub fn start(format: Format) {
     let asked = std::env::var("BIFROST_LOG").ok().filter(|asked| !asked.is_empty());
-    // The code generator tells of each function that it compiles, which nobody who asks for `info` means.
+    // The code generator tells of each function that it compiles; a user who asks for `info` does
+    // not mean that.
     let quiet = |asked: String| format!("cranelift_jit=warn,cranelift_codegen=warn,regalloc2=warn,{asked}");
     let filter = asked.and_then(|asked| EnvFilter::try_new(quiet(asked)).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));

@@ -14,8 +14,8 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Serves a program from a folder that is there; `arguments` are those of `bifrost serve`. What the server says goes to a file in
-    /// the folder.
+    /// Serves a program from a folder that is there; `arguments` are those of `bifrost serve`. The
+    /// server's messages go to a file in the folder.
     ///
     /// # Errors
     /// It does not start, for the reason that it gives.
@@ -46,12 +46,12 @@ impl ServerProcess {
         Err(std::io::Error::other(format!("the server did not start; it says:\n{said}")))
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Its process.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

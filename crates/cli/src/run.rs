@@ -115,7 +115,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             let (space, cache) =
                 Objects::open(engine.clone(), &place, limits, Default::default(), None, None, None)?
                     .space()?;
-            // What is between its transactions has none.
+            // Code between its transactions has none.
             space.lock().set_transactions_by_program();
             (space, Some(cache))
         }
@@ -134,7 +134,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     };
     let nodes = match (joined, args.seed.filter(|_| args.nodes * capsules > 1)) {
         (Some(joined), _) => Nodes::joined(space, joined, limits, print_text, ready),
-        // All nodes that there would be: packets of two nodes keep their order, as those of two capsules.
+        // All nodes that there would be: packets of two nodes keep their order, as those of two
+        // capsules.
         (None, Some(seed)) => Nodes::simulated(space, args.nodes * capsules, limits, seed, ready),
         (None, None) => Nodes::new(space, args.nodes, limits, ready),
     }
@@ -169,7 +170,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     })
 }
 
-/// What the actors of a node did, on one line.
+/// Returns the counts of a node's actors, on one line.
 fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> String {
     // With all else that the node has made.
     let bytes = *allocated_bytes as f64 / stats.created.max(1) as f64;
@@ -195,7 +196,7 @@ fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> String
     )
 }
 
-/// What the collector did, on one line.
+/// Returns the figures of the collector, on one line.
 pub fn heap_line(stats: &HeapStats) -> String {
     let HeapStats { usage, pause_ns_max, pauses_ns, .. } = stats;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -215,7 +216,7 @@ pub fn heap_line(stats: &HeapStats) -> String {
     )
 }
 
-/// Natives with access to the files in some folders.
+/// Returns natives with access to the files in some folders.
 ///
 /// # Errors
 /// A folder cannot be opened.
@@ -229,7 +230,7 @@ pub fn with_files(registry: &Registry, folders: &[PathBuf]) -> Result<Registry, 
     Ok(registry.clone().with(files))
 }
 
-/// What a program has printed in another process is printed here.
+/// Prints the text that a program has printed in another process.
 fn print_text(text: &str) {
     // A closed pipe is no reason to end a program that prints.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
@@ -243,7 +244,7 @@ pub struct Main {
 }
 
 impl Main {
-    /// That of a program, if it has one.
+    /// Returns that of a program, if it has one.
     pub fn find(engine: &Arc<Engine>) -> Option<Main> {
         let found = |id, takes_arguments| Main { engine: engine.clone(), id, takes_arguments };
         if let Some(main) = engine.find_entry("main", 0) {

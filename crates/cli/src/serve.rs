@@ -1,4 +1,9 @@
 //! `bifrost serve`: a server in the foreground, until it is told to end.
+//!
+//! [`run`] takes these steps: gather the settings, load the program, start the server, say where it
+//! listens, and wait for a signal. Settings come from a file, from the environment and from the
+//! arguments; `overrides` has the arguments in their shape. The server (`bifrost_server`) owns its
+//! store, sessions and threads; this file only starts it and stops it.
 
 use std::fs::File;
 use std::io::Write;
@@ -161,7 +166,7 @@ fn gather(args: &Args) -> Result<Config, Failure> {
     Ok(Config::gather(file, overrides(args)?)?)
 }
 
-/// Whether a file has the settings that are looked for in it: what is no regular file is taken for an empty one.
+/// Checks that a file can have settings. A file that is not regular is taken for an empty one.
 fn check_settings(file: &Path) -> std::io::Result<()> {
     if File::open(file)?.metadata()?.is_file() || program::read_file(file)?.is_empty() {
         return Ok(());
@@ -169,7 +174,7 @@ fn check_settings(file: &Path) -> std::io::Result<()> {
     Err(std::io::Error::other("it is no regular file"))
 }
 
-/// What the arguments say, in the shape of the settings.
+/// Returns the arguments in the shape of the settings.
 fn overrides(args: &Args) -> Result<Value, Failure> {
     let mut settings = Map::new();
     for (name, value) in &args.set {
@@ -222,7 +227,7 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     Ok(Value::Object(settings))
 }
 
-/// The token of `--token` or `--token-file`.
+/// Returns the token of `--token` or `--token-file`.
 ///
 /// # Errors
 /// The file cannot be read, or has none.
@@ -238,7 +243,7 @@ pub fn token(token: Option<&str>, file: Option<&Path>) -> Result<Option<String>,
     }
 }
 
-/// The signals that end the server. From now on a second one ends the process at once.
+/// Catches the signals that end the server. From now on a second one ends the process at once.
 fn catch_signals() -> Result<Signals, Failure> {
     let again = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -273,7 +278,7 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What there is to know of a running server, on one line.
+/// Returns the figures of a running server, on one line.
 fn stats(server: &Server) -> String {
     let gauges = server.gauges();
     let stored = match (gauges.objects, gauges.used_bytes()) {
@@ -286,7 +291,7 @@ fn stats(server: &Server) -> String {
     format!("sessions {}; {stored}{}", server.sessions(), heap_line(&server.heap_stats()))
 }
 
-/// Tells people where the server is, and how to get there.
+/// Tells people the server's address, and the command to reach it.
 fn announce(server: &Server, config: &Config) {
     for address in server.addresses() {
         let tcp = matches!(address, Address::Tcp { .. });
@@ -329,7 +334,8 @@ fn tell_ready(server: &Server, descriptor: Option<u32>) -> Outcome {
         .map_err(|e| Failure::new(Exit::Usage, format!("cannot write to file descriptor {descriptor}: {e}")))
 }
 
-/// The settings as a file that `--config` reads; the token is left out, for it would end up in logs.
+/// Returns the settings as a file that `--config` reads; the token is left out, for it would end up
+/// in logs.
 fn as_toml(config: &Config) -> String {
     let value = serde_json::to_value(config).expect("settings are strings and numbers");
     let mut out = String::new();

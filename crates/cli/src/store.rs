@@ -1,4 +1,5 @@
-//! `bifrost store`: what is in a store, whether it is sound, what it can do without, and how it gets elsewhere.
+//! `bifrost store`: the contents of a store, its soundness, the parts that it can do without, and
+//! the ways to copy it.
 
 mod making;
 
@@ -85,7 +86,7 @@ pub fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
     Ok(place.open()?)
 }
 
-/// A bar that is shown on terminals only.
+/// Makes a bar that is shown on terminals only.
 fn bar(what: &'static str) -> impl FnMut(Progress) {
     let bar = ProgressBar::new(0);
     let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} objects");

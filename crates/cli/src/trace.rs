@@ -1,4 +1,5 @@
-//! What happened when on the nodes of a program, in the trace event format of Chrome, which Perfetto shows.
+//! The events of a program's nodes and their times, in the trace event format of Chrome, which
+//! Perfetto shows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,19 +13,19 @@ use serde_json::json;
 use crate::capsule::Report;
 use crate::failure::{Exit, Failure};
 
-/// What happened when on a node.
+/// The events of a node and their times.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeTrace {
-    /// What each name and kind is; events have their places.
+    /// The names and kinds of events; an event has the index of its own.
     names: Vec<(String, String)>,
-    /// What, when it began in nanoseconds since 1970, and how long it took.
+    /// For each event its index, the nanoseconds from 1970 to its begin, and its length.
     events: Vec<(u32, u64, u64)>,
-    /// How much more there was.
+    /// The number of events beyond those.
     dropped: u64,
 }
 
 impl NodeTrace {
-    /// Of a node whose clock began at a time, in nanoseconds since 1970.
+    /// Makes the trace of a node whose clock began at a time, in nanoseconds since 1970.
     pub fn new(trace: &Trace, began_ns: u64, space: &Space) -> NodeTrace {
         let program = space.engine().program();
         let mut names: Vec<(String, String)> = Vec::new();
@@ -41,7 +42,8 @@ impl NodeTrace {
     }
 }
 
-/// Writes what happened on each node, as a thread of the process that it was in, in microseconds since the first event.
+/// Writes the events of each node, as a thread of the process that it was in, in microseconds since
+/// the first event.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,10 +1,12 @@
-//! What runs interpreted and what compiled; caches of methods and batches.
+//! Runs programs, interpreted or compiled; caches of methods and batches.
 //!
-//! An [`Engine`] is a program that is ready to run: verified, linked, with a compiler for its functions (each
-//! compiled at its first call) and an interpreter for what clients send, of which what is hot is compiled too. Batches are kept by their
-//! content, so that a control structure that any session has sent before is neither checked nor prepared again.
+//! An [`Engine`] is a program that is ready to run: verified and linked. It has a compiler for its
+//! functions, each of which is compiled at its first call. It has an interpreter for the code that
+//! clients send, of which the hot part is compiled too. Batches are kept by their content, so that
+//! a control structure that any session has sent before is neither checked nor prepared again.
 //!
-//! One engine serves all sessions of a process. It holds no objects: those are in contexts ([`Cx`]).
+//! One engine serves all sessions of a process. It holds no objects: those are in contexts
+//! ([`Cx`]). Read [`Engine`] first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +24,7 @@ pub use bifrost_jit::Emit;
 
 mod compiled;
 
-/// How the program's functions run. Batches start in the interpreter in both.
+/// The way in which the program's functions run. Batches start in the interpreter in both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// As machine code, compiled at the first call.
@@ -35,8 +37,8 @@ pub enum Mode {
 impl Mode {
     /// The bytes of stack with which methods get as deep as machine code does with `machine_bytes`.
     ///
-    /// A call of a small routine takes 30 to 250 bytes in machine code, and 900 in the interpreter, 3,300 when that is not
-    /// optimised.
+    /// A call of a small routine takes 30 to 250 bytes in machine code, and 900 in the interpreter,
+    /// 3,300 when that is not optimised.
     pub fn stack_bytes(self, machine_bytes: usize) -> usize {
         match self {
             Mode::Compiled => machine_bytes,
@@ -48,7 +50,7 @@ impl Mode {
 /// Bytes of stack for each byte that machine code takes.
 const INTERPRETED_FRAMES: usize = 16;
 
-/// Why a program cannot run.
+/// The reasons for which a program cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The program breaks the IR's rules: a mistake of the front end.
@@ -66,16 +68,18 @@ fn list(errors: &[ProgramError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// How a program runs.
+/// The settings with which a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// What its methods run as.
+    /// The way in which its methods run.
     pub mode: Mode,
-    /// True if its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
+    /// True if its objects may be kept in a repository: then code looks at their modes
+    /// ([`bifrost_runtime::mode`]).
     pub kept: bool,
-    /// When structures of clients become machine code, if methods are: units of fuel for each of their statements, as
-    /// [`HOT_STEPS`]. With 0 that is at their first run, with `u64::MAX` never. As many steps of a loop in a method of an actor that has
-    /// waited are interpreted before it is machine code again.
+    /// The threshold at which structures of clients become machine code, if methods are: units of
+    /// fuel for each of their statements, as [`HOT_STEPS`]. With 0 that is at their first run, with
+    /// `u64::MAX` never. As many steps of a loop in a method of an actor that has waited are
+    /// interpreted before it is machine code again.
     pub hot_steps: u64,
 }
 
@@ -96,7 +100,7 @@ impl From<Mode> for Run {
 /// A control structure or procedure that was checked and prepared.
 #[derive(Debug)]
 pub struct Batch {
-    /// What runs.
+    /// The nodes that run.
     pub prepared: Arc<Prepared>,
     /// The function it was prepared from, for callers that need its heading.
     pub func: Arc<Func>,
@@ -131,7 +135,8 @@ pub struct Engine {
     image: Arc<Image>,
     interp: Arc<Interp>,
     mode: Mode,
-    /// True if the program has actors, so that there may be something to do when a routine has ended.
+    /// True if the program has actors, so that there may be something to do when a routine has
+    /// ended.
     actors: bool,
     batches: Mutex<Cache>,
 }
@@ -182,7 +187,7 @@ impl Engine {
         Ok(Arc::new(Engine { image, interp, mode, actors, batches: Mutex::default() }))
     }
 
-    /// How methods run.
+    /// The way in which methods run.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -199,15 +204,16 @@ impl Engine {
         self.image.program()
     }
 
-    /// What a function is compiled to, for people.
+    /// The text of a function's code, for people.
     ///
     /// # Errors
-    /// Why it is not compiled, for people.
+    /// Returns the reason for which it is not compiled, for people.
     pub fn code_text(&self, func: FuncId, emit: Emit) -> Result<String, String> {
         compiled::jit()?.text(&self.image, func, emit)
     }
 
-    /// The batch of this content, if it is kept. The content must determine the function completely.
+    /// The batch of this content, if it is kept. The content must determine the function
+    /// completely.
     pub fn find_batch(&self, content: &[Word]) -> Option<Arc<Batch>> {
         self.batches.lock().by_content.get(content).cloned()
     }
@@ -215,7 +221,7 @@ impl Engine {
     /// Checks and prepares a batch, and keeps it under its content.
     ///
     /// # Errors
-    /// What the verifier found.
+    /// Returns the errors that the verifier found.
     pub fn add_batch(
         &self,
         content: &[Word],
@@ -240,7 +246,7 @@ impl Engine {
     /// Checks and prepares a batch or procedure without keeping it.
     ///
     /// # Errors
-    /// What the verifier found.
+    /// Returns the errors that the verifier found.
     pub fn prepare(&self, func: Func, procedures: &[Arc<Prepared>]) -> Result<Batch, Vec<VerifyError>> {
         verify_func(self.program(), &func)?;
         let func = Arc::new(func);
@@ -248,7 +254,8 @@ impl Engine {
         Ok(Batch { prepared, func })
     }
 
-    /// Runs a batch between [`Cx::begin`] and [`Cx::leave`]. The caller keeps the objects among the arguments.
+    /// Runs a batch between [`Cx::begin`] and [`Cx::leave`]. The caller keeps the objects among the
+    /// arguments.
     ///
     /// # Safety
     /// `cx` runs this engine's image, and `args` are words of the types of the batch's parameters.
@@ -257,7 +264,8 @@ impl Engine {
         unsafe { self.interp.run(cx, &batch.prepared, args) }
     }
 
-    /// Calls a routine from Rust, as `main` and `setup` are. A result that is an object is the caller's to keep.
+    /// Calls a routine from Rust, as `main` and `setup` are. A result that is an object is the
+    /// caller's to keep.
     ///
     /// # Errors
     /// The exception that it ended with; `killed` if it was ended from outside.
@@ -328,7 +336,8 @@ impl Engine {
         }
     }
 
-    /// The text of a value as a container would show it; objects that cannot be printed as their type's name.
+    /// The text of a value as a container would show it; objects that cannot be printed as their
+    /// type's name.
     pub fn unparse(&self, cx: &mut Cx, ty: TypeId, word: Word) -> String {
         let types = &self.program().types;
         let printable = types.kind(ty).is_basic() || types.find_method(ty, "unparse").is_some();

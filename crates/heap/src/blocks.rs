@@ -1,11 +1,14 @@
-//! Chunks, blocks and lines: where objects that are not large lie.
+//! Chunks, blocks and lines: the places of objects that are not large.
 //!
-//! A chunk is [`CHUNK_BYTES`] of memory at a multiple of its size. It is divided into blocks, and they into lines. The
-//! first bytes of a chunk are its table of marks, a byte for each line of the chunk, so that the mark of an object's line is
-//! found by its address alone; the lines that the table itself takes are never used.
+//! A chunk is [`CHUNK_BYTES`] of memory at a multiple of its size. It is divided into blocks, and
+//! they into lines.
 //!
-//! A line is in use if its mark is the epoch of the last collection, and free otherwise. What is allocated after that
-//! collection has no marks: the places are handed out in order, none twice.
+//! The first bytes of a chunk are its table of marks, a byte for each line of the chunk. So the
+//! mark of an object's line is found by its address alone. The lines that the table itself takes
+//! are never used.
+//!
+//! A line is in use if its mark is the epoch of the last collection, and free otherwise. Objects
+//! allocated after that collection have no marks: the places are handed out in order, none twice.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -69,7 +72,8 @@ impl Block {
 
     fn mark(self, line: usize) -> u8 {
         debug_assert!(line < BLOCK_LINES);
-        // SAFETY: blocks are made for chunks that are allocated, and forgotten before those are freed.
+        // SAFETY: blocks are made for chunks that are allocated, and forgotten before those are
+        // freed.
         unsafe { *self.marks().add(line) }
     }
 
@@ -129,7 +133,7 @@ impl Chunks {
         Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES).expect("a power of two")
     }
 
-    /// How many there are.
+    /// The number of them.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -139,7 +143,8 @@ impl Chunks {
         self.all.iter().flat_map(|chunk| blocks_of(chunk.as_ptr() as usize))
     }
 
-    /// Takes a chunk from the system: its blocks, which are free; nothing if the system has no memory.
+    /// Takes a chunk from the system: its blocks, which are free; nothing if the system has no
+    /// memory.
     pub fn grow(&mut self) -> Option<impl DoubleEndedIterator<Item = Block> + use<>> {
         // SAFETY: the layout has a size.
         let chunk = NonNull::new(unsafe { alloc(Chunks::layout()) })?;

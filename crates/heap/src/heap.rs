@@ -1,4 +1,11 @@
-//! The heap: places for objects, and what becomes of them in a collection.
+//! The heap: hands out places for objects, and frees those of dead objects in a collection.
+//!
+//! Read [`Heap::alloc`] and [`Heap::collect`] first. [`Heap`] owns its memory: [`Chunks`], whose
+//! blocks are handed out to the [`Window`] of allocation, and large objects, each with an
+//! allocation of its own. A collection leaves each block in one of three states: full, used in part
+//! (its holes are handed out first), or free. The memory comes from the system, and is counted by a
+//! [`Source`] if several heaps share a limit. The roots belong to the caller; the marks are made by
+//! a [`Marker`].
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -9,14 +16,17 @@ use crate::mark::{Marker, is_marked, shape};
 use crate::source::return_free_memory;
 use crate::{Exhausted, HeapFull, LARGE, Need, POISON, SIZE_MASK, Source, Window, Word};
 
-/// Objects of so many bytes and more that do not fit the window are large: each has an allocation of its own.
+/// Objects of so many bytes and more that do not fit the window are large: each has an allocation
+/// of its own.
 pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
 
-/// Between two collections so many times the bytes are allocated that lived after the last one, but no less than
-/// [`INTERVAL_BYTES_MIN`], and, beyond [`INTERVAL_BYTES_LOW`], no more than lived.
+/// The bytes allocated between two collections are so many times those that lived after the last
+/// one. They are no less than [`INTERVAL_BYTES_MIN`], and more than [`INTERVAL_BYTES_LOW`] only up
+/// to as many as lived.
 const INTERVAL_LIVES: usize = 32;
 
-/// Least allocation between two collections, in bytes: what is handed out again is still in the processor's cache then.
+/// Least allocation between two collections, in bytes: memory that is handed out again is still in
+/// the processor's cache then.
 const INTERVAL_BYTES_MIN: usize = 2 << 20;
 
 /// See [`INTERVAL_LIVES`].
@@ -30,7 +40,7 @@ pub struct Heap {
     free: Vec<Block>,
     /// Blocks that the last collection found used in part.
     partial: Vec<Block>,
-    /// How many of them have been handed out.
+    /// The number of them that have been handed out.
     partial_next: usize,
     /// The block whose holes are being handed out, and from which line on.
     current: Option<(Block, usize)>,
@@ -50,7 +60,7 @@ pub struct Heap {
     /// Bytes handed out before it.
     old_bytes: u64,
     collections: u64,
-    /// Where memory comes from, if other heaps share it, and how urgent it is.
+    /// The source of memory, if other heaps share it, and the urgency of the need.
     source: Option<Arc<dyn Source>>,
     need: Need,
 }
@@ -58,7 +68,7 @@ pub struct Heap {
 // SAFETY: what the heap has is owned by it and reached through it only.
 unsafe impl Send for Heap {}
 
-/// What a heap has, in bytes and numbers.
+/// The use of a heap, in bytes and numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapUse {
     /// The limit.
@@ -69,7 +79,7 @@ pub struct HeapUse {
     pub held_bytes: usize,
     /// Bytes of the objects that the last collection found.
     pub live_bytes: usize,
-    /// How many these were.
+    /// The number of these objects.
     pub live_objects: usize,
     /// Bytes handed out for objects ever.
     pub allocated_bytes: u64,
@@ -103,7 +113,7 @@ impl Heap {
         }
     }
 
-    /// Has the heap share memory with others. What it has already is taken from there.
+    /// Makes the heap share memory with others. The memory that it has already is taken from there.
     pub fn set_source(&mut self, source: Arc<dyn Source>) {
         source.take(self.held_bytes(), Need::Always);
         self.source = Some(source);
@@ -124,7 +134,7 @@ impl Heap {
         self.chunks.len() * CHUNK_BYTES + self.large_bytes
     }
 
-    /// Takes bytes from what the heap shares with others, if it does.
+    /// Takes bytes from the source that the heap shares with others, if it does.
     fn take(&self, bytes: usize) -> Result<(), HeapFull> {
         match &self.source {
             Some(source) if !source.take(bytes, self.need) => {
@@ -134,7 +144,7 @@ impl Heap {
         }
     }
 
-    /// Gives bytes, which were freed, back to what the heap shares with others.
+    /// Gives bytes, which were freed, back to the source that the heap shares with others.
     fn give(&self, bytes: usize) {
         if let Some(source) = self.source.as_ref().filter(|_| bytes > 0) {
             if source.is_tight() {
@@ -151,7 +161,8 @@ impl Heap {
         HeapFull { limit: 0, exhausted: Exhausted::System }
     }
 
-    /// From now on collections look at every reference, and fill what they free with [`POISON`].
+    /// Makes collections look at every reference from now on, and fill freed memory with
+    /// [`POISON`].
     pub fn set_check(&mut self, check: bool) {
         self.check = check;
     }
@@ -172,13 +183,14 @@ impl Heap {
         blocks * BLOCK_BYTES + self.large_bytes
     }
 
-    /// Bytes of the objects that the last collection found, and of what was handed out since.
+    /// Bytes of the objects that the last collection found, and of those that were handed out
+    /// since.
     #[inline]
     pub fn filled_bytes(&self) -> usize {
         self.live_bytes + self.fresh_bytes
     }
 
-    /// What the heap has.
+    /// The use of the heap.
     pub fn usage(&self) -> HeapUse {
         HeapUse {
             limit_bytes: self.limit_bytes,
@@ -204,23 +216,25 @@ impl Heap {
         self.fresh_bytes >= self.interval_bytes()
     }
 
-    /// True if a collection may give memory back: more is held than what lived after the last one,
-    /// by some chunks.
+    /// True if a collection may give memory back: the heap holds more than the bytes that lived
+    /// after the last one, by some chunks.
     pub fn has_spare(&self) -> bool {
         self.held_bytes() > self.live_bytes.saturating_mul(2).saturating_add(2 * CHUNK_BYTES)
     }
 
-    /// True if what lives fills the heap so far that a collection gains too little to be repeated for the next object.
+    /// True if live objects fill the heap so far that a collection gains too little to be repeated
+    /// for the next object.
     pub fn is_tight(&self) -> bool {
         self.live_bytes > self.limit_bytes - self.limit_bytes / 32
     }
 
-    /// True if what lives, as far as the last collection found, fills three quarters of the heap.
+    /// True if live objects, as far as the last collection found, fill three quarters of the heap.
     pub fn is_filled(&self) -> bool {
         self.live_bytes > self.most_bytes()
     }
 
-    /// True if that may be so by now, and so much was allocated that a collection is worth its cost to learn it.
+    /// True if that may be so by now, and so much was allocated that a collection is worth its cost
+    /// to learn it.
     pub fn may_be_filled(&self) -> bool {
         self.filled_bytes() > self.most_bytes() && self.fresh_bytes > self.limit_bytes / 8
     }
@@ -229,9 +243,9 @@ impl Heap {
         self.limit_bytes - self.limit_bytes / 4
     }
 
-    /// A place for an object of `words` words that did not fit the window, and new room for the window if
-    /// that is useful. What was left of the old room stays unused until the next collection. The object's header is in its
-    /// place, all else is zero.
+    /// Returns a place for an object of `words` words that did not fit the window, and gives the
+    /// window new room if that is useful. The rest of the old room stays unused until the next
+    /// collection. The object's header is in its place, all else is zero.
     ///
     /// # Errors
     /// [`HeapFull`] when a limit would be passed; the window is as before.
@@ -278,7 +292,8 @@ impl Heap {
         Ok(object)
     }
 
-    /// An object of several lines goes to a block of its kind, so that the holes of others stay for small ones.
+    /// An object of several lines goes to a block of its kind, so that the holes of others stay for
+    /// small ones.
     fn alloc_medium(&mut self, words: usize) -> Result<Option<NonNull<Word>>, HeapFull> {
         if let Some(object) = self.overflow.take(words) {
             return Ok(Some(object));
@@ -347,9 +362,11 @@ impl Heap {
         self.free.pop().ok_or(self.full())
     }
 
-    /// Frees what the roots do not reach. `roots` hands all of them to the [`Marker`]. The window is empty afterwards.
+    /// Frees the objects that the roots do not reach. `roots` passes all roots to the [`Marker`].
+    /// The window is empty afterwards.
     ///
-    /// Cost: what lives, a byte for each line, the list of large objects, and that of objects with finalizers.
+    /// Cost: the live objects, a byte for each line, the list of large objects, and that of objects
+    /// with finalizers.
     pub fn collect(&mut self, window: &mut Window, roots: impl FnOnce(&mut Marker)) {
         *window = Window::empty();
         self.overflow = Window::empty();
@@ -375,7 +392,8 @@ impl Heap {
         self.give(given);
     }
 
-    /// Makes what was freed unusable. Blocks that were free before have been so already, or were never used.
+    /// Makes freed memory unusable. Blocks that were free before have been so already, or were
+    /// never used.
     fn poison(&mut self) {
         for block in self.chunks.blocks().filter(|block| !self.free.contains(block)) {
             let mut line = 0;
@@ -423,8 +441,8 @@ impl Heap {
         freed
     }
 
-    /// Sorts the blocks by use, and gives chunks without use back, but for as much as will be allocated before the next
-    /// collection. Returns how many bytes these were.
+    /// Sorts the blocks by use, and gives chunks without use back, but for as much as will be
+    /// allocated before the next collection. Returns how many bytes these were.
     fn sweep_blocks(&mut self) -> usize {
         self.free.clear();
         self.partial.clear();
@@ -460,7 +478,7 @@ impl Heap {
     }
 }
 
-/// Frees what an object owns.
+/// Frees the things that an object owns outside the heap.
 ///
 /// # Safety
 /// The object's shape has a finalizer, which has not been called for it.
@@ -485,5 +503,5 @@ impl Drop for Heap {
     }
 }
 
-// What is not large fits the block that has the chunk's table.
+// An object that is not large fits the block that has the chunk's table.
 const _: () = assert!(LARGE_BYTES_MIN <= BLOCK_BYTES - CHUNK_BYTES / LINE_BYTES);

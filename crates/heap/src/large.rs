@@ -7,8 +7,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::Word;
 
-/// Objects of so many bytes and more have pages of their own, huge ones where the system has them: what is looked for in
-/// tables of this size would miss the processor's address caches as often as its data caches.
+/// Objects of so many bytes and more have pages of their own, huge ones where the system has them.
+/// Accesses to tables of this size would miss the processor's address caches as often as its data
+/// caches.
 const PAGES_BYTES_MIN: usize = 4 << 20;
 
 /// The memory of one object, which is zeroed at first.
@@ -29,7 +30,7 @@ impl Large {
         Some(Large { object, bytes })
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn object(&self) -> NonNull<Word> {
         self.object
     }
@@ -68,7 +69,8 @@ fn pages(bytes: usize) -> Option<NonNull<Word>> {
     // SAFETY: a new mapping, where the system likes.
     let place = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, private) }.ok()?;
     #[cfg(target_os = "linux")]
-    // SAFETY: the mapping was just made. A system without huge pages refuses, which changes nothing.
+    // SAFETY: the mapping was just made. A system without huge pages refuses, which changes
+    // nothing.
     let _ = unsafe { rustix::mm::madvise(place, bytes, rustix::mm::Advice::LinuxHugepage) };
     NonNull::new(place.cast())
 }

@@ -1,23 +1,30 @@
 //! Object layout, allocation, and the collector.
 //!
-//! An object is `[table pointer][header][fields...]`, all 64-bit words, and a reference is the address of
-//! its first word; 0 refers to nothing. The table pointer says what a call to the object must do first (`runtime`), and
-//! the first word of every table is the address of a [`Shape`], which says which fields are references. The header has
-//! the object's size and the collector's mark.
+//! An object is `[table pointer][header][fields...]`, all 64-bit words, and a reference is the
+//! address of its first word; 0 refers to nothing. The table pointer gives the work that a call to
+//! the object must do first (`runtime`). The first word of every table is the address of a
+//! [`Shape`], which says which fields are references. The header has the object's size and the
+//! collector's mark.
 //!
-//! Read [`Heap`]. Allocation bumps a pointer inside a [`Window`], which compiled code does itself; when the window is
-//! used up, [`Heap::alloc`] brings a new one. [`Heap::collect`] frees what cannot be reached from the roots that its
-//! caller names. Objects never move.
+//! Read [`Heap`]. Allocation bumps a pointer inside a [`Window`], which compiled code does itself;
+//! when the window is used up, [`Heap::alloc`] brings a new one. [`Heap::collect`] frees the
+//! objects that cannot be reached from the roots that its caller names. Objects never move.
 //!
-//! The collector is that of S. M. Blackburn and K. S. McKinley, "Immix: A Mark-Region Garbage Collector with Space
-//! Efficiency, Fast Collection, and Mutator Performance" (PLDI 2008): memory is divided into blocks of lines, marking an
-//! object marks its lines, and allocation bumps through runs of lines without mark. It departs from the paper in that
-//! nothing is evacuated, so that references on the stacks of compiled and of Rust code stay what they are; an object's lines are
-//! marked exactly instead of one line too many; and marks are epochs, in headers and in lines, so that no collection
-//! begins by clearing them. A collection costs what lives, one byte for each line, and the list of large objects.
+//! The collector is that of S. M. Blackburn and K. S. McKinley, "Immix: A Mark-Region Garbage
+//! Collector with Space Efficiency, Fast Collection, and Mutator Performance" (PLDI 2008): memory
+//! is divided into blocks of lines, marking an object marks its lines, and allocation bumps through
+//! runs of lines without mark. It departs from the paper in three points:
 //!
-//! What is deliberately absent: a heap is never shared between threads; this crate knows no types and no stacks, and
-//! it does not decide when to collect ([`Heap::must_collect`] advises).
+//! - Nothing is evacuated, so that references on the stacks of compiled and of Rust code stay
+//!   valid.
+//! - An object's lines are marked exactly, instead of one line too many.
+//! - Marks are epochs, in headers and in lines, so that no collection begins by clearing them.
+//!
+//! The cost of a collection is the live objects, one byte for each line, and the list of large
+//! objects.
+//!
+//! A heap is never shared between threads. This crate knows no types and no stacks, and it does not
+//! decide when to collect ([`Heap::must_collect`] advises).
 
 mod blocks;
 mod heap;
@@ -48,14 +55,17 @@ pub const FIELDS_OFFSET: i32 = 16;
 /// Words of an object before its fields.
 pub const OBJECT_WORDS: usize = 2;
 
-/// Bits of the header that hold the object's size in words, table pointer and header included: 2 GiB at most.
+/// Bits of the header that hold the object's size in words, table pointer and header included: 2
+/// GiB at most.
 pub const SIZE_MASK: u64 = 0x0fff_ffff;
 
-/// Where in the header the epoch of the collection is that last found the object; 8 bits, 0 for a new object.
+/// The position in the header of the epoch of the collection that last found the object; 8 bits, 0
+/// for a new object.
 pub(crate) const EPOCH_SHIFT: u32 = 28;
 pub(crate) const EPOCH_MASK: u64 = 0xff << EPOCH_SHIFT;
 
-/// Where in the header the number is that whoever keeps the object has given it ([`number`]); 0 for none.
+/// The position in the header of the number that the keeper of the object has given it
+/// ([`number`]); 0 for none.
 const NUMBER_SHIFT: u32 = 36;
 
 /// The largest number of an object: 26 bits.
@@ -86,23 +96,23 @@ pub unsafe fn set_number(object: Word, number: u32) {
     }
 }
 
-/// Set in the header of an object with an allocation of its own. Not all objects of that size have one: they may have
-/// found room in the window.
+/// Set in the header of an object with an allocation of its own. Not all objects of that size have
+/// one: they may have found room in the window.
 pub(crate) const LARGE: u64 = 1 << 62;
 
-/// Set in the header of an object that lies outside all heaps and is there as long as the process: collectors
-/// leave it alone. It refers to no object of a heap.
+/// Set in the header of an object that lies outside all heaps and is there as long as the process:
+/// collectors leave it alone. It refers to no object of a heap.
 pub const LASTING: u64 = 1 << 63;
 
-/// What freed memory is filled with when a heap is checked: as a reference it is no address, so that whoever
-/// uses an object that was freed too early is found at once.
+/// The word with which freed memory is filled when a heap is checked. As a reference it is no
+/// address, so that code that uses an object that was freed too early is found at once.
 pub const POISON: Word = 0xdead_beef_dead_beef;
 
 /// The memory that allocation may use without asking: `next <= end`, both aligned to words.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Window {
-    /// Where the next object goes.
+    /// The place of the next object.
     pub next: *mut Word,
     /// The end of the usable memory.
     pub end: *mut Word,
@@ -131,7 +141,7 @@ impl Window {
 /// The bound at which an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhausted {
-    /// The limit of the heap, or of what a batch may add to it.
+    /// The limit of the heap, or of the bytes that a batch may add to it.
     Heap,
     /// The limit of all heaps that share a [`Source`].
     Shared,

@@ -3,17 +3,18 @@
 use crate::blocks::mark_lines;
 use crate::{EPOCH_MASK, EPOCH_SHIFT, LARGE, LASTING, OBJECT_WORDS, POISON, SIZE_MASK, Shape, Word};
 
-/// Most fields of an object that are followed before its other fields wait their turn: the mark stack grows
-/// with the depth of structures, not with the length of arrays.
+/// Most fields of an object that are followed before its other fields wait their turn: the mark
+/// stack grows with the depth of structures, not with the length of arrays.
 const FIELDS_AT_ONCE: usize = 128;
 
 // Tails may have a reference in every second field only.
 const _: () = assert!(FIELDS_AT_ONCE.is_multiple_of(2));
 
-/// A collection under way: takes the roots and marks what they reach.
+/// A collection under way: takes the roots and marks the objects that they reach.
 ///
-/// Its stack is in memory of Rust, so that the depth of a structure does not matter. The stack has an object once at most,
-/// which bounds it to a word for each live object; chains need only a few words.
+/// Its stack is in memory of Rust, so that the depth of a structure does not matter. The stack has
+/// an object once at most, which bounds it to a word for each live object; chains need only a few
+/// words.
 #[derive(Debug)]
 pub struct Marker {
     epoch: u8,
@@ -35,7 +36,8 @@ pub struct Marker {
 /// `object` is a reference.
 #[inline]
 pub(crate) unsafe fn shape(object: Word) -> &'static Shape {
-    // SAFETY: the first word of an object is its table, and the first word of that its shape; tables are never freed.
+    // SAFETY: the first word of an object is its table, and the first word of that its shape;
+    // tables are never freed.
     unsafe { *(*(object as *const *const &'static Shape)) }
 }
 
@@ -65,7 +67,7 @@ impl Marker {
         }
     }
 
-    /// From now on keeps a list of the objects that are found and of which this is so; it gets
+    /// Keeps a list, from now on, of the objects that are found and of which this is so; it gets
     /// references.
     pub fn name(&mut self, named: fn(Word) -> bool) {
         (self.looks, self.named) = (true, Some(named));
@@ -117,7 +119,8 @@ impl Marker {
         }
     }
 
-    /// Marks an object, without what it refers to. Returns true if it is one of the heap that was not marked before.
+    /// Marks an object, without the objects that it refers to. Returns true if it is one of the
+    /// heap that was not marked before.
     ///
     /// # Safety
     /// As for [`Marker::root`].

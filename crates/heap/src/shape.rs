@@ -1,14 +1,16 @@
-//! Which fields of an object are references.
+//! Shapes: the fields of an object that are references.
 
 use std::fmt;
 
 use crate::Word;
 
-/// Frees what an object owns outside the heap. Called with the object's address, once, when nothing refers to
-/// the object any more or when the heap goes. It may use no other object: those may be gone already.
+/// Frees the things that an object owns outside the heap. Called with the object's address, once,
+/// when nothing refers to the object any more or when the heap goes. It may use no other object:
+/// those may be gone already.
 pub type Finalizer = unsafe fn(object: *mut Word);
 
-/// Which fields of the objects of a table are references. The first word of a table is the address of its shape.
+/// The fields of the objects of a table that are references. The first word of a table is the
+/// address of its shape.
 #[repr(C)]
 #[derive(Clone, Default)]
 pub struct Shape {
@@ -49,7 +51,8 @@ impl Shape {
         Shape { tail: field + 1, ..Shape::default() }
     }
 
-    /// The shape of objects in which this field and every second one behind it are references, and no others.
+    /// The shape of objects in which this field and every second one behind it are references, and
+    /// no others.
     pub fn every_second_from(field: u32) -> Shape {
         Shape { second: true, ..Shape::tail_from(field) }
     }
@@ -60,7 +63,7 @@ impl Shape {
         Shape { finalizer: Some(finalizer), ..self }
     }
 
-    /// What frees the objects' belongings.
+    /// The function that frees the objects' belongings.
     pub fn finalizer(&self) -> Option<Finalizer> {
         self.finalizer
     }
@@ -98,7 +101,7 @@ impl Shape {
         (self.tail as usize).checked_sub(1)
     }
 
-    /// How far it is in the tail from one reference to the next.
+    /// The distance in the tail from one reference to the next.
     #[inline]
     pub(crate) fn step(&self) -> usize {
         1 + usize::from(self.second)

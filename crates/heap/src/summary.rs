@@ -1,11 +1,14 @@
-//! What leads where among objects that only some of the roots reach.
+//! Finds which objects lead to which, among objects that only some of the roots reach.
 //!
-//! For a search that spans several heaps: of each object that another heap knows, the *named* ones, it must be known to which other named
-//! objects it leads, as if the heap stood still. [`Summary`] says that in a graph with a vertex for each named object and for each place
-//! where several ways meet; all other objects are left out. It is found in the course of marking, by R. Tarjan's algorithm for strongly
-//! connected components ("Depth-First Search and Linear Graph Algorithms", 1972): those of a component live and die together. Time is
-//! that of marking, and of a search by hash for each object; room is needed for the way that is being followed, and for objects that lead to named
-//! ones.
+//! It serves a search that spans several heaps. The *named* objects are those that another heap
+//! knows. Of each it must be known to which other named objects it leads, as if the heap stood
+//! still. [`Summary`] is a graph with a vertex for each named object and for each place where
+//! several ways meet; all other objects are left out.
+//!
+//! It is found in the course of marking, by R. Tarjan's algorithm for strongly connected components
+//! ("Depth-First Search and Linear Graph Algorithms", 1972): the objects of a component live and
+//! die together. Time is that of marking, and of a search by hash for each object. Room is needed
+//! for the way that is being followed, and for objects that lead to named ones.
 
 use std::ops::Range;
 
@@ -14,14 +17,14 @@ use rustc_hash::FxHashMap;
 use crate::mark::{Marker, shape};
 use crate::{OBJECT_WORDS, SIZE_MASK, Word};
 
-/// Which named objects lead to which.
+/// The graph of the named objects: which of them lead to which.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// By vertex: where its edges are.
+    /// By vertex: the range of its edges.
     edges_of: Vec<Range<u32>>,
     /// The vertices that edges lead to.
     edges: Vec<u32>,
-    /// By vertex: where the numbers of its names are.
+    /// By vertex: the range of the numbers of its names.
     names_of: Vec<Range<u32>>,
     names: Vec<u32>,
     /// By name.
@@ -29,7 +32,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The vertex of a named object; none if it was found before the search for ways began, or not at all.
+    /// The vertex of a named object; none if it was found before the search for ways began, or not
+    /// at all.
     pub fn vertex(&self, name: usize) -> Option<u32> {
         self.vertices.get(name).copied().flatten()
     }
@@ -39,7 +43,7 @@ impl Summary {
         self.edges_of.len()
     }
 
-    /// Where a vertex leads at once.
+    /// The vertices to which a vertex leads at once.
     pub fn edges(&self, vertex: u32) -> &[u32] {
         &self.edges[as_usize(&self.edges_of[vertex as usize])]
     }
@@ -54,7 +58,7 @@ fn as_usize(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// What is known of an object that the search has met.
+/// The state of an object that the search has met.
 #[derive(Clone, Copy)]
 enum Met {
     /// Its component is not complete; its number in the order of coming.
@@ -71,7 +75,7 @@ struct Frame {
     low: u32,
     /// The field that comes next.
     next: usize,
-    /// Where the edges begin that were found behind it.
+    /// The position of the first edge that was found behind it.
     edges: usize,
 }
 
@@ -89,8 +93,9 @@ struct Search {
 }
 
 impl Marker {
-    /// Marks what the named objects reach that was not found so far, and says which of them lead to which. `names` has the number of each, from
-    /// 0 on; the ways are followed from those in `from`.
+    /// Marks the objects that the named objects reach and that were not found so far, and finds
+    /// which named objects lead to which. `names` has the number of each, from 0 on; the ways are
+    /// followed from those in `from`.
     ///
     /// # Safety
     /// As for [`Marker::root`], for each named object.
@@ -145,7 +150,8 @@ impl Search {
                     }
                     continue;
                 }
-                // What was found before the search lives in any case, and what leads to no named object does not matter.
+                // An object found before the search lives in any case, and one that leads to no
+                // named object does not matter.
                 match self.met.get(&child) {
                     Some(Met::Open(number)) => frame.low = frame.low.min(*number),
                     Some(Met::Vertex(vertex)) => self.edges.push(*vertex),
@@ -165,7 +171,7 @@ impl Search {
             }
             return;
         }
-        // What came behind the object and is not complete is of its component.
+        // The objects that came behind this one and are not complete are of its component.
         let start = self.open.iter().rposition(|open| *open == frame.object).unwrap_or_default();
         let found: Vec<u32> =
             self.open[start..].iter().filter_map(|object| names.get(object).copied()).collect();

@@ -1,4 +1,5 @@
-//! Requests of code that clients send (`docs/book/language/objects.md`): they wait on the session's stack, where their replies are needed.
+//! Requests of code that clients send (`docs/book/language/objects.md`): they wait on the session's
+//! stack, where their replies are needed.
 
 use bifrost_ir::Site;
 use bifrost_runtime::abi::{Outcome, Ret};
@@ -22,7 +23,8 @@ pub(crate) struct OpenRequest {
     rounds: SmallVec<[u32; 4]>,
 }
 
-/// Where the client sees what runs in a procedure: the call of that, and how many loops are around it.
+/// The place at which the client sees code that runs in a procedure: the call of that, and the
+/// number of loops around it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outer {
     pub site: Site,
@@ -36,8 +38,8 @@ impl Run<'_> {
             Some(outer) => (outer.site, &self.rounds[..outer.loops]),
             None => (sent.site, &self.rounds[..]),
         };
-        // SAFETY: the context is alive during the run. The function is verified: the receiver is an actor with the method, which takes these
-        // words; the frame keeps them.
+        // SAFETY: the context is alive during the run. The function is verified: the receiver is an
+        // actor with the method, which takes these words; the frame keeps them.
         unsafe {
             (*self.cx).calls += 1;
             (*self.cx).fuel -= 1;
@@ -87,7 +89,8 @@ impl Run<'_> {
         Flow::Next
     }
 
-    /// The end of an activation: of what it has not waited for only exceptions are of use, at the end of the batch.
+    /// Ends an activation. Of requests that it has not waited for only exceptions are of use, at
+    /// the end of the batch.
     pub(crate) fn close(&mut self, frame: Frame) {
         // SAFETY: the context is alive during the run.
         let cx = unsafe { &mut *self.cx };

@@ -1,20 +1,21 @@
 //! Programs run as prepared nodes: the reference semantics.
 //!
-//! A [`Func`](bifrost_ir::Func) is prepared once into a tree of nodes that are special to the number of
-//! operands, to the kind of callee and to whether a result is kept ([`node`]), over a frame of words in which
-//! constants have places like variables, so that no operand is looked at twice ([`prepare`]). Dispatch of methods of
-//! basic types, routines and operations is done at preparation; a method of an object is one load from its table.
-//! [`run`] executes nodes.
+//! A [`Func`](bifrost_ir::Func) is prepared once into a tree of nodes ([`node`]). Nodes are special
+//! to the number of operands and to the kind of callee; some keep a result and some drop it. They
+//! work on a frame of words in which constants have places like variables, so that no operand is
+//! looked at twice ([`prepare`]). Dispatch of methods of basic types, routines and operations is
+//! done at preparation; a method of an object is one load from its table. [`run`] executes nodes.
 //!
-//! Two uses share all of this: a client's batches, which are metered and tell where they failed, and, as an
-//! oracle for the compiler, all functions of an image that has no engine.
+//! Two uses share all of this: a client's batches, which are metered and tell where they failed,
+//! and, as an oracle for the compiler, all functions of an image that has no engine.
 //!
-//! Sources: 000 section 6.4 (parse trees of specialised nodes, shared places for variable futures, closures for
-//! iterators), 8.2 (break, continue, procedures).
+//! Sources: 000 section 6.4 (parse trees of specialised nodes, shared places for variable futures,
+//! closures for iterators), 8.2 (break, continue, procedures).
 //!
-//! A structure that ran often enough is handed to the compiler, and its code runs in place of its nodes ([`structure`]).
+//! A structure that ran often enough is handed to the compiler, and its code runs in place of its
+//! nodes ([`structure`]).
 //!
-//! What is deliberately absent: no checking. Only verified functions are prepared.
+//! It does no checking: only verified functions are prepared.
 
 mod client;
 mod node;

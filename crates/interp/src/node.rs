@@ -1,4 +1,8 @@
-//! Prepared nodes.
+//! Prepared nodes: the form in which the interpreter runs functions.
+//!
+//! [`Prepared`] is a function, shared between sessions, and [`Node`] a statement of it; read these
+//! two first. Nodes are made in [`prepare`](crate::prepare) and run in [`run`](crate::run). All
+//! operands are places of the frame, and nodes hold no references to objects of a heap.
 
 use std::sync::Arc;
 
@@ -21,29 +25,31 @@ pub struct Prepared {
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
     pub(crate) template: Box<[Word]>,
-    /// The places of variables that are references, for the collector. Constants of the program's text last anyway.
+    /// The places of variables that are references, for the collector. Constants of the program's
+    /// text last anyway.
     pub(crate) references: Box<[Place]>,
     pub(crate) body: Box<[Node]>,
     pub(crate) results: usize,
     pub(crate) iterator: bool,
-    /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
+    /// The units of fuel that each call and each step of a loop takes: 1 in code that clients send,
+    /// 0 in methods.
     pub(crate) cost: i64,
     /// True if it is code that clients send and asks actors.
     pub(crate) asks: bool,
     /// True if it is a function of the program that may wait.
     pub(crate) waits: bool,
-    /// Of what clients send: what makes it machine code.
+    /// Of code that clients send: the state by which it becomes machine code.
     pub(crate) structure: Option<Structure>,
 }
 
 impl Prepared {
-    /// What it was made from, for messages.
+    /// The name of the function that it was made from, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What a call with any number of operands enters.
+/// The thing that a call with any number of operands enters.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     /// The receiver's table at a slot.
@@ -75,7 +81,8 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct ForEach {
     pub call: Call,
-    /// Which words of the call are references: the loop's body may assign to the variables that they came from.
+    /// The words of the call that are references: the loop's body may assign to the variables that
+    /// they came from.
     pub references: Box<[Place]>,
     pub vars: Box<[Place]>,
     pub body: Box<[Node]>,
@@ -94,13 +101,13 @@ pub(crate) struct While {
 /// Waits for replies.
 #[derive(Debug)]
 pub(crate) struct Await {
-    /// The numbers of what may be pending.
+    /// The numbers of the variables that may be pending.
     pub pending: Box<[u16]>,
     /// Those of them that are read behind it: an exception in place of the reply is raised also if
     /// it was before.
     pub read: Box<[u16]>,
-    /// Those of them that handlers around it read, or what follows these: an exception is kept when
-    /// it was raised.
+    /// Those of them that handlers around it read, or the code behind these: an exception is kept
+    /// when it was raised.
     pub kept: Box<[u16]>,
     pub site: Site,
     /// Of functions that may wait: the number of the way in.
@@ -161,16 +168,16 @@ pub(crate) struct Message {
 /// A request.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// Of code that clients send: whether something in it waits for the reply.
+    /// Of code that clients send: true if something in it waits for the reply.
     pub awaited: bool,
     pub message: Message,
     pub dst: Place,
-    /// The number of `dst` among what may be pending.
+    /// The number of `dst` among the variables that may be pending.
     pub pending: u16,
     pub element: Option<Place>,
 }
 
-/// Where a new actor goes.
+/// The destination of a new actor.
 #[derive(Debug)]
 pub(crate) enum Destination {
     Here,
@@ -236,7 +243,8 @@ pub(crate) enum Node {
         b: Place,
         site: Site,
     },
-    /// A method of an object without arguments, one result at most. A dropped result goes to the scratch word.
+    /// A method of an object without arguments, one result at most. A dropped result goes to the
+    /// scratch word.
     Method0 {
         slot: u32,
         receiver: Place,

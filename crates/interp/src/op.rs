@@ -1,4 +1,4 @@
-//! What the operations on basic words do. The compiler's code must agree.
+//! The operations on basic words. The compiler's code must agree.
 
 use bifrost_ir::builtin::Op;
 use bifrost_runtime::abi::Word;

@@ -1,4 +1,8 @@
-//! From the IR to prepared nodes.
+//! Prepares functions: translates the IR to prepared nodes ([`node`](crate::node)).
+//!
+//! Read [`prepare`] first. It walks the statements once, and gives each variable, each constant and
+//! the scratch word a place in the frame. Nothing is checked: the function must be verified.
+//! Dispatch that is known before the run is done here: of basic types, routines and operations.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +21,8 @@ use crate::node::{
     Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
-/// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the
-/// program's.
+/// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id`
+/// is its number if it is one of the program's.
 pub(crate) fn prepare(
     image: &Image,
     func: &Func,
@@ -95,12 +99,12 @@ struct Preparer<'a> {
     /// Of a function that may wait: the numbers of the ways into it.
     ways: HashMap<*const Stmt, u32>,
     awaited: HashSet<Var>,
-    /// By wait: what is live behind it, and at the handlers around.
+    /// By wait: the variables that are live behind it, and at the handlers around.
     waits: HashMap<*const Stmt, (BTreeSet<Var>, BTreeSet<Var>)>,
 }
 
 impl Preparer<'_> {
-    /// The word behind the variables, which takes what nobody wants.
+    /// The word behind the variables, which takes results that are dropped.
     fn scratch(&self) -> Place {
         self.func.vars.len() as Place
     }
@@ -143,7 +147,7 @@ impl Preparer<'_> {
         operands.iter().map(|o| self.operand(*o)).collect()
     }
 
-    /// Which words of a call are references.
+    /// The words of a call that are references.
     fn reference_words(&self, callee: Callee, args: &[Operand]) -> Box<[Place]> {
         // A routine's descriptor goes before its arguments.
         let first = u32::from(!matches!(callee, Callee::Method(_)));

@@ -1,4 +1,9 @@
 //! Execution of prepared nodes.
+//!
+//! [`Interp`] is the interpreter of one image; [`Run`] is one activation under way, and
+//! [`Run::block`] executes nodes: read it first. Each block ends with a [`Flow`]. A frame of words
+//! holds the variables; it is owned by the activation. Functions that may wait go on in
+//! [`script`](crate::script), and requests of clients are in [`client`](crate::client).
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +26,7 @@ use crate::op::{OpError, apply};
 use crate::prepare::prepare;
 use crate::structure::{HOT_STEPS, Structure};
 
-/// Where a batch failed.
+/// The place at which a batch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     /// The call.
@@ -30,7 +35,7 @@ pub struct Trace {
     pub iterations: SmallVec<[u64; 4]>,
 }
 
-/// How a batch or a procedure called by itself ended.
+/// The ways in which a batch, or a procedure called by itself, ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchEnd {
     /// It ran to its end; a procedure's result is the word.
@@ -41,7 +46,7 @@ pub enum BatchEnd {
     Killed(Trace),
 }
 
-/// How a block ended.
+/// The ways in which a block ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
     Next,
@@ -77,11 +82,12 @@ impl Interp {
         Interp::with_hot_steps(image, HOT_STEPS)
     }
 
-    /// The same with a threshold of its own in place of [`HOT_STEPS`]: with 0 structures are compiled at their first run, with
-    /// `u64::MAX` never.
+    /// The same with a threshold of its own in place of [`HOT_STEPS`]: with 0 structures are
+    /// compiled at their first run, with `u64::MAX` never.
     pub fn with_hot_steps(image: Arc<Image>, hot_steps: u64) -> Arc<Interp> {
         let funcs = image.program().funcs.iter().map(|_| OnceLock::new()).collect();
-        // A body stores the values in its frame before anything else happens: its entry need not keep them.
+        // A body stores the values in its frame before anything else happens: its entry need not
+        // keep them.
         let bodies = std::array::from_fn(|values| image.native_entry(BODIES[values], 1 + values, 0));
         let interp = Arc::new(Interp { image: image.clone(), funcs, bodies, hot_steps });
         image.set_interpreter(interp.clone());
@@ -92,7 +98,8 @@ impl Interp {
         &self.image
     }
 
-    /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it may call.
+    /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it
+    /// may call.
     pub fn prepare(&self, func: Arc<Func>, procedures: &[Arc<Prepared>]) -> Prepared {
         let mut prepared = prepare(&self.image, &func, procedures, None);
         prepared.structure = Some(Structure::new(func, procedures, self.hot_steps));
@@ -108,7 +115,8 @@ impl Interp {
     /// Runs a batch or procedure.
     ///
     /// # Safety
-    /// `cx` belongs to this interpreter's image, and `args` are words of the types of the parameters.
+    /// `cx` belongs to this interpreter's image, and `args` are words of the types of the
+    /// parameters.
     pub unsafe fn run(&self, cx: &mut Cx, prepared: &Prepared, args: &[Word]) -> BatchEnd {
         debug_assert_eq!(args.len(), prepared.params);
         let structure = prepared.structure.as_ref();
@@ -143,16 +151,18 @@ impl Interp {
 /// Enters the code of a structure.
 ///
 /// # Safety
-/// `cx` is the current context, `code` is that of `prepared`, and `args` are words of the types of its parameters.
+/// `cx` is the current context, `code` is that of `prepared`, and `args` are words of the types of
+/// its parameters.
 unsafe fn enter_code(cx: *mut Cx, prepared: &Prepared, code: Code, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller; a batch takes the address of its words, and a procedure that has code takes few enough.
+    // SAFETY: promised by the caller; a batch takes the address of its words, and a procedure that
+    // has code takes few enough.
     unsafe {
         let fuel = (*cx).fuel;
         let ret = match prepared.kind {
             FuncKind::Batch => enter(code, cx, &[args.as_ptr() as Word]),
             _ => enter(code, cx, args),
         };
-        // The code has taken off what was no call.
+        // The code has taken off the units that were no calls.
         (*cx).calls = (*cx).calls.wrapping_add((fuel - (*cx).fuel) as u64);
         ret
     }
@@ -257,7 +267,8 @@ pub(crate) struct Run<'i> {
     trace: Trace,
     /// True if the trace has the failing call already.
     pub(crate) failed: bool,
-    /// Where the client finds what failed, if that was known before it was raised: the rounds of the loops.
+    /// The rounds of the loops by which the client finds a failure, if they were known before it
+    /// was raised.
     pub(crate) failed_in: Option<SmallVec<[u32; 4]>>,
     /// True if this runs for a client, and not as a method or routine that may wait.
     pub(crate) client: bool,
@@ -274,7 +285,7 @@ pub(crate) struct Run<'i> {
     pub(crate) path: SmallVec<[u32; 8]>,
     /// True if it is on its way to where it goes on.
     pub(crate) resuming: bool,
-    /// What the message of the statement that it goes on at came back with, if it began as machine code.
+    /// The outcome of the message of the statement that it goes on at, if it began as machine code.
     pub(crate) came: Option<Came>,
 }
 
@@ -302,8 +313,8 @@ impl<'i> Run<'i> {
 impl Run<'_> {
     #[inline(always)]
     pub(crate) fn cx(&mut self) -> &mut Cx {
-        // SAFETY: the context is alive during the run and used by this thread only; no reference to it is kept across
-        // calls.
+        // SAFETY: the context is alive during the run and used by this thread only; no reference to
+        // it is kept across calls.
         unsafe { &mut *self.cx }
     }
 
@@ -318,7 +329,8 @@ impl Run<'_> {
         words[..prepared.params].copy_from_slice(args);
         let frame = Frame(words.as_mut_ptr());
         let mut known = roots::Frame::new(frame.0, &prepared.references);
-        // SAFETY: the words and the places are there until the end of this function, and the guard goes before them.
+        // SAFETY: the words and the places are there until the end of this function, and the guard
+        // goes before them.
         let _known = unsafe { known.link(self.cx) };
         let flow = self.block(prepared, frame, &prepared.body);
         if !self.open.is_empty() {
@@ -327,7 +339,8 @@ impl Run<'_> {
         flow
     }
 
-    /// What a call that did not return means here; notes the call if it is the first to fail.
+    /// Returns the meaning of a call that did not return here; notes the call if it is the first to
+    /// fail.
     #[cold]
     pub(crate) fn failed(&mut self, ret: Ret, site: Site) -> Flow {
         if !self.failed {
@@ -400,7 +413,8 @@ impl Run<'_> {
                 },
                 Node::Method0 { slot, receiver, dst, site } => {
                     let receiver = frame.get(*receiver);
-                    // SAFETY: the function is verified: the receiver has the slot's method, which takes these words.
+                    // SAFETY: the function is verified: the receiver has the slot's method, which
+                    // takes these words.
                     let ret = unsafe { enter(Table::of(receiver).entry(*slot), self.cx, &[receiver]) };
                     self.finish(function, frame, *dst, ret, *site)
                 }
@@ -447,7 +461,8 @@ impl Run<'_> {
                 }
                 Node::Get { dst, object, field } => {
                     let object = frame.get(*object);
-                    // SAFETY: the function is verified: the word is a reference, and the frame keeps the object.
+                    // SAFETY: the function is verified: the word is a reference, and the frame
+                    // keeps the object.
                     let opened = unsafe { self.cx().opened(object) };
                     if opened.returned() {
                         // SAFETY: as above: the object's class has the field.
@@ -505,7 +520,8 @@ impl Run<'_> {
                 }
                 Node::Yield(values) => {
                     let values: SmallVec<[Word; 8]> = values.iter().map(|p| frame.get(*p)).collect();
-                    // SAFETY: an iterator runs with the closure of the loop that it serves, which takes what it yields.
+                    // SAFETY: an iterator runs with the closure of the loop that it serves, which
+                    // takes what it yields.
                     let ret = unsafe { (*self.closure).step(self.cx, &values) };
                     if ret.returned() {
                         continue;
@@ -569,12 +585,13 @@ impl Run<'_> {
         let mut words = words(frame, &each.call);
         words.push(closure as *const Closure as Word);
         let mut known = roots::Frame::new(words.as_ptr(), &each.references);
-        // SAFETY: the words and the places are there until the end of this function, and the guard goes before them.
+        // SAFETY: the words and the places are there until the end of this function, and the guard
+        // goes before them.
         let _known = unsafe { known.link(self.cx) };
         self.enter(function, &each.call, &words)
     }
 
-    /// Enters what a call names.
+    /// Enters the target that a call names.
     fn enter(&mut self, function: &Prepared, call: &Call, words: &[Word]) -> Ret {
         let cx = self.cx;
         // SAFETY: the function is verified: each target takes these words.
@@ -601,7 +618,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a batched procedure; what it does not handle is its caller's, with the call inside the procedure named.
+    /// Runs a batched procedure. An exception that it does not handle is its caller's, with the
+    /// call inside the procedure named.
     fn procedure(&mut self, procedure: &Prepared, args: &[Word]) -> Ret {
         if self.cx().procedure_depth >= PROCEDURE_DEPTH_MAX {
             return self.cx().procedures_too_deep();
@@ -619,7 +637,7 @@ impl Run<'_> {
         if let Some(structure) = structure {
             structure.ran(fuel - self.cx().fuel);
         }
-        // What went wrong inside is told of the call of the procedure, whose numbers the client knows.
+        // A failure inside is told of the call of the procedure, whose numbers the client knows.
         self.failed = false;
         self.failed_in = None;
         let cx = self.cx();
@@ -656,7 +674,7 @@ impl Run<'_> {
         self.meter(function, call.site)
     }
 
-    /// What happens at the end of each step of a loop: fuel and interruption.
+    /// Ends a step of a loop: takes fuel and looks for interruptions.
     #[inline(always)]
     fn back_edge(&mut self, function: &Prepared, way: Option<u32>) -> Flow {
         if self.cx().must_attend() {
@@ -675,7 +693,7 @@ impl Run<'_> {
     fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
         let mut steps: u64 = 0;
         let around = self.enter_loop(function);
-        // Who goes on in the body has seen the condition.
+        // Code that goes on in the body has seen the condition.
         let mut in_body = self.resuming && self.next_step() == 1;
         let flow = loop {
             if !in_body {
@@ -710,7 +728,8 @@ impl Run<'_> {
         flow
     }
 
-    /// In code that asks actors: counts the rounds of one more loop from now on. The number of loops around it.
+    /// In code that asks actors: counts the rounds of one more loop from now on. The number of
+    /// loops around it.
     fn enter_loop(&mut self, function: &Prepared) -> usize {
         let around = self.rounds.len();
         if function.asks {
@@ -760,8 +779,8 @@ impl Run<'_> {
                 }
             },
             _ => {
-                // A body that was killed is in its round; an iterator that fails was about to begin the next one, as a
-                // condition that fails is.
+                // A body that was killed is in its round; an iterator that fails was about to begin
+                // the next one, as a condition that fails is.
                 let round = if flow == Flow::Killed { steps } else { steps + 1 };
                 let flow = self.failed(ret, each.call.site);
                 self.note_step(flow, round);
@@ -840,9 +859,11 @@ fn words(frame: Frame, call: &Call) -> SmallVec<[Word; 8]> {
 /// One step of a FOREACH, entered by its iterator.
 ///
 /// # Safety
-/// `environment` is the address of a `LoopBody` that lives, and `values` are what the iterator yields.
+/// `environment` is the address of a `LoopBody` that lives, and `values` are those that the
+/// iterator yields.
 unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
-    // SAFETY: promised by the caller; only this function and `for_each` after it use the loop's body.
+    // SAFETY: promised by the caller; only this function and `for_each` after it use the loop's
+    // body.
     let body = unsafe { &mut *(environment as *mut LoopBody<'_, '_>) };
     for (place, value) in body.each.vars.iter().zip(values) {
         body.frame.set(*place, *value);
@@ -852,7 +873,8 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
     let run = unsafe { &mut *body.run };
     run.step_loop(body.function, body.steps);
     let flow = match run.block(body.function, body.frame, &body.each.body) {
-        // The iterator polls between its steps; here only the fuel is left to do, or to let others run, which it does not.
+        // The iterator polls between its steps; here only the fuel is left to do, or to let others
+        // run, which it does not.
         Flow::Next | Flow::Continue if body.function.cost > 0 => run.burn(body.function, Site::default()),
         Flow::Next | Flow::Continue => run.back_edge(body.function, None),
         flow => flow,

@@ -1,8 +1,9 @@
 //! Functions that may wait: methods of actors, and routines that request.
 //!
-//! What is interpreted of such a function has its variables in its join ([`bifrost_runtime::actor`]). When it must wait, it unwinds and says at
-//! which of its ways in; to go on, it walks down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of
-//! its blocks, and a function that does not wait pays for its join only.
+//! The interpreter keeps the variables of such a function in its join ([`bifrost_runtime::actor`]).
+//! When the function must wait, it unwinds and says at which of its ways in; to go on, it walks
+//! down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of its blocks, and a
+//! function that does not wait pays for its join only. Read [`Interp::run_script`] first.
 
 use bifrost_ir::MethodRef;
 use bifrost_ir::ways::AFRESH;
@@ -68,13 +69,13 @@ impl Run<'_> {
         step
     }
 
-    /// Leaves: whoever runs the function goes on with it so.
+    /// Leaves: the caller goes on with the function in this way.
     pub(crate) fn land(&mut self, next: Next) -> Flow {
         self.cx().actors.land(next);
         Flow::Landed
     }
 
-    /// At the end of a loop's step: stops so that others run, or has machine code go on, if it is time.
+    /// Ends a loop's step: stops so that others run, or has machine code go on, if it is time.
     #[inline]
     pub(crate) fn end_step(&mut self, way: Option<u32>) -> Flow {
         let Some(way) = way.filter(|_| self.join != 0) else { return Flow::Next };
@@ -106,7 +107,8 @@ impl Run<'_> {
         let mut words: SmallVec<[Word; 8]> = SmallVec::new();
         words.push(0);
         words.extend(create.args.iter().map(|place| frame.get(*place)));
-        // SAFETY: the function is verified: the class is one of actors, whose creator takes these words, which the frame keeps.
+        // SAFETY: the function is verified: the class is one of actors, whose creator takes these
+        // words, which the frame keeps.
         let ret = unsafe { actor::create(self.cx, create.table, create.creator, &mut words, site) };
         if !ret.returned() {
             return self.failed(ret, create.site);
@@ -120,7 +122,8 @@ impl Run<'_> {
             return self.client_send(frame, sent);
         }
         let words = self.words(frame, &sent.args);
-        // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
+        // SAFETY: the function is verified: the receiver is an actor with the method, which takes
+        // these words; the frame keeps them.
         let ret = unsafe {
             let left = actor::send_past(self.cx, sent.slot, &words);
             actor::log_sent(self.cx, sent.method, left)
@@ -128,7 +131,8 @@ impl Run<'_> {
         if ret.returned() { Flow::Next } else { self.failed(ret, sent.site) }
     }
 
-    /// What the message of this statement comes back with, if it did not come back in machine code already.
+    /// The outcome of the message of this statement. Sends it, unless it did come back in machine
+    /// code already.
     fn came(&mut self, frame: Frame, sent: &Message) -> Came {
         if let Some(came) = self.came.take() {
             self.resuming = false;
@@ -156,7 +160,8 @@ impl Run<'_> {
         let element = request.element.map_or(0, |place| frame.get(place) as i64);
         let image = self.interp.image().clone();
         if request.element.is_some() && !self.resuming {
-            // SAFETY: the function is verified: with an element, the variable is an array or vector.
+            // SAFETY: the function is verified: with an element, the variable is an array or
+            // vector.
             let there = unsafe { actor::has_element(&image, frame.get(request.dst), element) };
             if !there {
                 return self.op_failed(OpError::Bounds, sent.site);
@@ -266,7 +271,8 @@ impl Run<'_> {
 
     pub(crate) fn deliver(&mut self, frame: Frame, replier: Place, value: Option<Place>) -> Flow {
         let value = value.map_or(0, |place| frame.get(place));
-        // SAFETY: the function is verified: the word is a replier, whose answers have the value's type.
+        // SAFETY: the function is verified: the word is a replier, whose answers have the value's
+        // type.
         let ret = unsafe { actor::deliver_now(self.cx, frame.get(replier), value) };
         if ret.returned() { Flow::Next } else { Flow::Killed }
     }
@@ -277,10 +283,11 @@ impl Run<'_> {
         if self.arrived() && came.is_none() {
             return self.called(call.site);
         }
-        // SAFETY: the function is verified: the words are what the method takes, and the frame keeps them.
+        // SAFETY: the function is verified: the words are what the method takes, and the frame
+        // keeps them.
         unsafe {
             let ret = match came {
-                // Its code has called only what is a join of its own when it comes back so.
+                // An outcome from its code is a call that waits in a join of its own.
                 Some(Came::With(ret)) => {
                     let flags = get(ret.value, join::FLAGS);
                     set(ret.value, join::FLAGS, flags | join::NESTED);
@@ -303,7 +310,7 @@ impl Run<'_> {
                     let due = Due::new(Due::CALL, false);
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
                     actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
-                    // Who took the place of the answer may have given it already.
+                    // The object that took the place of the answer may have given it already.
                     return match get(waiter, join::MISSING) {
                         0 => self.called(call.site),
                         _ => self.land(Next::Stop(
@@ -317,7 +324,8 @@ impl Run<'_> {
         Flow::Next
     }
 
-    /// A call on itself has ended: its result is in its variable, unless an exception came in its place.
+    /// A call on itself has ended: its result is in its variable, unless an exception came in its
+    /// place.
     fn called(&mut self, site: bifrost_ir::Site) -> Flow {
         let concerns = |due: Due, _| due.is_call().then_some(Concerned { raised: true, stays: false });
         // SAFETY: the join is this function's.
@@ -337,7 +345,8 @@ impl Run<'_> {
             return self.arm(function, frame, select, arm as usize);
         }
         let first = !self.arrived();
-        // SAFETY: the join is this function's, and an actor's; what is taken from the queue is kept by its arm.
+        // SAFETY: the join is this function's, and an actor's; what is taken from the queue is kept
+        // by its arm.
         unsafe {
             let actor = get(running, join::ACTOR);
             let mut chosen = None;
@@ -429,7 +438,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs an arm, or what comes when the time is over, or goes on in it.
+    /// Runs an arm, or the arm for the time limit, or goes on in it.
     fn arm(&mut self, function: &Prepared, frame: Frame, select: &Select, at: usize) -> Flow {
         let Some(arm) = select.arms.get(at) else {
             let Some((_, block)) = &select.after else { return Flow::Next };
@@ -439,8 +448,8 @@ impl Run<'_> {
         if flow == Flow::Landed {
             return flow;
         }
-        // No exception leaves an arm: it answers the message, and the method goes on behind the selection.
-        // SAFETY: the join is this function's, and the arm's message is under way.
+        // No exception leaves an arm: it answers the message, and the method goes on behind the
+        // selection. SAFETY: the join is this function's, and the arm's message is under way.
         unsafe {
             if matches!(flow, Flow::Signalled | Flow::Raised | Flow::Exit) {
                 if flow != Flow::Raised {

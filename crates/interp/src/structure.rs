@@ -1,10 +1,13 @@
-//! Structures of clients that ran often enough become machine code.
+//! Compiles structures of clients that ran often enough to machine code.
 //!
-//! A structure counts the units of fuel that it took in the interpreter, over all its runs in all sessions. When that is worth
-//! the compiler's time, its next run is compiled code, and that of a procedure is entered at its next call: a long traversal, which
-//! is one run of a procedure that calls itself, need not come to its end first. The compiler's time for a structure follows from its
-//! statements, and so does the threshold: it is about what the compiler takes, some tens of microseconds for a statement. So a client
-//! cannot make a server compile much without running, and what it runs is limited.
+//! A structure counts the units of fuel that it took in the interpreter, over all its runs in all
+//! sessions. When that is worth the compiler's time, its next run is compiled code, and that of a
+//! procedure is entered at its next call. So a long traversal, which is one run of a procedure that
+//! calls itself, need not come to its end first.
+//!
+//! The compiler's time for a structure follows from its statements, and so does the threshold: it
+//! is about the time that the compiler takes, some tens of microseconds for a statement. So a
+//! client cannot make a server compile much without running, and its running is limited.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,13 +19,14 @@ use bifrost_runtime::{Code, StructureCode};
 use crate::node::Prepared;
 use crate::prepare::asks;
 
-/// Units of fuel for each statement that a structure takes in the interpreter before it is compiled.
+/// Units of fuel for each statement that a structure takes in the interpreter before it is
+/// compiled.
 pub const HOT_STEPS: u64 = 1_000;
 
 /// Statements that every structure is taken to have besides its own.
 const STATEMENTS_MORE: u64 = 10;
 
-/// What the interpreter knows of a structure as a candidate for the compiler.
+/// The facts by which the interpreter hands a structure to the compiler.
 #[derive(Debug)]
 pub(crate) struct Structure {
     func: Arc<Func>,
@@ -30,14 +34,15 @@ pub(crate) struct Structure {
     procedures: Box<[Arc<Prepared>]>,
     /// Units of fuel taken so far.
     steps: AtomicU64,
-    /// From how many on it is compiled.
+    /// The number of units from which on it is compiled.
     hot_at: u64,
     /// Its code, or that it has none.
     code: OnceLock<Option<StructureCode>>,
 }
 
 impl Structure {
-    /// A structure that has not run. `hot_steps` are as [`HOT_STEPS`]; with 0 it is compiled at its first run.
+    /// A structure that has not run. `hot_steps` are as [`HOT_STEPS`]; with 0 it is compiled at its
+    /// first run.
     pub fn new(func: Arc<Func>, procedures: &[Arc<Prepared>], hot_steps: u64) -> Structure {
         let hot_at = hot_steps.saturating_mul(STATEMENTS_MORE + statements(&func.body));
         let (steps, code) = (AtomicU64::new(0), OnceLock::new());

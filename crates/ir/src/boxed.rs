@@ -1,9 +1,10 @@
 //! Basic values where an `any` is wanted (`docs/book/language/types.md`): objects that hold them.
 //!
-//! The word of a basic value does not say what it is, so it is put into an object of a class of its type, `int#box`, which
-//! has one instance variable, no methods and no type above it. To box is a [`Stmt::New`](crate::Stmt::New), to find out
-//! and unbox a [`Stmt::TypeIf`](crate::Stmt::TypeIf) and a [`Stmt::Get`](crate::Stmt::Get). Nobody sees the objects' identity:
-//! `same_object` compares what they hold.
+//! The word of a basic value does not show its type, so it is put into an object of a class of its
+//! type, `int#box`. That class has one instance variable, no methods and no type above it. To box
+//! is a [`Stmt::New`](crate::Stmt::New), to find out and unbox a
+//! [`Stmt::TypeIf`](crate::Stmt::TypeIf) and a [`Stmt::Get`](crate::Stmt::Get). Nobody sees the
+//! objects' identity: `same_object` compares their values.
 
 use crate::program::{Class, ClassId, Field, Program};
 use crate::types::{TypeDef, TypeId, TypeKind};
@@ -11,7 +12,7 @@ use crate::types::{TypeDef, TypeId, TypeKind};
 /// The position of the value among the instance variables.
 pub const VALUE: u32 = 0;
 
-/// The class of the objects that hold values of a basic type, made at its first use.
+/// Returns the class of the objects that hold values of a basic type, made at its first use.
 ///
 /// # Panics
 /// For a type that is not basic.
@@ -38,7 +39,7 @@ pub fn class_of(program: &mut Program, ty: TypeId) -> ClassId {
     id
 }
 
-/// The basic type whose values the objects of a class hold, if it is such a class.
+/// Returns the basic type whose values the objects of a class hold, if it is such a class.
 pub fn held(program: &Program, class: ClassId) -> Option<TypeId> {
     program.boxes.iter().find(|(_, boxed)| **boxed == class).map(|(ty, _)| *ty)
 }

@@ -1,10 +1,12 @@
-//! The built-in types and routines (`docs/book/language/library.md`): one table from which the checker takes headings, the
-//! interpreter and the compiler their operations, the runtime its list of functions to provide, and
-//! the documents their lists.
+//! The built-in types and routines (`docs/book/language/library.md`), as one table. The checker
+//! takes headings from it, the interpreter and the compiler their operations, the runtime its list
+//! of functions to provide, and the documents their lists.
 //!
-//! A row is a heading in Theta's own notation. Rows with an [`Op`] are operations on words that the two
-//! engines carry out themselves; the others are functions of the runtime, registered under
+//! A row is a heading in Theta's own notation. Rows with an [`Op`] are operations on words that the
+//! two engines carry out themselves; the others are functions of the runtime, registered under
 //! [`Builtin::key`].
+//!
+//! Read [`Builtin`] first: it is a row for a method, and [`BuiltinRoutine`] one for a routine.
 
 mod heading;
 
@@ -13,14 +15,15 @@ use crate::tagged;
 use crate::types::{Method, MethodRef, Param, Signature, TypeId, TypeKind, Types};
 use heading::Heading;
 
-/// A generic built-in type: what its instantiations have in common.
+/// A generic built-in type: the common part of its instantiations.
 #[derive(Debug)]
 pub struct Family {
     /// Its name: `map`.
     pub name: &'static str,
     /// Its type parameters.
     pub parms: &'static [&'static str],
-    /// Methods that type arguments must have: positions of parameters and names of [`element_method`].
+    /// Methods that type arguments must have: positions of parameters and names of
+    /// [`element_method`].
     pub needs: &'static [(usize, &'static str)],
     /// True if objects never change.
     pub immutable: bool,
@@ -51,7 +54,7 @@ const fn family_of(name: &'static str, immutable: bool, kind: fn(&[TypeId]) -> T
     Family { name, parms: &["T"], needs: &[], immutable, kind }
 }
 
-/// The generic built-in type of that name.
+/// Returns the generic built-in type of that name.
 pub fn find_family(name: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|f| f.name == name)
 }
@@ -124,12 +127,12 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// The method's name.
+    /// Returns the method's name.
     pub fn name(&self) -> &'static str {
         self.heading.split(' ').next().unwrap_or(self.heading)
     }
 
-    /// True if the method may change its receiver.
+    /// Returns true if the method may change its receiver.
     pub fn changes(&self) -> bool {
         matches!(
             (self.family, self.name()),
@@ -141,7 +144,7 @@ impl Builtin {
         )
     }
 
-    /// The name under which the runtime registers the function: `string.concat`.
+    /// Returns the name under which the runtime registers the function: `string.concat`.
     pub fn key(&self) -> String {
         format!("{}.{}", self.family, self.name())
     }
@@ -438,11 +441,12 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("root", "root () returns (directory)"),
 ];
 
-/// What `clone e` calls. Its name is a reserved word, so no program can.
+/// The routine that `clone e` calls. Its name is a reserved word, so no program can.
 pub static CLONE: BuiltinRoutine = generic("clone", "clone (v: T) returns (T)");
 
-/// What a loop over a map calls at each step if its body waits ([`crate::resumable`]): the entry that was first stored next after the one of
-/// age `after`, 0 before the first, and its own age. It signals `not_found` after the last. No program can name it.
+/// The routine that a loop over a map calls at each step if its body waits ([`crate::resumable`]).
+/// It returns the entry that was first stored next after the one of age `after`, 0 before the
+/// first, and the age of that entry. It signals `not_found` after the last. No program can name it.
 pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
     name: "map.entry",
     parms: &["K", "V"],
@@ -450,11 +454,12 @@ pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
     heading: "entry (m: map[K, V], after: int) returns (int, K, V) signals (not_found)",
 };
 
-/// What `A.new(…) times k` calls with `k`: it gives it back, and signals `failure` if it is less than 0. No program can name it.
+/// The routine that `A.new(...) times k` calls with `k`: it returns `k`, and signals `failure` if
+/// that is less than 0. No program can name it.
 pub static GROUP_COUNT: BuiltinRoutine =
     BuiltinRoutine { name: "group.count", parms: &[], needs: &[], heading: "count (k: int) returns (int)" };
 
-/// The family that a kind's rows are listed under.
+/// Returns the family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
     Some(match kind {
         TypeKind::Null => "null",
@@ -485,15 +490,15 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
     })
 }
 
-/// True if the objects of a type are made by the runtime and have a table for the type itself: not those of classes, `maybe`
-/// included ([`tagged`]).
+/// Returns true if the objects of a type are made by the runtime and have a table for the type
+/// itself: not those of classes, `maybe` included ([`tagged`]).
 pub fn has_table(kind: TypeKind) -> bool {
     family(kind).is_some() && !kind.is_basic() && !matches!(kind, TypeKind::Maybe(_))
 }
 
-/// The method by which containers compare, order, copy, print or hash elements of type `ty`: `equal`, `similar`,
-/// `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or one with another heading, or if values of the type are actors,
-/// whose methods are messages.
+/// Returns the method by which containers compare, order, copy, print or hash elements of type
+/// `ty`: `equal`, `similar`, `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or
+/// one with another heading, or if values of the type are actors, whose methods are messages.
 pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef> {
     if types.def(ty).actor {
         return None;
@@ -503,7 +508,7 @@ pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef
     types.conforms(&types.method(found).signature, &wanted).then_some(found)
 }
 
-/// The heading that [`element_method`] wants.
+/// Returns the heading that [`element_method`] wants.
 pub fn element_signature(ty: TypeId, name: &str) -> Option<Signature> {
     let (params, result) = match name {
         "equal" | "similar" | "lt" => (vec![Param { name: String::new(), ty }], Types::BOOL),
@@ -515,8 +520,8 @@ pub fn element_signature(ty: TypeId, name: &str) -> Option<Signature> {
     Some(Signature { params, results: vec![result], ..Signature::default() })
 }
 
-/// Adds to a built-in type the methods that it can have by what its type arguments have now and that
-/// it lacks. Run again by [`complete`] once all types have their methods.
+/// Adds to a built-in type the methods that it lacks and that its type arguments now allow. Run
+/// again by [`complete`] once all types have their methods.
 pub(crate) fn add_methods(types: &mut Types, kind: TypeKind) {
     let Some(family) = family(kind) else { return };
     let parms = find_family(family).map_or(&[][..], |f| f.parms);
@@ -543,9 +548,9 @@ pub(crate) fn add_methods(types: &mut Types, kind: TypeKind) {
     }
 }
 
-/// Gives instantiations of built-in types the methods that exist only if the element type has some method,
-/// for element types that were completed after the instantiation was made. Existing ids stay. Looks at the types
-/// from the position `first` on.
+/// Gives instantiations of built-in types the methods that exist only if the element type has some
+/// method, for element types that were completed after the instantiation was made. Existing ids
+/// stay. Looks at the types from the position `first` on.
 pub fn complete(types: &mut Types, first: usize) {
     loop {
         let ids = (first..types.len()).map(|index| TypeId::from_u32(index as u32));
@@ -563,13 +568,13 @@ pub fn complete(types: &mut Types, first: usize) {
     }
 }
 
-/// The built-in routine of that name.
+/// Returns the built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
     ROUTINES.iter().chain([&CLONE, &MAP_ENTRY, &GROUP_COUNT]).find(|r| r.name == name)
 }
 
-/// The instantiation of a built-in routine with these type arguments, made at its first use: as many as it has
-/// type parameters.
+/// Returns the instantiation of a built-in routine with these type arguments, made at its first
+/// use: as many as it has type parameters.
 pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_args: &[TypeId]) -> RoutineId {
     let names: Vec<&str> = type_args.iter().map(|t| program.types.name(*t)).collect();
     let name = match names.as_slice() {
@@ -604,23 +609,23 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
     })
 }
 
-/// True if a built-in routine is written in the IR, and not a native.
+/// Returns true if a built-in routine is written in the IR, and not a native.
 fn is_code(name: &str) -> bool {
     matches!(name, "some" | "none")
 }
 
-/// True if a routine that is no native is one that [`instantiate`] wrote.
+/// Returns true if a routine that is no native is one that [`instantiate`] wrote.
 pub fn is_instance(routine: &Routine) -> bool {
     routine.name.split_once('[').is_some_and(|(name, _)| is_code(name))
 }
 
-/// The heading of a built-in routine for these type arguments.
+/// Returns the heading of a built-in routine for these type arguments.
 pub fn signature_of(types: &mut Types, row: &BuiltinRoutine, type_args: &[TypeId]) -> Signature {
     Heading::read(row.heading, row.parms).signature(types, Types::ANY, type_args)
 }
 
-/// The type arguments of a routine that make its formals fit these static types of arguments exactly; `None` for those
-/// that no argument shows.
+/// Returns the type arguments of a routine that make its formals fit these static types of
+/// arguments exactly; `None` for those that no argument shows.
 pub fn infer(types: &Types, row: &BuiltinRoutine, given: &[TypeId]) -> Vec<Option<TypeId>> {
     Heading::read(row.heading, row.parms).infer(types, given, row.parms.len())
 }

@@ -2,13 +2,14 @@
 //!
 //! A call through a type must find its method with one load at a constant index, whatever class the
 //! receiver has. Methods that stand for each other through subtyping, inheritance and renaming form
-//! one *selector*; selectors that some class needs together get different slots. A class has selectors of its own for
-//! the calls that its code makes on `self`, apart from those of the types that it implements, because inheritance
-//! with renaming is no subtyping (`docs/book/language/classes.md`). Tables stay dense
-//! because selectors that no class shares may have the same slot.
+//! one *selector*; selectors that some class needs together get different slots. A class has
+//! selectors of its own for the calls that its code makes on `self`. They are apart from those of
+//! the types that it implements, because inheritance with renaming is no subtyping
+//! (`docs/book/language/classes.md`). Tables stay dense because selectors that no class shares may
+//! have the same slot.
 //!
-//! Source: 003 section 3.2 (several tables per class, entered at a constant index); the colouring is
-//! the usual one for selector tables.
+//! Source: 003 section 3.2 (several tables per class, entered at a constant index); the colouring
+//! is the usual one for selector tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,24 +22,24 @@ use crate::types::{Method, MethodRef, TypeId, TypeKind};
 /// The slots of all methods of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Dispatch {
-    /// For each type the slot of each of its methods.
+    /// The slot of each method of each type.
     slots: Vec<Vec<u32>>,
     table_len: u32,
 }
 
 impl Dispatch {
-    /// The slot through which a method is called.
+    /// Returns the slot through which a method is called.
     pub fn slot(&self, m: MethodRef) -> u32 {
         self.slots[m.ty.index()][m.method.index()]
     }
 
-    /// All slots that a method of a class's own type fills in the class's table.
+    /// Returns all slots that a method of a class's own type fills in the class's table.
     pub fn slots<'a>(&'a self, program: &'a Program, m: MethodRef) -> impl Iterator<Item = u32> + 'a {
         let def = program.types.method(m);
         std::iter::once(m).chain(filled(program, m.ty, def)).map(|m| self.slot(m))
     }
 
-    /// The number of slots that every table has.
+    /// Returns the number of slots that every table has.
     pub fn table_len(&self) -> u32 {
         self.table_len
     }
@@ -63,8 +64,9 @@ impl Dispatch {
                     let row = METHODS.iter().position(|row| std::ptr::eq(row, builtin));
                     selectors.join(this, row.expect("a built-in method is a row of the table"));
                 }
-                // What a class's own type has from the types that it implements is filled in besides, not joined: a class that
-                // inherits a method under a new name and has another of the old one needs both for a type's one method.
+                // A class's own type gets the methods of the types that it implements by `filled`;
+                // they are not joined. A class that inherits a method under a new name and has
+                // another of the old one needs both for a type's one method.
                 let own = matches!(def.kind, TypeKind::Class(_));
                 for up in m.stands_for.iter().filter(|up| own == is_own(program, **up)) {
                     selectors.join(this, index(*up));
@@ -72,7 +74,7 @@ impl Dispatch {
             }
         }
 
-        // What each class (or built-in family) needs at once.
+        // The selectors that each class (or built-in family) needs at once.
         let mut together: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
         let needed = |ty: TypeId, selectors: &mut Union| -> BTreeSet<usize> {
             program
@@ -124,12 +126,13 @@ impl Dispatch {
         Dispatch { slots, table_len }
     }
 
-    /// For each slot of a class's table, the position of the method of the class's own type that fills it.
+    /// Returns, for each slot of a class's table, the position of the method of the class's own
+    /// type that fills it.
     pub fn table(&self, program: &Program, class: ClassId) -> Vec<Option<u32>> {
         self.type_table(program, program.classes[class].ty)
     }
 
-    /// The same for a type, for built-in types that have tables.
+    /// Does the same for a type, for built-in types that have tables.
     pub fn type_table(&self, program: &Program, ty: TypeId) -> Vec<Option<u32>> {
         let mut table = vec![None; self.table_len as usize];
         for method in program.types.def(ty).methods.keys() {
@@ -141,12 +144,12 @@ impl Dispatch {
     }
 }
 
-/// True if a method is one of a class's own type.
+/// Returns true if a method is one of a class's own type.
 fn is_own(program: &Program, m: MethodRef) -> bool {
     matches!(program.types.kind(m.ty), TypeKind::Class(_))
 }
 
-/// The methods of implemented types that a method of a class's own type is called through.
+/// Returns the methods of implemented types that a method of a class's own type is called through.
 fn filled<'a>(program: &'a Program, ty: TypeId, m: &'a Method) -> impl Iterator<Item = MethodRef> + 'a {
     let own = matches!(program.types.kind(ty), TypeKind::Class(_));
     m.stands_for.iter().copied().filter(move |up| own && !is_own(program, *up))

@@ -4,12 +4,12 @@
 //! program over numbered variables. One verifier checks both, one interpreter and one compiler run
 //! both. A [`Program`] is everything a server has loaded: types, classes, routines and their funcs.
 //!
-//! Read [`Program`] first, then [`Stmt`] for what a program can say and [`builtin`] for the types
-//! that are always there.
+//! Read [`Program`] first, then [`Stmt`] for the statements of a program and [`builtin`] for the
+//! types that are always there.
 //!
-//! What is deliberately absent: no I/O, no object layout, no code addresses, no source text.
-//! Every value is one untagged 64-bit word (the IR's static types say which words are references),
-//! but nothing here depends on it.
+//! Deliberately absent are I/O, object layout, code addresses and source text. Every value is one
+//! untagged 64-bit word (the IR's static types say which words are references), but nothing here
+//! depends on it.
 
 pub mod boxed;
 pub mod builtin;

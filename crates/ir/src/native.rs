@@ -1,7 +1,8 @@
-//! What a function written in Rust takes and gives, as its Rust types say it, and whether that fits a heading.
+//! The parameters and results of a function written in Rust, as its Rust types say them, and the
+//! check against a heading.
 //!
-//! Nothing after this comparison checks types again: it is made when a program is checked, so that the mistake is
-//! reported where it is, and again when the program is linked.
+//! Nothing after this comparison checks types again: it is made when a program is checked, so that
+//! the mistake is reported where it is, and again when the program is linked.
 
 use std::fmt;
 
@@ -17,13 +18,13 @@ pub enum NativeType {
     Sequence(Box<NativeType>),
     /// `maybe[T]`
     Maybe(Box<NativeType>),
-    /// `record[…]`, `struct[…]` or `oneof[…]`: the fields or tags in order.
+    /// `record[...]`, `struct[...]` or `oneof[...]`: the fields or tags in order.
     Structure(Form, Vec<(&'static str, NativeType)>),
-    /// `proc (…)`, whatever it signals.
+    /// `proc (...)`, whatever it signals.
     Proc {
-        /// What it takes.
+        /// The types of the parameters.
         params: Vec<NativeType>,
-        /// What it returns.
+        /// The types of the results.
         results: Vec<NativeType>,
     },
     /// An object type by its name in the program.
@@ -39,7 +40,7 @@ pub struct NativeHeading {
     pub params: Vec<(&'static str, NativeType)>,
     /// The results of a procedure.
     pub results: Vec<NativeType>,
-    /// What an iterator yields at each step.
+    /// The types that an iterator yields at each step.
     pub yields: Option<Vec<NativeType>>,
     /// The exceptions with the types of their values.
     pub signals: Vec<(String, Vec<NativeType>)>,
@@ -71,7 +72,7 @@ fn list(types: &[NativeType]) -> String {
 }
 
 impl fmt::Display for NativeHeading {
-    /// As a program writes it, without the name.
+    /// Writes it as a program does, without the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let params: Vec<String> = self.params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
         write!(f, "({})", params.join(", "))?;
@@ -89,7 +90,7 @@ impl fmt::Display for NativeHeading {
     }
 }
 
-/// True if words of type `ty` are what Rust takes (or, if it `gives` them, the other way round).
+/// Returns true if Rust takes words of type `ty` (or, if it `gives` them, the other way round).
 pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> bool {
     let types = &program.types;
     match native {
@@ -134,13 +135,13 @@ pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> 
     }
 }
 
-/// True if [`fits`] holds for each of a list, and there are as many.
+/// Returns true if [`fits`] holds for each of a list, and there are as many.
 pub fn all_fit(program: &Program, natives: &[NativeType], types: &[TypeId], gives: bool) -> bool {
     natives.len() == types.len() && natives.iter().zip(types).all(|(n, t)| fits(program, n, *t, gives))
 }
 
-/// True if a function of this heading may run where the signature is declared: the same arguments and results, and no
-/// exceptions that it does not list.
+/// Returns true if a function of this heading may run where the signature is declared: the same
+/// arguments and results, and no exceptions that it does not list.
 pub fn conforms(program: &Program, native: &NativeHeading, signature: &Signature) -> bool {
     let params: Vec<TypeId> = signature.params.iter().map(|p| p.ty).collect();
     let takes: Vec<NativeType> = native.params.iter().map(|(_, ty)| ty.clone()).collect();
@@ -160,7 +161,7 @@ pub fn conforms(program: &Program, native: &NativeHeading, signature: &Signature
 }
 
 impl Program {
-    /// The Rust name of a class native to Rust. No code makes objects of such a class.
+    /// Returns the Rust name of a class native to Rust. No code makes objects of such a class.
     pub fn native_class(&self, class: ClassId) -> Option<&str> {
         self.native_classes.get(&class).map(String::as_str)
     }

@@ -1,9 +1,11 @@
-//! Methods of actors that only compute: a message to an actor at rest may be replaced by what they do.
+//! Methods of actors that only compute: a message to an actor at rest may be replaced by their
+//! operations.
 
 use crate::{Callee, Func, Program, Stmt};
 
-/// True if a method of an actor answers at its end or not at all, has no loops, and calls nothing but methods of basic types. So nobody can
-/// tell whether the actor was busy meanwhile, and nothing can have come for it.
+/// Returns true if a method of an actor answers at its end or not at all, has no loops, and calls
+/// nothing but methods of basic types. So nobody can tell whether the actor was busy meanwhile, and
+/// nothing can have come for it.
 pub fn is_plain(program: &Program, func: &Func) -> bool {
     let [front @ .., Stmt::Return(_)] = &func.body.0[..] else { return false };
     let front = match front {
@@ -14,7 +16,7 @@ pub fn is_plain(program: &Program, func: &Func) -> bool {
     front.iter().all(|stmt| is_step(program, stmt))
 }
 
-/// True if a statement does no more than to compute, and to read and change variables.
+/// Returns true if a statement does no more than to compute, and to read and change variables.
 fn is_step(program: &Program, stmt: &Stmt) -> bool {
     let types = &program.types;
     match stmt {

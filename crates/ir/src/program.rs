@@ -40,31 +40,34 @@ pub struct Field {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// Its own type, of kind [`TypeKind::Class`]. The supertypes of that type are the types that the class implements.
+    /// Its own type, of kind [`TypeKind::Class`]. The supertypes of that type are the types that
+    /// the class implements.
     pub ty: TypeId,
-    /// Where its code is inherited from; the subclass's instance variables begin with the superclass's.
+    /// The class that its code is inherited from; the subclass's instance variables begin with the
+    /// superclass's.
     pub superclass: Option<ClassId>,
     /// All instance variables, inherited ones first.
     pub fields: Vec<Field>,
-    /// The body of each method of the class's own type, in that type's order; inherited bodies included.
+    /// The body of each method of the class's own type, in that type's order; inherited bodies
+    /// included.
     pub bodies: Vec<Body>,
-    /// What it has as an actor's class, if it is one.
+    /// The creators and guards of an actor's class, if it is one.
     pub actor: Option<Actor>,
 }
 
-/// What the class of an actor has besides.
+/// The parts that only the class of an actor has.
 #[derive(Clone, Debug, Default)]
 pub struct Actor {
     /// True if its state never changes, so that its methods may overlap and run anywhere.
     pub functional: bool,
     /// Its creators: methods that fill the instance variables of a new actor.
     pub creators: Vec<FuncId>,
-    /// Its constraints: a message for the method stays queued while the function, a method with the message's arguments, gives
-    /// `true`.
+    /// Its constraints: a message for the method stays queued while the function, a method with the
+    /// message's arguments, gives `true`.
     pub guards: Vec<(MethodId, FuncId)>,
 }
 
-/// What a routine or method runs.
+/// The code of a routine or method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Body {
     /// Theta code.
@@ -80,7 +83,7 @@ pub struct Routine {
     pub name: String,
     /// Its heading.
     pub signature: Signature,
-    /// What it runs.
+    /// The code that it runs.
     pub body: Body,
     /// The types it was instantiated with.
     pub type_args: Vec<TypeId>,
@@ -91,8 +94,8 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// True if it is one that runs the program itself, which nobody else calls: `setup` and `start`
-    /// without arguments, and `main`, also those that are called by the path of their file.
+    /// Returns true if it is one that runs the program itself, which nobody else calls: `setup` and
+    /// `start` without arguments, and `main`, also those that are called by the path of their file.
     pub fn is_entry(&self) -> bool {
         let name = self.name.rsplit('.').next().unwrap_or(&self.name);
         matches!(self.body, Body::Func(_))
@@ -119,7 +122,8 @@ pub struct Program {
     pub literals: PrimaryMap<Literal, String>,
     /// The names of the native functions that routines and methods run.
     pub natives: PrimaryMap<NativeId, String>,
-    /// The Rust names of classes whose objects are values of Rust. Their only instance variable is the runtime's.
+    /// The Rust names of classes whose objects are values of Rust. Their only instance variable is
+    /// the runtime's.
     pub native_classes: HashMap<ClassId, String>,
     /// Names of types besides their own: the public equates.
     pub type_names: Vec<(String, TypeId)>,
@@ -130,7 +134,7 @@ pub struct Program {
     pub(crate) tagged: HashMap<TypeId, Vec<ClassId>>,
     /// The classes of boxed basic values; see [`crate::boxed`].
     pub(crate) boxes: HashMap<TypeId, ClassId>,
-    /// The classes of routine values: what they call, and which operands they hold.
+    /// The classes of routine values, by callee and by the operands that they hold.
     pub(crate) bound: HashMap<(Callee, Vec<bool>), ClassId>,
     /// The classes of routine values that stand for another routine type: the type that they hold,
     /// and their own.
@@ -138,12 +142,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program with the built-in types and nothing else.
+    /// Returns a program with the built-in types and nothing else.
     pub fn new() -> Program {
         Program::default()
     }
 
-    /// The id of a string, made at its first use.
+    /// Returns the id of a string, made at its first use.
     pub fn literal(&mut self, text: &str) -> Literal {
         if let Some(id) = self.literal_ids.get(text) {
             return *id;
@@ -153,7 +157,7 @@ impl Program {
         id
     }
 
-    /// The id of a native function's name, made at its first use.
+    /// Returns the id of a native function's name, made at its first use.
     pub fn native(&mut self, name: &str) -> NativeId {
         if let Some(id) = self.native_ids.get(name) {
             return *id;
@@ -163,7 +167,7 @@ impl Program {
         id
     }
 
-    /// The name of the native function that a body is.
+    /// Returns the name of the native function that a body is.
     pub fn native_name(&self, body: Body) -> Option<&str> {
         match body {
             Body::Native(id) => self.natives.get(id).map(String::as_str),
@@ -171,7 +175,8 @@ impl Program {
         }
     }
 
-    /// Adds a routine. A later one of the same name hides the earlier from [`Program::find_routine`].
+    /// Adds a routine. A later one of the same name hides the earlier from
+    /// [`Program::find_routine`].
     pub fn add_routine(&mut self, routine: Routine) -> RoutineId {
         let name = routine.name.clone();
         let id = self.routines.push(routine);
@@ -179,18 +184,18 @@ impl Program {
         id
     }
 
-    /// The routine of that name.
+    /// Returns the routine of that name.
     pub fn find_routine(&self, name: &str) -> Option<RoutineId> {
         self.routine_ids.get(name).copied()
     }
 
-    /// The class of that name.
+    /// Returns the class of that name.
     pub fn find_class(&self, name: &str) -> Option<ClassId> {
         self.classes.iter().find(|(_, c)| c.name == name).map(|(id, _)| id)
     }
 
-    /// The heading of what a call runs; `within` is the function that contains the call.
-    /// `None` when a number in the callee is out of range.
+    /// Returns the heading of the callee; `within` is the function that contains the call. `None`
+    /// when a number in the callee is out of range.
     pub fn signature<'a>(&'a self, callee: Callee, within: &'a Func) -> Option<&'a Signature> {
         match callee {
             Callee::Method(m) => {
@@ -205,7 +210,7 @@ impl Program {
         }
     }
 
-    /// What a call runs, for messages.
+    /// Returns the name of the callee, for messages.
     pub fn callee_name(&self, callee: Callee, within: &Func) -> String {
         match callee {
             Callee::Method(m) => {
@@ -219,7 +224,8 @@ impl Program {
         }
     }
 
-    /// True if a loop over this iterator relies on nothing that may change: it is one of an immutable built-in type. `callee` is in range.
+    /// Returns true if a loop over this iterator relies on nothing that may change: it is one of an
+    /// immutable built-in type. `callee` is in range.
     pub fn iterates_immutable(&self, callee: Callee) -> bool {
         match callee {
             Callee::Method(m) => self.types.def(m.ty).immutable && self.types.method(m).builtin.is_some(),
@@ -227,22 +233,23 @@ impl Program {
         }
     }
 
-    /// True if a routine has transactions, so that the program wants a repository.
+    /// Returns true if a routine has transactions, so that the program wants a repository.
     ///
     /// Cost: linear in the size of all routines.
     pub fn has_transactions(&self) -> bool {
         self.funcs.values().any(|func| func.kind == FuncKind::Routine && func.body.has_transaction())
     }
 
-    /// True if there are actors, or somebody sends to them.
+    /// Returns true if there are actors, or somebody sends to them.
     ///
     /// Cost: linear in the number of classes and types.
     pub fn has_actors(&self) -> bool {
         self.types.iter().any(|(_, def)| def.actor)
     }
 
-    /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of whatever they can name
-    /// and the program need not change while it runs. Cells of cells are left out.
+    /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of
+    /// whatever they can name and the program need not change while it runs. Cells of cells are
+    /// left out.
     pub fn add_cells(&mut self) {
         let row = crate::builtin::find_routine(crate::builtin::CELL_NEW).expect("a row of the table");
         let elements: Vec<TypeId> = self
@@ -256,7 +263,7 @@ impl Program {
         }
     }
 
-    /// The class whose own type this is.
+    /// Returns the class whose own type this is.
     pub fn class_of_type(&self, ty: TypeId) -> Option<&Class> {
         match self.types.kind(ty) {
             TypeKind::Class(c) => self.classes.get(c),

@@ -1,11 +1,16 @@
-//! What of a method runs while replies are missing (`docs/book/language/actors.md`; 002 section 3).
+//! The code of a method that runs while replies are missing (`docs/book/language/actors.md`; 002
+//! section 3).
 //!
-//! A request does not wait. The variable that takes its reply is pending until something needs it, and there
-//! [`Stmt::Await`] stands: [`place_waits`] puts them where they are needed and nowhere else. So independent requests overlap
-//! across statements and around loops, and each place that waits is one join continuation.
+//! A request does not wait. The variable that takes its reply is pending until something needs it,
+//! and there [`Stmt::Await`] stands: [`place_waits`] puts them where they are needed and nowhere
+//! else. So independent requests overlap across statements and around loops, and each place that
+//! waits is one join continuation.
 //!
-//! [`regions`] tells what that amounts to, in the terms of the paper: it colours the statements (002 figure 3) and finds the
-//! maximal regions in which all requests are independent of each other, with what their join continuation needs.
+//! [`regions`] describes the result in the terms of the paper. It colours the statements (002
+//! figure 3) and finds the maximal regions in which all requests are independent of each other. For
+//! each region it tells the needs of its join continuation.
+//!
+//! Read [`place_waits`] first.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,7 +24,7 @@ use crate::types::TypeKind;
 /// Variables whose reply may be missing.
 type Pending = BTreeSet<Var>;
 
-/// What a block does to pending variables: `out = may ∪ (in − must)`, by whatever way it ends.
+/// The effect of a block on pending variables: `out = may | (in - must)`, by each way it ends.
 #[derive(Default)]
 struct Effect {
     /// Requested in it, and perhaps pending at its end.
@@ -30,9 +35,10 @@ struct Effect {
     any: Pending,
 }
 
-/// Puts an [`Stmt::Await`] before each statement that reads or fills a variable whose reply may be missing, and takes out those that
-/// wait for nothing. Tells the sites of waits in the body of a loop over an iterator that is not built in, which must not wait
-/// because the iterator is on the stack.
+/// Puts an [`Stmt::Await`] before each statement that reads or fills a variable whose reply may be
+/// missing, and takes out those that wait for nothing. Tells the sites of waits in the body of a
+/// loop over an iterator that is not built in, which must not wait because the iterator is on the
+/// stack.
 ///
 /// Cost: the size of the function times the depth of its loops.
 pub fn place_waits(program: &Program, func: &mut Func) -> Vec<Site> {
@@ -45,11 +51,12 @@ pub fn place_waits(program: &Program, func: &mut Func) -> Vec<Site> {
     held
 }
 
-/// What makes an array or a vector that nobody else knows.
+/// The routines that make an array or a vector that nobody else knows.
 const MAKERS: [&str; 3] = ["array_fill", "array_create", "vector_new"];
 
-/// Lets a request wait in place whose reply is for an element of an array or vector that others may know: they would look at it while
-/// replies are missing. Others know one that was not made here, or that was used for anything but to store replies.
+/// Lets a request wait in place whose reply is for an element of an array or vector that others may
+/// know: they would look at it while replies are missing. Others know one that was not made here,
+/// or that was used for anything but to store replies.
 fn keep_local(program: &Program, func: &mut Func) {
     let mut body = std::mem::take(&mut func.body);
     Keeping { program, func }.block(&mut body, &mut Pending::new());
@@ -106,7 +113,7 @@ impl Keeping<'_> {
             self.block(block, &mut inner);
             own.retain(|var| inner.contains(var));
         }
-        // Handlers begin, and loops and branches end, after any part of what was there before.
+        // Handlers begin, and loops and branches end, after any part of the body before.
         forget(stmt, own);
     }
 
@@ -130,7 +137,8 @@ impl Keeping<'_> {
     }
 }
 
-/// Takes out what a statement itself reads, or fills otherwise than by a reply for an element.
+/// Takes out the variables that a statement itself reads, or fills otherwise than by a reply for an
+/// element.
 fn forget_used(stmt: &Stmt, own: &mut Pending) {
     let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
     let awaits = matches!(stmt, Stmt::Await { .. });
@@ -147,7 +155,8 @@ fn forget_used(stmt: &Stmt, own: &mut Pending) {
     });
 }
 
-/// Takes out what the blocks of a statement read, or fill otherwise than by replies for elements.
+/// Takes out the variables that the blocks of a statement read, or fill otherwise than by replies
+/// for elements.
 fn forget(stmt: &Stmt, own: &mut Pending) {
     stmt.parts(&mut |part| {
         let Part::Block(block) = part else { return };
@@ -158,7 +167,7 @@ fn forget(stmt: &Stmt, own: &mut Pending) {
     });
 }
 
-/// Where a function touches what may be pending, if it does.
+/// Returns the place where a function touches a variable that may be pending, if there is one.
 ///
 /// Cost: as [`place_waits`], and a copy of the function.
 pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
@@ -168,8 +177,8 @@ pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
     placing.added
 }
 
-/// The functions that wait for actors or have transactions: those in which that is written, and the scripts that call such of their
-/// own actor.
+/// Returns the functions that wait for actors or have transactions: those in which that is written,
+/// and the scripts that call such of their own actor.
 ///
 /// Cost: the size of the program times the length of the longest chain of such calls.
 pub fn waiting(program: &Program) -> HashSet<FuncId> {
@@ -195,7 +204,7 @@ pub fn waiting(program: &Program) -> HashSet<FuncId> {
     }
 }
 
-/// The code of a routine, or of a method that is called on its class's own type.
+/// Returns the code of a routine, or of a method that is called on its class's own type.
 pub fn body_of(program: &Program, callee: Callee) -> Option<FuncId> {
     let body = match callee {
         Callee::Routine(routine) => program.routines.get(routine)?.body,
@@ -214,9 +223,10 @@ struct Placing<'a> {
     /// Loops around over iterators that are not built in.
     iterators: usize,
     held: Vec<Site>,
-    /// Where the first wait was put that was not there.
+    /// The place of the first wait that was added.
     added: Option<Site>,
-    /// Of what a client sends: variables that take replies and are never read, which nobody waits for. Whoever runs it joins them at the end.
+    /// The variables of a client's code that take replies and are never read, so that no statement
+    /// waits for them. The runner of that code joins them at the end.
     unread: Pending,
     /// The selections around.
     selections: usize,
@@ -238,7 +248,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// For the body of a function.
+    /// Makes the state for the body of a function.
     fn of(program: &'a Program, kind: FuncKind, body: &Block) -> Placing<'a> {
         let mut placing = Placing::new(program);
         if matches!(kind, FuncKind::Batch | FuncKind::Procedure) {
@@ -268,7 +278,7 @@ pub fn missing(program: &Program, stmts: &[Stmt]) -> Missing {
     Missing { at_answer: placing.early, at_end: pending.into_iter().collect() }
 }
 
-/// The variables that take replies of requests in statements.
+/// Returns the variables that take replies of requests in statements.
 pub fn asked_in<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> SmallVec<[Var; 2]> {
     let mut vars = Pending::new();
     asked(stmts, &mut vars);
@@ -351,7 +361,7 @@ impl Placing<'_> {
         }
     }
 
-    /// What comes after the operands of a statement are there.
+    /// Handles the rest of a statement, after its operands are there.
     fn inside(&mut self, stmt: &mut Stmt, pending: &mut Pending) {
         match stmt {
             Stmt::Request { dst, .. } => self.expect(pending, [*dst]),
@@ -387,7 +397,8 @@ impl Placing<'_> {
             Stmt::ForEach { callee, body, vars, .. } => {
                 let once = effect(body);
                 self.expect(pending, once.may.iter().copied());
-                // Steps fill them, and a step may come while a request of the last one is under way.
+                // Steps fill them, and a step may come while a request of the last one is under
+                // way.
                 vars.iter().for_each(|var| {
                     pending.remove(var);
                 });
@@ -432,7 +443,7 @@ impl Placing<'_> {
     }
 }
 
-/// The pending variables that a statement reads or fills itself, not in its blocks.
+/// Returns the pending variables that a statement reads or fills itself, not in its blocks.
 fn touched(stmt: &Stmt, pending: &Pending) -> SmallVec<[Var; 2]> {
     let mut vars = SmallVec::new();
     let mut add = |var: Var| {
@@ -472,7 +483,7 @@ impl Effect {
         self
     }
 
-    /// One of both.
+    /// Joins the effects of two blocks of which one runs.
     fn or(mut self, mut other: Effect) -> Effect {
         self.may.append(&mut other.may);
         self.must.retain(|var| other.must.contains(var));
@@ -551,7 +562,7 @@ fn effect_of(stmt: &Stmt) -> Effect {
     }
 }
 
-/// True if a loop's body may end it, or one of its steps, before its own end.
+/// Returns true if a loop's body may end it, or one of its steps, before its own end.
 fn leaves(block: &Block) -> bool {
     block.0.iter().any(|stmt| match stmt {
         Stmt::Break | Stmt::Continue => true,
@@ -588,7 +599,7 @@ fn site_of(stmt: &Stmt) -> Option<Site> {
     }
 }
 
-/// What a statement is to its requests (002 figure 3).
+/// The colour of a statement: its relation to requests (002 figure 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Colour {
     /// It has none.
@@ -599,7 +610,7 @@ pub enum Colour {
     Black,
 }
 
-/// The colour of a statement. Waits must have been placed.
+/// Returns the colour of a statement. Waits must have been placed.
 ///
 /// Cost: the size of the statement times the depth of its loops.
 pub fn colour(stmt: &Stmt) -> Colour {
@@ -612,8 +623,8 @@ pub fn colour(stmt: &Stmt) -> Colour {
     }
 }
 
-/// True if something waits for a request that came before it in the statement, or that is in `asked`, to which those of the
-/// statement are added.
+/// Returns true if something waits for a request that came before it in the statement, or that is
+/// in `asked`, to which those of the statement are added.
 fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
     let mut found = match stmt {
         Stmt::Await { vars, .. } => vars.iter().any(|var| asked.contains(var)),
@@ -635,29 +646,32 @@ fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
     found
 }
 
-/// A maximal region in which all requests are independent of each other, so that they run at once (002 section 3.3).
+/// A maximal region in which all requests are independent of each other, so that they run at once
+/// (002 section 3.3).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Where its requests come from, in the order of the text.
+    /// The places that its requests come from, in the order of the text.
     pub requests: Vec<Site>,
-    /// The number of replies that it awaits, if that is known before it runs: none of them stands in a branch or a loop.
+    /// The number of replies that it awaits, if that is known before it runs: none of them stands
+    /// in a branch or a loop.
     pub replies: Option<usize>,
-    /// Where its replies are awaited: its join continuations, in the order of the text. Empty if nothing needs them.
+    /// The places where its replies are awaited: its join continuations, in the order of the text.
+    /// Empty if nothing needs them.
     pub joins: Vec<Join>,
 }
 
-/// A place that waits: a join continuation, and what its closure has to hold.
+/// A place that waits: a join continuation, and the contents of its closure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Join {
     /// The statement that needs the replies.
     pub site: Site,
     /// The variables that take them.
     pub awaited: Vec<Var>,
-    /// The other variables that what comes after reads.
+    /// The other variables that the code behind it reads.
     pub live: Vec<Var>,
 }
 
-/// The regions of a function in which waits have been placed, in the order of its text.
+/// Returns the regions of a function in which waits have been placed, in the order of its text.
 ///
 /// Cost: the size of the function times the depth of its loops.
 pub fn regions(func: &Func) -> Vec<Region> {
@@ -671,14 +685,14 @@ pub fn regions(func: &Func) -> Vec<Region> {
         let first = region.requests.first().copied().unwrap_or_default();
         let own = |join: &&Join| join.awaited.iter().any(|var| vars.contains(var));
         let (after, before): (Vec<_>, Vec<_>) = joins.iter().filter(own).partition(|join| join.site >= first);
-        // One further up waits for what a loop has asked for the last time around.
+        // A join further up waits for the requests that a loop has made the last time around.
         region.joins = after.into_iter().chain(before).cloned().collect();
     }
     regions
 }
 
-/// Shows for each statement, the last first, which variables may be read from there on: before it, and behind it, at the handlers around
-/// it too.
+/// Shows for each statement, the last first, which variables may be read from there on: before it,
+/// and behind it, at the handlers around it too.
 ///
 /// Cost: as for [`regions`], times the number of variables that are live at once.
 pub fn live<'a>(func: &'a Func, see: &'a mut Show<'a>) {
@@ -701,7 +715,7 @@ pub fn live_at_waits<'a>(func: &'a Func, see: &'a mut Show<'a>) {
     walk.block(&func.body, &Pending::new(), &Ends::default());
 }
 
-/// Is shown a statement, and what is live before and behind it.
+/// A callback that is shown a statement, and the variables live before and behind it.
 pub type Show<'a> = dyn FnMut(&Stmt, &BTreeSet<Var>, &BTreeSet<Var>) + 'a;
 
 /// A way backwards through a function.
@@ -712,7 +726,7 @@ struct Walk<'a> {
     see_await: Option<&'a mut Show<'a>>,
 }
 
-/// What is live where a block is left otherwise than by its end.
+/// The variables live where a block is left otherwise than by its end.
 #[derive(Clone, Default)]
 struct Ends {
     at_break: Pending,
@@ -722,7 +736,8 @@ struct Ends {
 }
 
 impl Found {
-    /// Collects the maximal gray statements; neighbours of which none waits for another are one region.
+    /// Collects the maximal gray statements; neighbours of which none waits for another are one
+    /// region.
     fn block(&mut self, block: &Block) {
         let mut open: Option<(Region, Pending)> = None;
         for stmt in &block.0 {
@@ -763,7 +778,7 @@ impl Found {
 }
 
 impl Walk<'_> {
-    /// Walks a block backwards; gives what is live before it.
+    /// Walks a block backwards; returns the variables live before it.
     fn block(&mut self, block: &Block, after: &Pending, ends: &Ends) -> Pending {
         let mut live = after.clone();
         for stmt in block.0.iter().rev() {
@@ -787,7 +802,7 @@ impl Walk<'_> {
                 live.extend(&ends.raised);
                 let kept = live.iter().copied().filter(|var| !vars.contains(var)).collect();
                 self.joins.push(Join { site: *site, awaited: vars.to_vec(), live: kept });
-                // What an element is stored in is needed until all are there.
+                // The collection that takes an element is needed until all are there.
                 live.extend(vars.iter().copied());
                 return live;
             }
@@ -837,7 +852,7 @@ impl Walk<'_> {
             Stmt::Transaction { body, .. } => live = self.block(body, &live, ends),
             Stmt::Select { arms, after, .. } => {
                 let mut all = Pending::new();
-                // An exception leaves an arm to what comes behind.
+                // An exception leaves an arm to the code behind.
                 let mut inner = ends.clone();
                 inner.raised.extend(&live);
                 for arm in arms {
@@ -901,7 +916,7 @@ impl Region {
 }
 
 impl Walk<'_> {
-    /// The variables that a block reads and may not have filled itself before.
+    /// Returns the variables that a block reads and may not have filled itself before.
     fn exposed(&self, block: &Block) -> Pending {
         let mut reads = Pending::new();
         let mut filled = Pending::new();
@@ -928,7 +943,8 @@ fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending, waits_read: 
         });
         match blocks.as_slice() {
             [] => filled.extend(writes),
-            // The variables of a statement are filled in its blocks, and what all fill from which control comes out is filled after them.
+            // The variables of a statement are filled in its blocks. Variables that every block
+            // fills, of those from which control comes out, are filled after them.
             blocks => {
                 let mut inner = filled.clone();
                 inner.extend(writes.iter().copied());
@@ -952,7 +968,7 @@ fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending, waits_read: 
     }
 }
 
-/// True if control never comes to the end of a block.
+/// Returns true if control never comes to the end of a block.
 fn jumps(block: &Block) -> bool {
     matches!(
         block.0.last(),

@@ -1,24 +1,27 @@
-//! Loops that can be left in their middle and taken up again: no iterator is on the stack while their bodies wait.
+//! Loops that can be left in their middle and taken up again: no iterator is on the stack while
+//! their bodies wait.
 //!
-//! A method that waits gives its stack back (its join continuation has what it needs), and an iterator that is built in is Rust code
-//! with a frame of its own between the loop and its body. [`loops_without_iterators`] writes such loops with what the collections
-//! offer besides, so that all that a loop knows is in variables:
+//! A method that waits gives its stack back (its join continuation has the values it needs). An
+//! iterator that is built in is Rust code with a frame of its own between the loop and its body.
+//! [`loops_without_iterators`] writes such loops with the other operations of the collections, so
+//! that the whole state of a loop is in variables:
 //!
 //! | over | becomes |
 //! | --- | --- |
 //! | `int.to`, `int.to_by` | counting, which ends instead of overflowing |
-//! | `elements`, `indexes` and `members` of what never changes its length | counting, with `fetch` or `member` |
-//! | `elements`, `indexes` of an array | the same, but it looks at the bounds of the array again at each step |
+//! | `elements`, `indexes`, `members` of constant length | counting, with `fetch` or `member` |
+//! | `elements`, `indexes` of an array | the same, but it reads the bounds again at each step |
 //! | `elements` of a list | a variable for the rest of the list |
-//! | `keys`, `values`, `pairs` of a map | a variable for the age of the last entry ([`builtin::MAP_ENTRY`]) |
+//! | `keys`, `values`, `pairs` of a map | a variable for the last age ([`builtin::MAP_ENTRY`]) |
 //! | any other | its steps are stored in arrays first, over which the loop then counts |
 //!
-//! Each sees what the iterator would have seen, whatever its body does to the collection. The last row may be used only where the
-//! collection cannot change; that is so of strings, and of directories outside transactions, in which nobody waits.
+//! Each sees the elements that the iterator would have seen, however its body changes the
+//! collection. The last row may be used only where the collection cannot change; that is so of
+//! strings, and of directories outside transactions, in which nobody waits.
 //!
-//! What steps forward stands at the head of a body, so that `continue` comes by it. Operations that can signal stand inside
-//! handlers of their own even where they never do: handlers of the program around the loop may take an exception of that name with
-//! other values.
+//! The step forward stands at the head of a body, so that `continue` comes by it. Operations that
+//! can signal stand inside handlers of their own even where they never do: handlers of the program
+//! around the loop may take an exception of that name with other values.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -27,20 +30,22 @@ use crate::program::Program;
 use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
 use crate::types::{MethodRef, TypeId, TypeKind, Types};
 
-/// Writes the loops over built-in iterators without these, if something in their bodies requests or waits; in functions that may wait, also
-/// if they may take long, so that others can have their turn: those that count, and those that send, call code of the program or have other
-/// loops in them. What is left goes over what is in memory, with built-in operations.
+/// Writes the loops over built-in iterators without these, if a statement in their bodies requests
+/// or waits. In functions that may wait, it also writes loops that may take long, so that others
+/// can have their turn. These are loops that count, and loops that send, call code of the program
+/// or have other loops in them. The loops left go over values in memory, with built-in operations.
 ///
-/// It comes before [`place_waits`](crate::requests::place_waits): the steps of a loop fill its variables by statements then, which wait
-/// like all others if a reply is still due to one of them.
+/// It comes before [`place_waits`](crate::requests::place_waits). The steps of a loop fill its
+/// variables by statements then; these wait like all others if a reply is still due to one of the
+/// variables.
 ///
 /// Cost: linear in the size of the function.
 pub fn loops_without_iterators(program: &mut Program, func: &mut Func) {
     write_loops(program, func, false);
 }
 
-/// Writes all loops over built-in iterators without these, whatever is in their bodies. They do the same, but slower: this is for
-/// comparing the two.
+/// Writes all loops over built-in iterators without these, whatever is in their bodies. They do the
+/// same, but slower: this is for comparing the two.
 pub fn all_loops_without_iterators(program: &mut Program, func: &mut Func) {
     write_loops(program, func, true);
 }
@@ -59,7 +64,7 @@ struct Writing<'a> {
     all: bool,
     /// True if the function may wait.
     makes_way: bool,
-    /// Where the loop comes from.
+    /// The place that the loop comes from.
     site: Site,
 }
 
@@ -72,7 +77,8 @@ struct Loop {
 }
 
 impl Writing<'_> {
-    /// True if something in the block requests or waits, or, where the function may wait, takes long.
+    /// Returns true if something in the block requests or waits, or, where the function may wait,
+    /// takes long.
     fn block(&mut self, block: &mut Block) -> bool {
         let mut waits = false;
         let mut written = Vec::with_capacity(block.0.len());
@@ -97,7 +103,7 @@ impl Writing<'_> {
         waits
     }
 
-    /// True if it is a loop over as many steps as a number says.
+    /// Returns true if it is a loop over as many steps as a number says.
     fn counts(&self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::ForEach { callee: Callee::Method(method), .. } => {
@@ -107,7 +113,8 @@ impl Writing<'_> {
         }
     }
 
-    /// True if a statement alone may take more than a moment, or gives others something to do.
+    /// Returns true if a statement alone may take more than a moment, or gives others something to
+    /// do.
     fn takes_long(&self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::Send { .. } | Stmt::While { .. } | Stmt::ForEach { .. } => true,
@@ -176,14 +183,15 @@ impl Writing<'_> {
         out.push(repeat(more.into(), steps, it.body));
     }
 
-    /// The elements of what counts them from 1 and keeps its length.
+    /// Appends a loop over the elements of a collection that counts them from 1 and keeps its
+    /// length.
     fn elements(&mut self, it: Loop, fetch: &str, out: &mut Vec<Stmt>) {
         let [all] = self.operands(&it, out);
         let loop_over = self.over(it.method.ty, all, fetch, &it.vars, it.body, out);
         out.push(loop_over);
     }
 
-    /// A loop over what counts its elements from 1 and keeps its length.
+    /// Appends a loop over a collection that counts its elements from 1 and keeps its length.
     fn over(
         &mut self,
         ty: TypeId,
@@ -200,7 +208,7 @@ impl Writing<'_> {
         repeat(Operand::Const(Const::Bool(true)), steps, body)
     }
 
-    /// `at := at + 1` for what cannot overflow.
+    /// Returns `at := at + 1` for a count that cannot overflow.
     fn count(&mut self, at: Var) -> Stmt {
         let next = self.call(Types::INT, "add", &[at.into(), int(1)], &[at]);
         self.handle(vec![next], "overflow", vec![Stmt::Break])
@@ -217,7 +225,8 @@ impl Writing<'_> {
         out.push(Stmt::While { cond, test: more.into(), body: Block(body) });
     }
 
-    /// Looks at the array again at each step, by index: elements that come are seen, and those that go are not.
+    /// Looks at the array again at each step, by index: elements that come are seen, and those that
+    /// go are not.
     fn array(&mut self, it: Loop, elements: bool, out: &mut Vec<Stmt>) {
         let [all] = self.operands(&it, out);
         let (at, low, more) = (self.var(Types::INT), self.var(Types::INT), self.var(Types::BOOL));
@@ -260,7 +269,7 @@ impl Writing<'_> {
         out.push(repeat(Operand::Const(Const::Bool(true)), steps, it.body));
     }
 
-    /// An array for each variable of the loop, and a loop that counts over them.
+    /// Appends an array for each variable of the loop, and a loop that counts over them.
     fn collect(&mut self, it: Loop, out: &mut Vec<Stmt>) {
         let types = self.program.types.method(it.method).signature.yields.clone().unwrap_or_default();
         let row = builtin::find_routine("array_new").expect("a row of the table");
@@ -290,14 +299,15 @@ impl Writing<'_> {
         self.func.vars.push(VarDecl { name: String::new(), ty })
     }
 
-    /// A variable with that value, which nothing else assigns.
+    /// Returns a variable with that value, which nothing else assigns.
     fn copied(&mut self, ty: TypeId, src: Operand, out: &mut Vec<Stmt>) -> Var {
         let dst = self.var(ty);
         out.push(Stmt::Let { dst, src });
         dst
     }
 
-    /// The receiver and the arguments of the iterator as they are before the loop, in variables of its own.
+    /// Returns the receiver and the arguments of the iterator as they are before the loop, in
+    /// variables of its own.
     fn operands<const N: usize>(&mut self, it: &Loop, out: &mut Vec<Stmt>) -> [Var; N] {
         let params = &self.program.types.method(it.method).signature.params;
         let types: SmallVec<[TypeId; 3]> =
@@ -317,14 +327,14 @@ impl Writing<'_> {
         }
     }
 
-    /// `body`, with what is done when it signals.
+    /// Returns `body`, with the statements that run when it signals.
     fn handle(&mut self, body: Vec<Stmt>, signal: &str, then: Vec<Stmt>) -> Stmt {
         let takes = ArmMatch::Named(smallvec![self.program.types.signal(signal)]);
         Stmt::Except { body: Block(body), arms: vec![Arm { takes, vars: smallvec![], body: Block(then) }] }
     }
 }
 
-/// A loop that begins with `steps` and goes on with `body` while `test` is true.
+/// Returns a loop that begins with `steps` and goes on with `body` while `test` is true.
 fn repeat(test: Operand, mut steps: Vec<Stmt>, body: Block) -> Stmt {
     steps.extend(body.0);
     Stmt::While { cond: Block::default(), test, body: Block(steps) }
@@ -345,7 +355,8 @@ mod tests {
     use crate::text::{parse, print_func};
     use crate::verify::verify_program;
 
-    /// A procedure that asks in a loop over `iterator`, whose variables are declared in `vars`; as it is written without iterators.
+    /// Returns a procedure that asks in a loop over `iterator`, whose variables are declared in
+    /// `vars`; as it is written without iterators.
     fn written(vars: &str, filled: &str, iterator: &str, body: &str) -> String {
         let text = format!(
             "type asked actor

@@ -1,7 +1,9 @@
-//! Routines as values: names of routines, methods selected without call, and `bind` (`docs/book/language/types.md`).
+//! Routines as values: names of routines, methods selected without call, and `bind`
+//! (`docs/book/language/types.md`).
 //!
-//! Such a value is an object of a class whose instance variables are the operands that are known already, and whose one
-//! method `call` takes the others. There is one class for each routine or method and choice of operands.
+//! Such a value is an object of a class whose instance variables are the operands that are known
+//! already, and whose one method `call` takes the others. There is one class for each routine or
+//! method and choice of operands.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -9,8 +11,9 @@ use crate::program::{Body, Class, ClassId, Field, Program};
 use crate::stmt::{Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
 use crate::types::{Method, MethodId, MethodRef, Signature, Supertype, TypeDef, TypeId, TypeKind};
 
-/// The class of the objects that call `callee` with the operands at the places where `held` is true, and the routine type
-/// that it implements. The receiver of a method is its first operand. The objects are made with the held operands, in order.
+/// Returns the class of the objects that call `callee` with the operands at the places where `held`
+/// is true, and the routine type that it implements. The receiver of a method is its first operand.
+/// The objects are made with the held operands, in order.
 ///
 /// # Panics
 /// When `held` is not as long as the operands, or the callee is neither a method nor a routine.
@@ -43,8 +46,8 @@ pub fn class_of(program: &mut Program, callee: Callee, held: &[bool]) -> (ClassI
     (class, ty)
 }
 
-/// The class of the objects of routine type `wanted` that hold a value of routine type `held`, and
-/// whether it is new: then the caller gives it its method by [`complete_adapter`].
+/// Returns the class of the objects of routine type `wanted` that hold a value of routine type
+/// `held`, and true if it is new. Then the caller gives it its method by [`complete_adapter`].
 ///
 /// Such an object stands where the words of arguments or results differ: a basic value where the
 /// other type has `any`.
@@ -79,7 +82,7 @@ fn add_call(program: &mut Program, class: ClassId, ty: TypeId, signature: Signat
     });
 }
 
-/// The class, without its method.
+/// Returns the class, without its method.
 fn add_class(program: &mut Program, of: &str, ty: TypeId, operands: &[TypeId], held: &[bool]) -> ClassId {
     let id = program.classes.next_key();
     let name = format!("{of}#{}", id.as_u32());
@@ -91,7 +94,7 @@ fn add_class(program: &mut Program, of: &str, ty: TypeId, operands: &[TypeId], h
         kind: TypeKind::Class(id),
         supertypes: vec![Supertype { ty, renames: vec![] }],
         methods: Default::default(),
-        // What holds nothing never changes; what is held may.
+        // A value that holds no operands never changes; operands may.
         immutable: fields.is_empty(),
         actor: false,
         public: false,
@@ -100,7 +103,7 @@ fn add_class(program: &mut Program, of: &str, ty: TypeId, operands: &[TypeId], h
     program.classes.push(Class { name, ty: own, superclass: None, fields, bodies: vec![], actor: None })
 }
 
-/// The method `call`: the callee with all its operands, and its exceptions passed on.
+/// Returns the method `call`: the callee with all its operands, and its exceptions passed on.
 fn call_of(
     program: &Program,
     class: ClassId,

@@ -1,9 +1,12 @@
-//! What a program can say: functions, blocks and statements over numbered variables.
+//! The IR of one function: blocks and statements over numbered variables.
 //!
-//! The form is structured (sequence, if, while, for each, break, continue, return, yield, signal,
-//! exit, except, transaction; and of actors create, send, request, await, reply, reply to, deliver, delegate, select), because clients record structures and Theta is written in structures; a graph of
-//! basic blocks would have to be rebuilt for both. Expressions are flat: each call names the
-//! variables it fills.
+//! The form is structured: sequence, if, while, for each, break, continue, return, yield, signal,
+//! exit, except, transaction. Of actors there are create, send, request, await, reply, reply to,
+//! deliver, delegate and select. Clients record structures and Theta is written in structures; a
+//! graph of basic blocks would have to be rebuilt for both. Expressions are flat: each call names
+//! the variables it fills.
+//!
+//! Read [`Func`] first, then [`Stmt`]; [`Stmt::parts`] is the way to walk over one.
 //!
 //! Rules that the verifier checks are listed in `verify`.
 
@@ -42,7 +45,7 @@ pub enum Const {
     Str(Literal),
 }
 
-/// What a statement reads: a variable or a constant.
+/// The operand of a statement: a variable or a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operand {
     /// The value of a variable.
@@ -63,11 +66,11 @@ impl From<Const> for Operand {
     }
 }
 
-/// What a call runs.
+/// The target of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Callee {
-    /// A method of the receiver, which is the first operand. Dispatched through the receiver's table,
-    /// save for basic types, whose methods are known.
+    /// A method of the receiver, which is the first operand. Dispatched through the receiver's
+    /// table, save for basic types, whose methods are known.
     Method(MethodRef),
     /// A stand-alone routine.
     Routine(RoutineId),
@@ -77,8 +80,8 @@ pub enum Callee {
     Itself,
 }
 
-/// Where a statement comes from, for messages: in a batch the number of the call (what the client
-/// names it by), in Theta code a byte offset in the file.
+/// The place that a statement comes from, for messages. In a batch it is the number of the call, by
+/// which the client names it; in Theta code it is a byte offset in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct Site(pub u32);
 
@@ -90,14 +93,14 @@ pub const ABORTED: &str = "aborted";
 pub struct Block(pub Vec<Stmt>);
 
 impl Block {
-    /// True if there is a transaction among the statements, or in one of them.
+    /// Returns true if there is a transaction among the statements, or in one of them.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_transaction(&self) -> bool {
         self.contains(&|stmt| matches!(stmt, Stmt::Transaction { .. }))
     }
 
-    /// True if there is a request among the statements, or in one of them.
+    /// Returns true if there is a request among the statements, or in one of them.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_request(&self) -> bool {
@@ -118,14 +121,15 @@ impl Block {
         }
     }
 
-    /// True if something among the statements, or in one of them, requests or waits.
+    /// Returns true if something among the statements, or in one of them, requests or waits.
     ///
     /// Cost: linear in the number of statements.
     pub fn may_wait(&self) -> bool {
         self.contains(&Stmt::may_wait)
     }
 
-    /// True if there is a statement among them, or in one of them, that makes actors, sends to them, or answers.
+    /// Returns true if there is a statement among them, or in one of them, that makes actors, sends
+    /// to them, or answers.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_messages(&self) -> bool {
@@ -145,7 +149,7 @@ impl Block {
         })
     }
 
-    /// True if there is such a statement among them, or in one of them.
+    /// Returns true if there is such a statement among them, or in one of them.
     pub fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {
             let mut found = is_one(stmt);
@@ -166,21 +170,22 @@ pub enum Stmt {
     Let {
         /// The variable to fill.
         dst: Var,
-        /// What to fill it with.
+        /// The new value.
         src: Operand,
     },
     /// Calls a procedure (never an iterator). As many `dsts` as results, or none to drop them all.
     Call {
-        /// What to run.
+        /// The function called.
         callee: Callee,
         /// The operands; the receiver is the first for a method.
         args: SmallVec<[Operand; 3]>,
         /// The variables for the results.
         dsts: SmallVec<[Var; 1]>,
-        /// Where the call comes from.
+        /// The place that the call comes from.
         site: Site,
     },
-    /// Makes an object of a class from the values of all its instance variables, inherited ones first.
+    /// Makes an object of a class from the values of all its instance variables, inherited ones
+    /// first.
     New {
         /// The variable for the object.
         dst: Var,
@@ -188,17 +193,17 @@ pub enum Stmt {
         class: ClassId,
         /// The instance variables' values, in layout order.
         fields: Vec<Operand>,
-        /// Where the constructor comes from.
+        /// The place that the constructor comes from.
         site: Site,
     },
-    /// Makes a sequence of these elements (`..` in an argument list). The type is that of `dst`, a `sequence[T]`;
-    /// each element has type `T`.
+    /// Makes a sequence of these elements (`..` in an argument list). The type is that of `dst`, a
+    /// `sequence[T]`; each element has type `T`.
     NewSequence {
         /// The variable for the sequence.
         dst: Var,
         /// The elements.
         elements: Vec<Operand>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
     /// Reads an instance variable.
@@ -232,7 +237,8 @@ pub enum Stmt {
         /// Run when it is false.
         otherwise: Block,
     },
-    /// Runs `then`, with `var` for the object, if the object's class has the type of `var`; else `otherwise`.
+    /// Runs `then`, with `var` for the object, if the object's class has the type of `var`; else
+    /// `otherwise`.
     TypeIf {
         /// The object: never of a basic type.
         object: Operand,
@@ -262,7 +268,7 @@ pub enum Stmt {
         vars: SmallVec<[Var; 1]>,
         /// The body.
         body: Block,
-        /// Where the call of the iterator comes from.
+        /// The place that the call of the iterator comes from.
         site: Site,
     },
     /// Leaves the innermost loop.
@@ -273,8 +279,8 @@ pub enum Stmt {
     Return(SmallVec<[Operand; 1]>),
     /// Hands the loop's body a step; only in an iterator.
     Yield(SmallVec<[Operand; 1]>),
-    /// Ends the function with an exception, which its heading lists or which is `failure`. Not seen by the handlers of
-    /// this function.
+    /// Ends the function with an exception, which its heading lists or which is `failure`. Not seen
+    /// by the handlers of this function.
     Signal {
         /// The exception.
         signal: SignalId,
@@ -288,16 +294,17 @@ pub enum Stmt {
         /// Its values.
         values: SmallVec<[Operand; 1]>,
     },
-    /// Runs `body`; when one of its calls signals an exception, or an `exit` in it names one, that the first
-    /// fitting arm takes, runs that arm. What no arm takes goes on outwards. Arms are not covered
-    /// by the handlers of their own statement.
+    /// Runs `body`. When one of its calls signals an exception, or an `exit` in it names one, the
+    /// first arm that fits takes it and is run. An exception that no arm takes goes on outwards.
+    /// Arms are not covered by the handlers of their own statement.
     Except {
-        /// What is covered.
+        /// The block that is covered.
         body: Block,
         /// The handlers, tried in order.
         arms: Vec<Arm>,
     },
-    /// Makes an actor, which is usable at once; its `new` runs where it is, before its first message. Never waits.
+    /// Makes an actor, which is usable at once; its `new` runs where it is, before its first
+    /// message. Never waits.
     Create {
         /// The variable for the reference.
         dst: Var,
@@ -305,11 +312,11 @@ pub enum Stmt {
         class: ClassId,
         /// The number of its creator.
         creator: u32,
-        /// What the creator takes.
+        /// The arguments of the creator.
         args: SmallVec<[Operand; 3]>,
-        /// Where the actor goes.
+        /// The node that the actor goes to.
         place: Destination,
-        /// Where the creation comes from.
+        /// The place that the creation comes from.
         site: Site,
     },
     /// Sends a message of the past type: nobody waits for an answer.
@@ -318,43 +325,47 @@ pub enum Stmt {
         method: MethodRef,
         /// The receiver, then the arguments.
         args: SmallVec<[Operand; 3]>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
-    /// Sends a request, unless `element` is out of bounds, which is signalled here. It does not wait: `dst` is *pending* until [`Stmt::Await`] names it, and is not touched meanwhile but by more
-    /// requests for elements of it.
+    /// Sends a request, unless `element` is out of bounds, which is signalled here. It does not
+    /// wait: `dst` is *pending* until [`Stmt::Await`] names it, and is not touched meanwhile but by
+    /// more requests for elements of it.
     Request {
         /// The method, of an actor type or an actor's own type.
         method: MethodRef,
         /// The receiver, then the arguments.
         args: SmallVec<[Operand; 3]>,
-        /// The variable for the reply, of type `null` if the method has no result; or the array or vector that has the element.
+        /// The variable for the reply, of type `null` if the method has no result; or the array or
+        /// vector that has the element.
         dst: Var,
-        /// The index of the element that the reply is stored at, if it is one of a local array or vector.
+        /// The index of the element that the reply is stored at, if it is one of a local array or
+        /// vector.
         element: Option<Operand>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
-    /// Waits until all replies due to these variables are there; an exception that came instead of one is raised here, the first
-    /// request's first.
+    /// Waits until all replies due to these variables are there; an exception that came instead of
+    /// one is raised here, the first request's first.
     Await {
         /// Variables that may be pending.
         vars: SmallVec<[Var; 2]>,
-        /// What needs the replies.
+        /// The statement that needs the replies.
         site: Site,
     },
     /// Answers the message under way. The method goes on.
     Reply {
         /// The result, if the method has one.
         values: SmallVec<[Operand; 1]>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
-    /// Takes the place that the answer to the message under way goes to. That counts as the answer: whoever has the place gives it.
+    /// Takes the place that the answer to the message under way goes to. That counts as the answer:
+    /// the holder of the place gives it.
     ReplyTo {
         /// The variable for it, a `replier` of the method's result, or of `null` if it has none.
         dst: Var,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
     /// Sends an answer to where [`Stmt::ReplyTo`] said. A second one is ignored.
@@ -363,46 +374,47 @@ pub enum Stmt {
         replier: Operand,
         /// The result, if it is one of anything but `null`.
         values: SmallVec<[Operand; 1]>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
-    /// Sends a message whose answer goes to whoever awaits that of the message under way.
+    /// Sends a message whose answer goes to the awaiter of the answer to the message under way.
     Delegate {
         /// The method.
         method: MethodRef,
         /// The receiver, then the arguments.
         args: SmallVec<[Operand; 3]>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
     /// Waits until one of some messages is queued, takes the oldest, and runs its arm.
     Select {
         /// The messages.
         arms: Vec<Choice>,
-        /// The number of milliseconds to wait at most, and what to run then.
+        /// The number of milliseconds to wait at most, and the block to run then.
         after: Option<(Operand, Block)>,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
-    /// Runs `body` as one transaction of the repository. When control leaves it otherwise than by an exception, the transaction
-    /// is committed first; if that is refused, `aborted(string)` is signalled in place of what was to come. When an exception
-    /// leaves it, `exit` included, the transaction is aborted and the exception goes on.
+    /// Runs `body` as one transaction of the repository. When control leaves it otherwise than by
+    /// an exception, the transaction is committed first. If that is refused, `aborted(string)` is
+    /// signalled in place of the end that was to come. When an exception leaves it, `exit`
+    /// included, the transaction is aborted and the exception goes on.
     Transaction {
-        /// What is done in it.
+        /// The block that is one transaction.
         body: Block,
-        /// Where it comes from.
+        /// The place that it comes from.
         site: Site,
     },
 }
 
-/// Where a new actor goes.
+/// The node that a new actor goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// On this node.
+    /// This node.
     Here,
-    /// On the node with that number.
+    /// The node with that number.
     On(Operand),
-    /// Where the runtime likes.
+    /// A node that the runtime chooses.
     Anywhere,
 }
 
@@ -417,14 +429,17 @@ pub struct Choice {
     pub cond: Block,
     /// The condition.
     pub test: Operand,
-    /// What runs in place of the method's body. `Reply` and the like answer the message, and so does `Signal`, with an exception that the
-    /// method's heading lists. No exception leaves the arm: it answers the message, if that is not answered yet, and control goes on
-    /// behind the statement. When the arm ends, by a jump, too, a message without result is answered, if it is not yet.
+    /// The block that runs in place of the method's body. `Reply` and the like answer the message,
+    /// and so does `Signal`, with an exception that the method's heading lists. No exception leaves
+    /// the arm: it answers the message, if that is not answered yet, and control goes on behind the
+    /// statement. When the arm ends, by a jump, too, a message without result is answered, if it is
+    /// not yet.
     pub body: Block,
 }
 
 impl Choice {
-    /// True if an exception can leave the arm, after which control goes on behind the statement.
+    /// Returns true if an exception can leave the arm, after which control goes on behind the
+    /// statement.
     ///
     /// Cost: linear in the number of statements.
     pub fn may_raise(&self) -> bool {
@@ -432,7 +447,7 @@ impl Choice {
     }
 }
 
-/// What a statement consists of; see [`Stmt::parts`].
+/// A part of a statement; see [`Stmt::parts`].
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'s> {
     /// A variable or constant that it reads.
@@ -444,12 +459,12 @@ pub enum Part<'s> {
 }
 
 impl Stmt {
-    /// True if the statement itself, not one in its blocks, requests or waits.
+    /// Returns true if the statement itself, not one in its blocks, requests or waits.
     pub fn may_wait(&self) -> bool {
         matches!(self, Stmt::Request { .. } | Stmt::Await { .. } | Stmt::Select { .. })
     }
 
-    /// True if the statement itself, not one in its blocks, can signal an exception.
+    /// Returns true if the statement itself, not one in its blocks, can signal an exception.
     pub fn may_raise(&self) -> bool {
         match self {
             // Of an actor in its own methods.
@@ -470,8 +485,9 @@ impl Stmt {
         }
     }
 
-    /// Tells the parts of a statement in the order in which they come about when it runs, not those of the statements in its
-    /// blocks. The one place that knows them all: what looks for uses of variables or through all statements walks by this.
+    /// Tells the parts of a statement in the order in which they come about when it runs, not those
+    /// of the statements in its blocks. It is the one place that knows them all: a search for uses
+    /// of variables or through all statements walks by this.
     ///
     /// Cost: linear in the number of parts; nothing is allocated.
     pub fn parts<'s>(&'s self, tell: &mut dyn FnMut(Part<'s>)) {
@@ -561,7 +577,7 @@ impl Stmt {
         blocks.into_iter().for_each(|block| tell(Part::Block(block)));
     }
 
-    /// The blocks in a statement, in the order of [`Stmt::parts`], to change them.
+    /// Returns the blocks in a statement, in the order of [`Stmt::parts`], to change them.
     pub fn blocks_mut(&mut self) -> SmallVec<[&mut Block; 2]> {
         match self {
             Stmt::If { then: first, otherwise: second, .. }
@@ -599,27 +615,29 @@ impl Stmt {
     }
 }
 
-/// Which exceptions a handler takes.
+/// The exceptions that a handler takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ArmMatch {
-    /// These, by name. If `Arm::vars` is not empty, the exceptions have as many values, of fitting types.
+    /// These, by name. If `Arm::vars` is not empty, the exceptions have as many values, of fitting
+    /// types.
     Named(SmallVec<[SignalId; 1]>),
-    /// All. `Arm::vars` is empty or one variable of type `string`, filled with the exception's name.
+    /// All. `Arm::vars` is empty or one variable of type `string`, filled with the exception's
+    /// name.
     Others,
 }
 
 /// A handler.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arm {
-    /// What it takes.
+    /// The exceptions it takes.
     pub takes: ArmMatch,
     /// The variables for the exception's values; empty ignores them.
     pub vars: SmallVec<[Var; 1]>,
-    /// What it runs.
+    /// The block it runs.
     pub body: Block,
 }
 
-/// What a function is for; decides its hidden arguments and who may call it.
+/// The purpose of a function; decides its hidden arguments and its possible callers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum FuncKind {
     /// A stand-alone procedure or iterator.
@@ -628,14 +646,15 @@ pub enum FuncKind {
     Method,
     /// A method of an actor: it may request, wait and reply. Its first parameter is the actor.
     Script,
-    /// A client's control structure or call sequence. Its parameters are the constant references it uses.
+    /// A client's control structure or call sequence. Its parameters are the constant references it
+    /// uses.
     Batch,
     /// A batched procedure.
     Procedure,
 }
 
 impl FuncKind {
-    /// True if the first parameter is the receiver.
+    /// Returns true if the first parameter is the receiver.
     pub fn has_receiver(self) -> bool {
         matches!(self, FuncKind::Method | FuncKind::Script)
     }
@@ -644,7 +663,7 @@ impl FuncKind {
 /// A variable's type, and its name if the source gave one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VarDecl {
-    /// For messages and the text form; may be empty.
+    /// The name for messages and the text form; may be empty.
     pub name: String,
     /// Its static type.
     pub ty: TypeId,
@@ -653,27 +672,27 @@ pub struct VarDecl {
 /// A checked or yet to be checked piece of code.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Func {
-    /// For messages: `Elem.touch`, `swap`.
+    /// The name for messages: `Elem.touch`, `swap`.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the function.
     pub kind: FuncKind,
     /// Its heading. For a method the receiver is not part of it, but it is variable 0.
     pub signature: Signature,
     /// All variables; the receiver and the arguments come first.
     pub vars: PrimaryMap<Var, VarDecl>,
-    /// What it does.
+    /// The code of the function.
     pub body: Block,
     /// The batched procedures that it may call.
     pub procedures: Vec<Arc<Func>>,
 }
 
 impl Func {
-    /// How many of the variables are filled by the caller, the receiver included.
+    /// Returns the number of variables that the caller fills, the receiver included.
     pub fn param_count(&self) -> usize {
         self.signature.params.len() + usize::from(self.kind.has_receiver())
     }
 
-    /// The variables filled by the caller.
+    /// Returns the variables filled by the caller.
     pub fn params(&self) -> impl Iterator<Item = Var> + use<> {
         (0..self.param_count() as u32).map(Var::from_u32)
     }

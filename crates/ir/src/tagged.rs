@@ -1,13 +1,15 @@
-//! Records, structs, oneofs and `maybe`: types that list fields or tags (`docs/book/language/types.md`), and the classes of their objects.
+//! Records, structs, oneofs and `maybe`: types that list fields or tags
+//! (`docs/book/language/types.md`), and the classes of their objects.
 //!
-//! There is no other kind of object behind them: a record or struct has one class, whose instance variables are the
-//! fields. A oneof has a class for each tag, with one instance variable for the value, or none if that is `nil`; what all
-//! these classes have in common they inherit from one that makes no objects. `maybe[T]` is such a oneof with the
-//! tags `none: null` and `some: T`. So constructors are [`Stmt::New`], access is a method call, and `tagcase` is a
-//! chain of [`Stmt::TypeIf`] over the classes of the tags; nothing else knows about tagged types.
+//! There is no other kind of object behind them. A record or struct has one class, whose instance
+//! variables are the fields. A oneof has a class for each tag, with one instance variable for the
+//! value, or none if that is `nil`. The common part of all these classes is inherited from one that
+//! makes no objects. `maybe[T]` is such a oneof with the tags `none: null` and `some: T`. So
+//! constructors are [`Stmt::New`], access is a method call, and `tagcase` is a chain of
+//! [`Stmt::TypeIf`] over the classes of the tags. Nothing else knows about tagged types.
 //!
-//! Classes are made at their first use, while their types may still lack methods that depend on those of the parts;
-//! [`complete`] gives both what they lack.
+//! Classes are made at their first use, while their types may still lack methods that depend on
+//! those of the parts; [`complete`] adds the missing ones to both.
 
 use crate::builtin;
 use crate::program::{Body, Class, ClassId, Field, Program};
@@ -17,10 +19,11 @@ use crate::types::{
 };
 use smallvec::{SmallVec, smallvec};
 
-/// The methods that tagged types have if their parts have them, in the order in which they are added.
+/// The methods that tagged types have if their parts have them, in the order in which they are
+/// added.
 const COMMON: [&str; 5] = ["equal", "similar", "copy", "unparse", "hash"];
 
-/// The heading that a method of [`COMMON`] has in `ty`.
+/// Returns the heading that a method of [`COMMON`] has in `ty`.
 fn common(ty: TypeId, name: &str) -> Signature {
     let argument = Param { name: "x".to_owned(), ty };
     let (params, result) = match name {
@@ -32,12 +35,12 @@ fn common(ty: TypeId, name: &str) -> Signature {
     Signature { params, results: vec![result], ..Signature::default() }
 }
 
-/// True if a type is one of those of this module.
+/// Returns true if a type is one of those of this module.
 fn is_tagged(kind: TypeKind) -> bool {
     matches!(kind, TypeKind::Record(_) | TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_))
 }
 
-/// Adds to a tagged or routine type the methods that it can have by what its parts have now and that it lacks.
+/// Adds to a tagged or routine type the methods that it lacks and that its parts now allow.
 pub(crate) fn add_methods(types: &mut Types, ty: TypeId) {
     let def = types.def(ty);
     if def.methods.is_empty() {
@@ -62,7 +65,7 @@ pub(crate) fn add_methods(types: &mut Types, ty: TypeId) {
     }
 }
 
-/// [`add_methods`] for all types from the position `first` on.
+/// Calls [`add_methods`] for all types from the position `first` on.
 pub(crate) fn add_all_methods(types: &mut Types, first: usize) {
     let tagged: Vec<TypeId> =
         types.iter().skip(first).filter(|(_, d)| is_tagged(d.kind)).map(|(id, _)| id).collect();
@@ -86,7 +89,7 @@ fn add(types: &mut Types, ty: TypeId, name: &str, signature: Signature) {
     });
 }
 
-/// The methods that a tagged or routine type has whatever its parts are.
+/// Returns the methods that a tagged or routine type has whatever its parts are.
 fn accessors(types: &mut Types, ty: TypeId) -> Vec<(String, Signature)> {
     let kind = types.kind(ty);
     if let Some(heading) = types.routine_heading(ty) {
@@ -122,8 +125,8 @@ fn accessors(types: &mut Types, ty: TypeId) -> Vec<(String, Signature)> {
     all
 }
 
-/// Gives built-in generic types and tagged types the methods that depend on those of their parts, and the classes of
-/// tagged types all their methods. Existing ids stay.
+/// Gives built-in generic types and tagged types the methods that depend on those of their parts,
+/// and the classes of tagged types all their methods. Existing ids stay.
 pub fn complete(program: &mut Program) {
     builtin::complete(&mut program.types, 0);
     let tagged: Vec<TypeId> =
@@ -135,7 +138,8 @@ pub fn complete(program: &mut Program) {
     }
 }
 
-/// The class of the objects of a record or struct, or of the tag at a position of a oneof or `maybe`.
+/// Returns the class of the objects of a record or struct, or of the tag at a position of a oneof
+/// or `maybe`.
 ///
 /// # Panics
 /// For other types, and positions that the type does not have.
@@ -147,25 +151,27 @@ pub fn class_of(program: &mut Program, ty: TypeId, tag: usize) -> ClassId {
     }
 }
 
-/// The class of the tag at a position, if the program has it; see [`class_of`].
+/// Returns the class of the tag at a position, if the program has it; see [`class_of`].
 pub fn find_class_of(program: &Program, ty: TypeId, tag: usize) -> Option<ClassId> {
     let classes = program.tagged.get(&ty)?;
     let first = usize::from(!matches!(program.types.kind(ty), TypeKind::Record(_) | TypeKind::Struct(_)));
     classes.get(first + tag).copied()
 }
 
-/// The tagged type that a class was made for, if it is one of those that [`class_of`] makes.
+/// Returns the tagged type that a class was made for, if it is one of those that [`class_of`]
+/// makes.
 pub fn type_of_class(program: &Program, class: ClassId) -> Option<TypeId> {
     program.tagged.iter().find(|(_, classes)| classes.contains(&class)).map(|(ty, _)| *ty)
 }
 
-/// The name of the tag that a class of this name stands for, or the word that its type begins with.
+/// Returns the name of the tag that a class of this name stands for, or the word that its type
+/// begins with.
 pub fn tag_of(class: &str) -> &str {
     class.rsplit('#').next().unwrap_or_default()
 }
 
-/// All classes of a tagged type: that of a record or struct; of a oneof or `maybe` first the one that makes no objects,
-/// then those of the tags.
+/// Returns all classes of a tagged type: that of a record or struct; of a oneof or `maybe` first
+/// the one that makes no objects, then those of the tags.
 fn classes(program: &mut Program, ty: TypeId) -> Vec<ClassId> {
     if let Some(known) = program.tagged.get(&ty) {
         return known.clone();
@@ -189,7 +195,7 @@ fn classes(program: &mut Program, ty: TypeId) -> Vec<ClassId> {
     made
 }
 
-/// A class without methods yet.
+/// Returns a class without methods yet.
 fn add_class(
     program: &mut Program,
     ty: TypeId,
@@ -238,7 +244,8 @@ fn complete_class(program: &mut Program, ty: TypeId, class: ClassId) {
     }
 }
 
-/// True if the class of a tag has a body of its own for a method, and not that for all other tags.
+/// Returns true if the class of a tag has a body of its own for a method, and not that for all
+/// other tags.
 fn is_own(program: &Program, ty: TypeId, class: ClassId, name: &str) -> bool {
     let tag = tag_of(&program.classes[class].name);
     let of_tag = |prefix: &str| name.strip_prefix(prefix) == Some(tag);
@@ -302,7 +309,7 @@ impl Writer {
         dst.into()
     }
 
-    /// A method of a record or struct. Where names clash, the field's own name comes first.
+    /// Writes a method of a record or struct. Where names clash, the field's own name comes first.
     fn access(&mut self, class: ClassId, def: &Class, name: &str, ty: TypeId) {
         let find = |name: &str| def.fields.iter().position(|f| f.name == name);
         if let Some(field) = find(name) {
@@ -324,8 +331,8 @@ impl Writer {
         self.give(smallvec![dst.into()]);
     }
 
-    /// A method of a oneof: for the tag of the class, or in the class that the others inherit from, for all tags that
-    /// are not theirs.
+    /// Writes a method of a oneof: for the tag of the class, or in the class that the others
+    /// inherit from, for all tags that are not theirs.
     fn choice(&mut self, class: ClassId, def: &Class, wrong_tag: crate::SignalId) {
         let name = self.func.name.rsplit('.').next().unwrap_or_default().to_owned();
         let own = def.superclass.is_some();
@@ -346,7 +353,7 @@ impl Writer {
     }
 }
 
-/// What the routine `some` or `none` of a `maybe` runs.
+/// Returns the code of the routine `some` or `none` of a `maybe`.
 pub(crate) fn maker(program: &mut Program, name: &str, signature: &Signature) -> Func {
     let ty = signature.results[0];
     let class = class_of(program, ty, usize::from(name == "some"));

@@ -1,9 +1,11 @@
 //! Types, their methods' signatures, and the subtype relation.
 //!
 //! Every type a program can name has a [`TypeId`]; instantiations of the built-in generic types are
-//! types of their own (`array[int]` and `array[string]` have nothing in common: `docs/book/language/types.md`).
-//! A type's method list is complete: inherited methods are in it, renamed where the type renames them,
-//! so that a call needs a type and an index and no search.
+//! types of their own (`array[int]` and `array[string]` have nothing in common:
+//! `docs/book/language/types.md`). A type's method list is complete: inherited methods are in it,
+//! renamed where the type renames them, so that a call needs a type and an index and no search.
+//!
+//! Read [`Types`] first: it owns all types of a program.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -54,7 +56,7 @@ pub struct MethodRef {
     pub method: MethodId,
 }
 
-/// What kind of type this is; decides representation and equality.
+/// The kind of a type; decides representation and equality.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TypeKind {
     /// Only value `nil`; the word 0.
@@ -71,8 +73,8 @@ pub enum TypeKind {
     String,
     /// Immutable bytes; a reference.
     Bytes,
-    /// The type above all others; a word of *any* type cannot be told apart, so only references are of it, and basic
-    /// values are put into objects for it ([`crate::boxed`]).
+    /// The type above all others; a word of *any* type cannot be told apart, so only references are
+    /// of it, and basic values are put into objects for it ([`crate::boxed`]).
     Any,
     /// `array[T]`
     Array(TypeId),
@@ -112,14 +114,14 @@ pub enum TypeKind {
 }
 
 impl TypeKind {
-    /// True if words of this type are values themselves and not references to objects
-    /// (they cross to clients as themselves).
+    /// Returns true if words of this type are values themselves and not references to objects (they
+    /// cross to clients as themselves).
     #[inline]
     pub fn is_basic(self) -> bool {
         matches!(self, TypeKind::Null | TypeKind::Bool | TypeKind::Int | TypeKind::Real | TypeKind::Char)
     }
 
-    /// The element type of an instantiation of a built-in type with one parameter.
+    /// Returns the element type of an instantiation of a built-in type with one parameter.
     pub fn element(self) -> Option<TypeId> {
         match self {
             TypeKind::Map(..) => None,
@@ -127,7 +129,7 @@ impl TypeKind {
         }
     }
 
-    /// The type arguments of an instantiation of a built-in generic type, in order.
+    /// Returns the type arguments of an instantiation of a built-in generic type, in order.
     pub fn args(self) -> impl Iterator<Item = TypeId> {
         let (first, second) = match self {
             TypeKind::Array(t)
@@ -144,7 +146,7 @@ impl TypeKind {
         first.into_iter().chain(second)
     }
 
-    /// True if this is a routine type.
+    /// Returns true if this is a routine type.
     pub fn is_routine(self) -> bool {
         matches!(self, TypeKind::Proc(_) | TypeKind::Iter(_))
     }
@@ -162,7 +164,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The word that its types begin with.
+    /// Returns the word that its types begin with.
     pub fn word(self) -> &'static str {
         match self {
             Form::Record => "record",
@@ -204,12 +206,12 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// True if this is an iterator, which can only be called by a `for` or FOREACH.
+    /// Returns true if this is an iterator, which can only be called by a `for` or FOREACH.
     pub fn is_iterator(&self) -> bool {
         self.yields.is_some()
     }
 
-    /// All types that it names, some more than once.
+    /// Returns all types that it names, some more than once.
     pub fn types(&self) -> impl Iterator<Item = TypeId> {
         let params = self.params.iter().map(|p| p.ty);
         let values = self.signals.iter().flat_map(|s| s.values.iter().copied());
@@ -217,7 +219,7 @@ impl Signature {
         params.chain(results).chain(values)
     }
 
-    /// The declared exception of that name.
+    /// Returns the declared exception of that name.
     pub fn signal(&self, name: SignalId) -> Option<&SignalSig> {
         self.signals.iter().find(|s| s.name == name)
     }
@@ -230,12 +232,13 @@ pub struct Method {
     pub name: String,
     /// The heading.
     pub signature: Signature,
-    /// The methods of supertypes (and, for a class's own type, of the implemented types and of the
-    /// superclass) that this one stands for: a call through any of them must reach the same body.
+    /// The methods that this one stands for: those of supertypes and, for a class's own type, of
+    /// the implemented types and of the superclass. A call through any of them must reach the same
+    /// body.
     pub stands_for: Vec<MethodRef>,
     /// The comment after the heading.
     pub doc: String,
-    /// For methods of built-in types: the row of the built-in table.
+    /// The row of the built-in table, for methods of built-in types.
     pub builtin: Option<&'static Builtin>,
     /// True if it can be called from outside its module; false only for private methods of a class.
     pub public: bool,
@@ -253,9 +256,10 @@ pub struct Supertype {
 /// A type's specification.
 #[derive(Clone, Debug)]
 pub struct TypeDef {
-    /// Its name as a program writes it, `array[int]` for an instantiation. Unique among public types.
+    /// Its name as a program writes it, `array[int]` for an instantiation. Unique among public
+    /// types.
     pub name: String,
-    /// What kind of type it is.
+    /// The kind of type.
     pub kind: TypeKind,
     /// The declared supertypes (`any` is not listed).
     pub supertypes: Vec<Supertype>,
@@ -304,7 +308,7 @@ impl Types {
     /// Rows of bytes.
     pub const BYTES: TypeId = TypeId(8);
 
-    /// The built-in types and no others.
+    /// Returns the built-in types and no others.
     pub fn new() -> Types {
         let mut types = Types {
             defs: PrimaryMap::new(),
@@ -348,11 +352,11 @@ impl Types {
         types
     }
 
-    /// The instantiation of a built-in generic type, made at its first use.
+    /// Returns the instantiation of a built-in generic type, made at its first use.
     ///
     /// # Panics
-    /// When `kind` is no instantiation of one of [`builtin::FAMILIES`]: the other types are made once, or by
-    /// [`Types::structured`] and [`Types::routine_type`].
+    /// When `kind` is no instantiation of one of [`builtin::FAMILIES`]: the other types are made
+    /// once, or by [`Types::structured`] and [`Types::routine_type`].
     pub fn instance(&mut self, kind: TypeKind) -> TypeId {
         if let Some(id) = self.instances.get(&kind) {
             return *id;
@@ -383,8 +387,8 @@ impl Types {
         id
     }
 
-    /// The record, struct or oneof with these fields or tags, made at its first use: equal structures in equal order are
-    /// one type.
+    /// Returns the record, struct or oneof with these fields or tags, made at its first use: equal
+    /// structures in equal order are one type.
     pub fn structured(&mut self, form: Form, fields: Vec<Field>) -> TypeId {
         let structure = match self.structure_ids.get(&fields) {
             Some(known) => *known,
@@ -411,8 +415,8 @@ impl Types {
         id
     }
 
-    /// The type of routines with this heading, made at its first use. Names of arguments and the order of exceptions do
-    /// not count. Clients cannot see it.
+    /// Returns the type of routines with this heading, made at its first use. Names of arguments
+    /// and the order of exceptions do not count. Clients cannot see it.
     pub fn routine_type(&mut self, signature: &Signature) -> TypeId {
         let mut heading = signature.clone();
         for param in &mut heading.params {
@@ -433,7 +437,8 @@ impl Types {
         ty
     }
 
-    /// The fields of a record or struct, or the tags of a oneof or `maybe`; `None` for other types.
+    /// Returns the fields of a record or struct, or the tags of a oneof or `maybe`; `None` for
+    /// other types.
     pub fn structure(&self, ty: TypeId) -> Option<Cow<'_, [Field]>> {
         let field = |name: &str, ty| Field { name: name.to_owned(), ty };
         match self.defs[ty].kind {
@@ -445,7 +450,8 @@ impl Types {
         }
     }
 
-    /// The types that a built-in type is made of: arguments, fields, tags, or those of a heading.
+    /// Returns the types that a built-in type is made of: arguments, fields, tags, or those of a
+    /// heading.
     pub fn parts(&self, ty: TypeId) -> Vec<TypeId> {
         let mut parts: Vec<TypeId> = self.defs[ty].kind.args().collect();
         if let (Some(fields), true) = (self.structure(ty), parts.is_empty()) {
@@ -455,7 +461,7 @@ impl Types {
         parts
     }
 
-    /// The heading of a routine type.
+    /// Returns the heading of a routine type.
     pub fn routine_heading(&self, ty: TypeId) -> Option<&Signature> {
         match self.defs[ty].kind {
             TypeKind::Proc(id) | TypeKind::Iter(id) => Some(&self.headings[id]),
@@ -463,7 +469,7 @@ impl Types {
         }
     }
 
-    /// The instantiation, if it was made already.
+    /// Returns the instantiation, if it was made already.
     pub fn find_instance(&self, kind: TypeKind) -> Option<TypeId> {
         self.instances.get(&kind).copied()
     }
@@ -474,54 +480,54 @@ impl Types {
         self.defs.push(def)
     }
 
-    /// The definition of a type.
+    /// Returns the definition of a type.
     pub fn def(&self, id: TypeId) -> &TypeDef {
         &self.defs[id]
     }
 
-    /// The definition of a type, to be completed.
+    /// Returns the definition of a type, to be completed.
     pub fn def_mut(&mut self, id: TypeId) -> &mut TypeDef {
         &mut self.defs[id]
     }
 
-    /// The kind of a type.
+    /// Returns the kind of a type.
     #[inline]
     pub fn kind(&self, id: TypeId) -> TypeKind {
         self.defs[id].kind
     }
 
-    /// The name of a type.
+    /// Returns the name of a type.
     pub fn name(&self, id: TypeId) -> &str {
         &self.defs[id].name
     }
 
-    /// All types, in the order in which they were added.
+    /// Returns all types, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &TypeDef)> {
         self.defs.iter()
     }
 
-    /// The number of types.
+    /// Returns the number of types.
     pub fn len(&self) -> usize {
         self.defs.len()
     }
 
-    /// Never true: the built-in types are always there.
+    /// Returns false: the built-in types are always there.
     pub fn is_empty(&self) -> bool {
         self.defs.is_empty()
     }
 
-    /// A method.
+    /// Returns a method.
     pub fn method(&self, m: MethodRef) -> &Method {
         &self.defs[m.ty].methods[m.method]
     }
 
-    /// The method of that name.
+    /// Returns the method of that name.
     pub fn find_method(&self, ty: TypeId, name: &str) -> Option<MethodRef> {
         let (method, _) = self.defs[ty].methods.iter().find(|(_, m)| m.name == name)?;
         Some(MethodRef { ty, method })
     }
 
-    /// The first type of that name that is public, or else any of that name.
+    /// Returns the first type of that name that is public, or else any of that name.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let mut named = self.defs.iter().filter(|(_, d)| d.name == name);
         let first = named.next()?;
@@ -531,7 +537,7 @@ impl Types {
         Some(named.find(|(_, d)| d.public).map_or(first.0, |(id, _)| id))
     }
 
-    /// The id of an exception's name, made at its first use.
+    /// Returns the id of an exception's name, made at its first use.
     pub fn signal(&mut self, name: &str) -> SignalId {
         if let Some(id) = self.signal_ids.get(name) {
             return *id;
@@ -541,28 +547,29 @@ impl Types {
         id
     }
 
-    /// The id of an exception's name, if some heading has it.
+    /// Returns the id of an exception's name, if some heading has it.
     pub fn find_signal(&self, name: &str) -> Option<SignalId> {
         self.signal_ids.get(name).copied()
     }
 
-    /// The name of an exception.
+    /// Returns the name of an exception.
     pub fn signal_name(&self, id: SignalId) -> &str {
         self.signals.get(id).map_or("?", |s| s)
     }
 
-    /// The names of all exceptions.
+    /// Returns the names of all exceptions.
     pub fn signals(&self) -> impl Iterator<Item = (SignalId, &str)> {
         self.signals.iter().map(|(id, name)| (id, name.as_str()))
     }
 
-    /// True if `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
-    /// not here: a basic word carries no type, so the front end makes an object of it ([`crate::boxed`]).
+    /// Returns true if `sub` is `sup` or lies below it. Basic types are below `any` in the
+    /// language, but not here: a basic word carries no type, so the front end makes an object of it
+    /// ([`crate::boxed`]).
     ///
     /// Routine types are below those whose heading theirs conforms to.
     ///
-    /// Cost: looks once at each type above `sub`, however many ways lead up to it; for routine types, at each type that
-    /// their headings name.
+    /// Cost: looks once at each type above `sub`, however many ways lead up to it; for routine
+    /// types, at each type that their headings name.
     pub fn is_subtype(&self, sub: TypeId, sup: TypeId) -> bool {
         if sub == sup {
             return true;
@@ -591,8 +598,9 @@ impl Types {
         false
     }
 
-    /// True if a method headed `sub` may stand where `sup` is declared: as many arguments, each
-    /// argument type a supertype, each result a subtype, exceptions a subset (`docs/book/language/types.md`).
+    /// Returns true if a method headed `sub` may stand where `sup` is declared: as many arguments,
+    /// each argument type a supertype, each result a subtype, exceptions a subset
+    /// (`docs/book/language/types.md`).
     pub fn conforms(&self, sub: &Signature, sup: &Signature) -> bool {
         sub.params.len() == sup.params.len()
             && sub.params.iter().zip(&sup.params).all(|(a, b)| self.is_subtype(b.ty, a.ty))
@@ -613,7 +621,8 @@ impl Types {
             })
     }
 
-    /// The heading as a program writes it: `fetch (user: string) returns (DataElem) signals (not_found)`.
+    /// Returns the heading as a program writes it:
+    /// `fetch (user: string) returns (DataElem) signals (not_found)`.
     pub fn heading(&self, name: &str, s: &Signature) -> String {
         use std::fmt::Write;
         let list = |ids: &[TypeId]| ids.iter().map(|t| self.name(*t)).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,8 @@
 //! Where a function that may wait can stop, and go on (`docs/internals/actors.md`).
 //!
-//! Such a function unwinds when it waits. To go on it is walked down again, by the numbers of the statements and blocks that lead to where
-//! it stopped: a path. All paths are known from the text of the function, so a join needs only the number of one of its [`ways_in`].
+//! Such a function unwinds when it waits. To go on it is walked down again, by the numbers of the
+//! statements and blocks that lead to where it stopped: a path. All paths are known from the text
+//! of the function, so a join needs only the number of one of its [`ways_in`].
 
 use crate::program::{Body, Program};
 use crate::stmt::{Block, Callee, Func, FuncId, Stmt, Var};
@@ -9,11 +10,11 @@ use crate::stmt::{Block, Callee, Func, FuncId, Stmt, Var};
 /// At the innermost end of a path: the statement that it leads to, or its condition, was not begun.
 pub const AFRESH: u32 = u32::MAX;
 
-/// Where a statement is in its function.
+/// The place of a statement in its function.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot<'p> {
-    /// The way to it, the outermost step first: the number of the statement in each block, and the number of the block in each statement that has
-    /// several.
+    /// The way to it, the outermost step first: the number of the statement in each block, and the
+    /// number of the block in each statement that has several.
     pub path: &'p [u32],
     /// True if the function ends behind it.
     pub last: bool,
@@ -21,8 +22,8 @@ pub struct Spot<'p> {
     pub selected: bool,
 }
 
-/// Shows every statement that a path leads to, an outer one before those in it: not those in the body of a loop over an iterator or of a
-/// transaction, where nothing waits.
+/// Shows every statement that a path leads to, an outer one before those in it. Statements in the
+/// body of a loop over an iterator or of a transaction are not shown: nothing waits there.
 ///
 /// Cost: linear in the number of statements.
 pub fn walk<'a>(body: &'a Block, see: &mut dyn FnMut(&'a Stmt, Spot<'_>)) {
@@ -60,7 +61,7 @@ fn walk_block<'a>(
                 part(0, body, last, selected);
                 arms.iter().zip(1..).for_each(|(arm, step)| part(step, &arm.body, last, selected));
             }
-            // What comes behind an arm ends the message that it has taken.
+            // The code behind an arm ends the message that it has taken.
             Stmt::Select { arms, after, .. } => {
                 arms.iter().zip(0..).for_each(|(arm, step)| part(step, &arm.body, false, true));
                 after.iter().for_each(|(_, late)| part(arms.len(), late, false, true));
@@ -74,7 +75,8 @@ fn walk_block<'a>(
 /// A statement at which a function can stop, and go on.
 #[derive(Clone, Debug)]
 pub struct WayIn<'a> {
-    /// It awaits, is a loop, which stops at the end of a step and goes on with its condition, selects, or is a call of an actor on itself.
+    /// It awaits, is a loop, which stops at the end of a step and goes on with its condition,
+    /// selects, or is a call of an actor on itself.
     pub stmt: &'a Stmt,
     /// The way to it, the innermost step first; it may begin with [`AFRESH`].
     pub path: Box<[u32]>,
@@ -82,7 +84,7 @@ pub struct WayIn<'a> {
     pub open: bool,
 }
 
-/// All ways into a function. Their order is what they are numbered by.
+/// Returns all ways into a function. Their order gives their numbers.
 ///
 /// Cost: linear in the number of statements.
 pub fn ways_in<'a>(program: &Program, body: &'a Block) -> Vec<WayIn<'a>> {
@@ -104,7 +106,7 @@ pub fn ways_in<'a>(program: &Program, body: &'a Block) -> Vec<WayIn<'a>> {
     found
 }
 
-/// The method of its own that a call of an actor on itself runs.
+/// Returns the method of its own that a call of an actor on itself runs.
 pub fn own_method(program: &Program, callee: Callee) -> Option<FuncId> {
     let Callee::Method(method) = callee else { return None };
     let class = program.class_of_type(method.ty)?;
@@ -115,7 +117,8 @@ pub fn own_method(program: &Program, callee: Callee) -> Option<FuncId> {
     }
 }
 
-/// The variables of a function that may be pending, in the order of their first request or wait, which is what they are numbered by.
+/// Returns the variables of a function that may be pending, in the order of their first request or
+/// wait; the order gives their numbers.
 ///
 /// Cost: linear in the number of statements, times that of the variables found.
 pub fn pending(func: &Func) -> Vec<Var> {

@@ -1,4 +1,9 @@
-//! Which loops and transactions become closures, and which variables those share with the function around them.
+//! Finds the loops and transactions that become closures, and the variables that those share with
+//! the function around them.
+//!
+//! It only reads the IR, before a function is lowered; [`Analysis`] has all that it finds, and
+//! [`analyse`] is the function to read first. [`of_call`] and [`of_message`] do the same for a
+//! function that may take the place of a call or of a message.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -35,7 +40,7 @@ pub(crate) enum InlineLoop {
 }
 
 impl InlineLoop {
-    /// How a call of this iterator is compiled in place, if it is.
+    /// The way in which a call of this iterator is compiled in place, if it is.
     pub(crate) fn of(program: &Program, callee: Callee) -> Option<InlineLoop> {
         let Callee::Method(m) = callee else { return None };
         let row = program.types.method(m).builtin?;
@@ -52,7 +57,7 @@ impl InlineLoop {
     }
 }
 
-/// Why a function is left to the interpreter.
+/// The reasons for which a function is left to the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum NotCompiled {
     /// Its code would be too large.
@@ -64,13 +69,14 @@ pub(crate) enum NotCompiled {
     /// It is entered with more words than the calling convention has.
     #[error("more than {ARGS_MAX} arguments")]
     Arguments,
-    /// Something may wait, or answers, where the interpreter cannot go on: in a loop over an iterator, or in a transaction.
+    /// Something may wait, or answers, where the interpreter cannot go on: in a loop over an
+    /// iterator, or in a transaction.
     #[error("it may wait or answers in a loop over an iterator or in a transaction")]
     Waits,
 }
 
-/// Functions with more statements are left to the interpreter: the time of code generation grows faster than
-/// their number.
+/// Functions with more statements are left to the interpreter: the time of code generation grows
+/// faster than their number.
 pub(crate) const STATEMENTS_MAX: usize = 20_000;
 
 /// The same for structures, which are compiled while their client waits, and may be many.
@@ -78,7 +84,7 @@ pub(crate) const STRUCTURE_STATEMENTS_MAX: usize = 2_000;
 
 /// Words of the environment before the shared variables.
 pub(crate) mod environment {
-    /// Why the body of a loop left it, one of [`super::reason`].
+    /// The reason for which the body of a loop left it, one of [`super::reason`].
     pub(crate) const REASON: u32 = 0;
     /// The first result, if it was by `return`.
     pub(crate) const RESULT: u32 = 1;
@@ -88,7 +94,7 @@ pub(crate) mod environment {
     pub(crate) const VARS: u32 = 3;
 }
 
-/// Why a body left its loop.
+/// The reasons for which a body leaves its loop.
 pub(crate) mod reason {
     /// `break`
     pub(crate) const BREAK: i64 = 1;
@@ -106,7 +112,7 @@ pub(crate) mod reason {
     pub(crate) const EXIT: i64 = 16;
 }
 
-/// What [`analyse`] finds.
+/// The result of [`analyse`].
 #[derive(Default, Debug)]
 pub(crate) struct Analysis {
     /// For each variable the word of the environment that holds it, if closures share it.
@@ -129,9 +135,9 @@ pub(crate) struct Analysis {
     pub(crate) private: HashSet<Var>,
     /// Variables that get an actor of which nobody else knows ([`private`]).
     pub(crate) for_requests: HashMap<Var, ForRequest>,
-    /// Of a function that may wait: what is known of that.
+    /// Of a function that may wait: the facts about its statements.
     pub(crate) script: Script,
-    /// How many of them yield.
+    /// The number of them that yield.
     yields: usize,
 }
 
@@ -155,7 +161,8 @@ pub(crate) fn analyse(image: &Image, func: &Func, id: Option<FuncId>) -> Result<
     walk(image, func, &mut id.into_iter().collect())
 }
 
-/// Looks through a function that may take the place of a call: a procedure without closures that is not too large.
+/// Looks through a function that may take the place of a call: a procedure without closures that is
+/// not too large.
 pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Option<Analysis> {
     let source = &image.program().funcs[func];
     if source.signature.is_iterator() || has_messages(source) || larger(&source.body, &mut { statements_max })
@@ -165,7 +172,8 @@ pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Opt
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
 }
 
-/// The same for a method of an actor that takes the place of a message to one at rest ([`is_plain`]).
+/// The same for a method of an actor that takes the place of a message to one at rest
+/// ([`is_plain`]).
 pub(crate) fn of_message(image: &Image, func: FuncId, statements_max: usize) -> Option<Analysis> {
     let source = &image.program().funcs[func];
     if !is_plain(image.program(), source) || larger(&source.body, &mut { statements_max }) {
@@ -174,7 +182,8 @@ pub(crate) fn of_message(image: &Image, func: FuncId, statements_max: usize) -> 
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
 }
 
-/// True if a function sends messages or is a method of an actor: it does not take the place of its call.
+/// True if a function sends messages or is a method of an actor: it does not take the place of its
+/// call.
 fn has_messages(func: &Func) -> bool {
     func.kind == FuncKind::Script || func.body.has_messages()
 }
@@ -292,7 +301,8 @@ struct Walk<'a, 'f> {
     image: &'a Image,
     func: &'a Func,
     active: &'f mut Vec<FuncId>,
-    /// The function that touched a variable first: 0 is the outermost, the others are closures' bodies.
+    /// The function that touched a variable first: 0 is the outermost, the others are closures'
+    /// bodies.
     first: Vec<Option<usize>>,
     shared: Vec<bool>,
     closures: usize,
@@ -425,8 +435,8 @@ impl<'a> Walk<'a, '_> {
         });
     }
 
-    /// What to know of a loop's iterator to compile it in place, if it is worth it. It yields at one place, where the
-    /// loop's body will be.
+    /// Returns the facts about a loop's iterator by which it is compiled in place, if it is worth
+    /// it. It yields at one place, where the loop's body will be.
     fn iterator(&mut self, callee: Callee, receiver: Option<Operand>) -> Option<InPlace> {
         let calls = Calls { image: self.image, func: self.func, class: None };
         let Targets::One(id) = calls.targets(callee, receiver) else { return None };

@@ -1,4 +1,5 @@
-//! Which code leaves all arrays as long as they are, so that what was found of an array before it holds behind it.
+//! Finds the code that leaves all arrays as long as they are, so that facts about an array from
+//! before it hold behind it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +24,7 @@ const OF_ARRAYS: &[&str] = &[
     "indexes",
 ];
 
-/// Other containers. What maps do may call the methods of their keys.
+/// Other containers. Maps are absent: they may call the methods of their keys.
 const OTHERS: &[&str] = &["sequence", "vector", "list", "cell"];
 
 /// Their methods that call no code of the program.
@@ -44,13 +45,13 @@ const NATIVE_ROUTINES: &[&str] = &[
     "random",
 ];
 
-/// What is known of functions so far.
+/// The facts about functions so far.
 #[derive(Default, Debug)]
 pub(crate) struct Effects {
     functions: HashMap<FuncId, bool>,
 }
 
-/// What one function, or a part of it, does by itself.
+/// The effects of one function, or of a part of it, by itself.
 #[derive(Default)]
 struct Found {
     harmful: bool,
@@ -65,8 +66,8 @@ impl Effects {
         self.all_keep(calls.image, found)
     }
 
-    /// True if the statements of a loop leave all arrays as they are. `each` tells it of the loop's body, if they are an
-    /// iterator's in place.
+    /// True if the statements of a loop leave all arrays as they are. `each` tells it of the loop's
+    /// body, if they are an iterator's in place.
     pub(crate) fn blocks_keep(
         &mut self,
         calls: Calls<'_>,

@@ -1,11 +1,13 @@
-//! How machine code is left for Rust: the record from which a collection finds the frames behind it.
+//! The record that machine code leaves when it calls Rust, from which a collection finds the frames
+//! behind it.
 
 use bifrost_runtime::cx::offset;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// Makes a record of the frame pointer, a count, and so many references in the frame of a function, which must have a frame
-/// pointer, and makes it known to the context: [`Cx::exit_frame`](bifrost_runtime::Cx::exit_frame).
+/// Makes a record of the frame pointer, a count, and so many references in the frame of a function.
+/// The function must have a frame pointer. The record is made known to the context:
+/// [`Cx::exit_frame`](bifrost_runtime::Cx::exit_frame).
 pub(crate) fn record(b: &mut FunctionBuilder<'_>, cx: Value, references: &[Value]) {
     let bytes = 8 * (2 + references.len() as u32);
     let slot = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3));

@@ -1,4 +1,9 @@
-//! What compiled code calls when the straight way is not enough. Cold, all of it.
+//! The functions that compiled code calls when the straight way is not enough. All of them are
+//! cold.
+//!
+//! [`Helper`] lists them; read it first. [`Helper::address`] is the function behind each. A helper
+//! has the calling convention of [`bifrost_runtime::abi`], gets the context first, and returns an
+//! outcome and a value.
 
 use bifrost_heap::Word;
 use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, TypeId};
@@ -8,12 +13,13 @@ use bifrost_runtime::image::Table;
 use bifrost_runtime::{Cx, Kill, image};
 use smallvec::SmallVec;
 
-/// The functions by what they are for. Compiled code reaches them through entries near it ([`Entries`]), so that
-/// their addresses take no registers in loops.
+/// The functions, named by their purpose. Compiled code reaches them through entries near it
+/// ([`Entries`]), so that their addresses take no registers in loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Helper {
-    /// The poll word asks for attention: `(cx)`. Its entry keeps all registers, so that a poll costs the code around it
-    /// nothing, and leaves the outcome in the first word of `Cx::results`, which no call uses.
+    /// The poll word asks for attention: `(cx)`. Its entry keeps all registers, so that a poll
+    /// costs the code around it nothing. It leaves the outcome in the first word of `Cx::results`,
+    /// which no call uses.
     Attend,
     /// A loop shall attend: as `Attend`, but the outcome is `Returned` or `Killed`.
     Stop,
@@ -65,22 +71,24 @@ pub(crate) enum Helper {
     Unanswered,
     /// A method that has answered has failed: `(cx, func, outcome, given, answer)`.
     FailedLate,
-    /// The method of an actor at rest, whose answer is awaited, has left mail or not returned: `(cx, actor, outcome, value)`.
+    /// The method of an actor at rest, whose answer is awaited, has left mail or not returned:
+    /// `(cx, actor, outcome, value)`.
     LeaveMethod,
     /// The same if nobody awaits it: `(cx, actor, slot, outcome, value)`.
     LeavePast,
-    /// The same for a method in its entry, which ends with an outcome other than `Returned`: `(cx, actor, slot, outcome)`.
+    /// The same for a method in its entry, which ends with an outcome other than `Returned`: `(cx,
+    /// actor, slot, outcome)`.
     FailPast,
 }
 
-/// How an actor is made. It lasts as long as the code.
+/// The way in which an actor is made. It lasts as long as the code.
 #[derive(Debug)]
 pub(crate) struct Creation {
     pub(crate) table: &'static Table,
     pub(crate) creator: u32,
-    /// Which words of the creator are references, but for the actor.
+    /// The words of the creator that are references, but for the actor.
     pub(crate) references: Box<[usize]>,
-    /// Where the actor goes; the node comes at run time.
+    /// The destination of the actor; the node comes at run time.
     pub(crate) site: Site,
 }
 
@@ -191,7 +199,8 @@ unsafe extern "C" fn leave(cx: *mut Cx, outcome: u64) -> Ret {
 }
 
 unsafe extern "C" fn fail_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64) -> Ret {
-    // SAFETY: compiled code passes the current context, and an actor whose method at the slot ends so.
+    // SAFETY: compiled code passes the current context, and an actor whose method at the slot ends
+    // so.
     unsafe {
         let _actor = (*cx).keep(actor);
         let ret = leave(cx, outcome);
@@ -219,7 +228,8 @@ unsafe extern "C" fn signal_name(cx: *mut Cx, signal: u64) -> Ret {
 }
 
 unsafe extern "C" fn open(cx: *mut Cx, object: Word) -> Ret {
-    // SAFETY: compiled code passes the current context, and an object that its frame or its trampoline keeps.
+    // SAFETY: compiled code passes the current context, and an object that its frame or its
+    // trampoline keeps.
     unsafe { (*cx).open(object) }
 }
 
@@ -229,7 +239,8 @@ unsafe extern "C" fn open_to_change(cx: *mut Cx, object: Word) -> Ret {
 }
 
 unsafe extern "C" fn transaction(cx: *mut Cx, body: *const Closure) -> Ret {
-    // SAFETY: compiled code passes the current context; no reference to it is kept while the body runs.
+    // SAFETY: compiled code passes the current context; no reference to it is kept while the body
+    // runs.
     unsafe {
         let begun = (*cx).begin_transaction();
         if !begun.returned() {
@@ -300,12 +311,14 @@ fn method_of(word: u64) -> MethodRef {
 }
 
 unsafe extern "C" fn kept(cx: *mut Cx, method: u64) -> Ret {
-    // SAFETY: compiled code passes the current context, and the method of the message that came back with an exception.
+    // SAFETY: compiled code passes the current context, and the method of the message that came
+    // back with an exception.
     Ret::of(unsafe { actor::kept(cx, method_of(method)) })
 }
 
 unsafe extern "C" fn deliver(cx: *mut Cx, replier: Word, word: Word) -> Ret {
-    // SAFETY: compiled code passes the current context, and a replier whose answers the word is one of.
+    // SAFETY: compiled code passes the current context, and a replier whose answers the word is one
+    // of.
     unsafe { actor::deliver_now(cx, replier, word) }
 }
 
@@ -331,8 +344,8 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u6
     if delegated { actor::pending(answer) } else { Ret::of(answer) }
 }
 
-/// Stands for functions that could not even get an entry to the interpreter. Machine code enters it as it is, without
-/// a trampoline, so it must not collect.
+/// Stands for functions that could not even get an entry to the interpreter. Machine code enters it
+/// as it is, without a trampoline, so it must not collect.
 pub(crate) extern "C" fn no_code(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
     unsafe { (*cx).exhausted("out of memory: no room for code") }

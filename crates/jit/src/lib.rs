@@ -1,16 +1,18 @@
 //! Programs compiled to machine code.
 //!
 //! A [`Jit`] turns verified functions of an [`Image`] into code of the calling convention
-//! ([`bifrost_runtime::abi`]), and makes the stubs through which methods and routines are entered before they have
-//! code. This is the only crate that names the code generator, Cranelift.
+//! ([`bifrost_runtime::abi`]). It also makes the stubs through which methods and routines are
+//! entered before they have code. This is the only crate that names the code generator, Cranelift.
 //!
-//! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good: the memory of methods' code
-//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which memory is taken as functions are compiled. Structures that
-//! clients send are compiled as methods are, and metered and traced besides; their memory is a part of its own and is freed
+//! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good:
+//! the memory of methods' code is never freed. It lies in one arena of [`ARENA_BYTES`], of which
+//! memory is taken as functions are compiled. Structures that clients send are compiled as methods
+//! are, and metered and traced besides; their memory is a part of its own and is freed
 //! ([`structures`]).
 //!
-//! What is deliberately absent: no checking, only verified functions may be compiled. A function that is too large, or that the code generator refuses, gets an entry to the interpreter
-//! ([`Image::interpreter`]) instead of code.
+//! It does no checking: only verified functions may be compiled. A function that is too large, or
+//! that the code generator refuses, gets an entry to the interpreter ([`Image::interpreter`])
+//! instead of code.
 //!
 //! Read [`lower`] for how a function is translated.
 
@@ -61,7 +63,8 @@ use maps::{Calls, Maps};
 use memory::{Memory, Pool};
 use safepoint::Roots;
 
-/// The address space that all code of a [`Jit`] lies in but that of structures, so that near calls reach.
+/// The address space that all code of a [`Jit`] lies in but that of structures, so that near calls
+/// reach.
 pub const ARENA_BYTES: usize = 256 << 20;
 
 /// The most code of structures that there is at a time; further ones are interpreted.
@@ -77,7 +80,7 @@ pub enum JitError {
     Memory(String),
 }
 
-/// Why a function has no code of its own.
+/// The reasons for which a function has no code of its own.
 #[derive(Debug, thiserror::Error)]
 enum CompileError {
     #[error(transparent)]
@@ -90,7 +93,7 @@ enum CompileError {
     Memory(String),
 }
 
-/// What kind of text [`Jit::text`] gives.
+/// The kinds of text that [`Jit::text`] gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emit {
     /// The code generator's intermediate form, before it is optimised.
@@ -103,12 +106,13 @@ pub enum Emit {
 pub struct Jit {
     isa: OwnedTargetIsa,
     helpers: Entries,
-    /// Where the entries of helpers lie in the memory that is written, by helper.
+    /// The places of the entries of helpers in the memory that is written, by helper.
     helper_places: [usize; Helper::ALL.len()],
     state: Mutex<State>,
-    /// Has a lock of its own: a collection asks while nothing is compiled, but other threads may compile.
+    /// Has a lock of its own: a collection asks while nothing is compiled, but other threads may
+    /// compile.
     maps: Arc<Mutex<Maps>>,
-    /// Where code of structures lies.
+    /// The memory for code of structures.
     structures: Option<Arc<Pool>>,
 }
 
@@ -116,7 +120,7 @@ struct State {
     module: JITModule,
     /// Bytes of the arena that are taken, at most.
     used_bytes: usize,
-    /// How far behind where it was written code is run.
+    /// The distance from the address at which code is written to that at which it is run.
     run_at: usize,
     /// Functions begin at multiples of it.
     granule: usize,
@@ -226,10 +230,10 @@ impl Jit {
         self.translate(image, func, None, None, vec![]).map(|_| ()).map_err(|e| e.to_string())
     }
 
-    /// What a function is compiled to, for people.
+    /// The text of a function's code, for people.
     ///
     /// # Errors
-    /// Why it is not compiled, for people.
+    /// Returns the reason for which it is not compiled, for people.
     pub fn text(&self, image: &Image, func: FuncId, emit: Emit) -> Result<String, String> {
         let functions = self.translate(image, func, None, None, vec![]).map_err(|e| e.to_string())?;
         let mut text = String::new();
@@ -270,8 +274,8 @@ impl Jit {
         })
     }
 
-    /// An entry of so many words that has the receiver opened and goes on into what its table has at the slot then.
-    /// `references` is as for [`Jit::native_entry`].
+    /// An entry of so many words that has the receiver opened and goes on into the code that its
+    /// table has at the slot then. `references` is as for [`Jit::native_entry`].
     pub fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code {
         let key = (slot, arity, references, changes);
         let known = self.lock().mode_stubs.get(&key).copied();
@@ -302,8 +306,8 @@ impl Jit {
         })
     }
 
-    /// An entry of so many words to a native function that may collect. `references` has a bit for each word that is a
-    /// reference, the lowest for the first behind the context.
+    /// An entry of so many words to a native function that may collect. `references` has a bit for
+    /// each word that is a reference, the lowest for the first behind the context.
     pub fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {
         let key = (native.0 as usize, arity, references);
         let known = self.lock().native_entries.get(&key).copied();
@@ -322,8 +326,9 @@ impl Jit {
         })
     }
 
-    /// Where references, or zeros, lie in the frame of code that made a call: adds byte offsets from its stack pointer at
-    /// the call. False if the address that the call returns to is no code of ours.
+    /// The places of references, or zeros, in the frame of code that made a call: adds byte offsets
+    /// from its stack pointer at the call. False if the address that the call returns to is no code
+    /// of ours.
     pub fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
         let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         let found = maps.find(return_address);
@@ -406,7 +411,8 @@ impl Jit {
     /// Puts functions into executable memory; the code of the last.
     fn define(&self, compiled: Vec<Compiled>) -> Result<Code, CompileError> {
         let mut state = self.lock();
-        // Checked before anything is defined: what is defined only in part could never be finished.
+        // Checked before anything is defined: a function that is defined only in part could never
+        // be finished.
         let granule = state.granule;
         let bytes: usize = compiled.iter().map(|c| (c.bytes.len() + granule).next_multiple_of(granule)).sum();
         if state.used_bytes + bytes > ARENA_BYTES {
@@ -514,7 +520,8 @@ impl Jit {
         self.words_entry(Helper::Interpret.address(), func.as_u32(), arity, references)
     }
 
-    /// An entry of so many words to a function in Rust that takes a number and where the words are, and how many.
+    /// An entry of so many words to a function in Rust that takes a number and where the words are,
+    /// and how many.
     fn words_entry(
         &self,
         native: *const u8,
@@ -568,7 +575,8 @@ fn pick(words: &[ir::Value], bits: u32) -> Vec<ir::Value> {
     words.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, word)| *word).collect()
 }
 
-/// A bit for each word that a function is entered with that is a reference, the lowest for the first.
+/// A bit for each word that a function is entered with that is a reference, the lowest for the
+/// first.
 fn references(program: &Program, func: &Func) -> u32 {
     let first = u32::from(func.kind.has_receiver());
     func.signature

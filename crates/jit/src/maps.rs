@@ -1,9 +1,11 @@
-//! What is known of code by its address: which addresses are code, and where references are at calls.
+//! Facts about code by its address: the ranges that are code, and the places of references at
+//! calls.
 
 use std::collections::BTreeMap;
 
-/// The calls of one function: for each return address, as an offset from the function's start, where its caller's
-/// references are, as byte offsets from the stack pointer at the call.
+/// The calls of one function. The key is a return address, as an offset from the function's start.
+/// The values are the places of its caller's references, as byte offsets from the stack pointer at
+/// the call.
 pub(crate) type Calls = Vec<(u32, Box<[u32]>)>;
 
 /// A function at its place.
@@ -32,7 +34,8 @@ impl Maps {
         self.functions.remove(&start);
     }
 
-    /// Where the references are in the frame that a call returns to; `None` if that is no code of ours.
+    /// The places of the references in the frame that a call returns to; `None` if that is no code
+    /// of ours.
     pub(crate) fn find(&self, return_address: usize) -> Option<&[u32]> {
         // A call may be the last instruction, so that it returns to the end.
         let (start, Function { end, calls }) = self.functions.range(..return_address).next_back()?;

@@ -1,13 +1,17 @@
 //! Memory for code, which holds many functions in a page.
 //!
-//! A page cannot be written and run at once, so the code generator's own provider begins each function on a page of its
-//! own: memory for thousands of functions is wasted, processors have to know as many pages, and the beginnings of all functions fall
-//! into the same few lines of their caches. Here the memory of code has two views: it is written through one and run through the
-//! other, and neither is ever changed. What refers to other code does so relative to itself, so that it is the same in both.
+//! A page cannot be written and run at once, so the code generator's own provider begins each
+//! function on a page of its own. Then memory for thousands of functions is wasted, and processors
+//! have to know as many pages. Also, the beginnings of all functions fall into the same few lines
+//! of their caches. Here the memory of code has two views: it is written through one and run
+//! through the other, and neither is ever changed. References to other code are relative to
+//! themselves, so that they are the same in both.
 //!
-//! Code of methods stays for good. That of structures, which clients choose, lies in a part of its own ([`Pool`]) and is freed.
+//! Code of methods stays for good. That of structures, which clients choose, lies in a part of its
+//! own ([`Pool`]) and is freed.
 //!
-//! Where the system has no such views, it is the code generator's provider, and there is no place for structures.
+//! On systems without such views, it is the code generator's provider, and there is no place for
+//! structures.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +25,13 @@ const GRANULE: usize = 32;
 
 /// Memory for code.
 pub(crate) struct Memory {
-    /// What the code generator takes memory from.
+    /// The provider from which the code generator takes memory.
     pub provider: Box<dyn JITMemoryProvider + Send>,
-    /// How far behind what was written it is run.
+    /// The distance from the address at which code is written to that at which it is run.
     pub run_at: usize,
     /// Functions begin at multiples of it.
     pub granule: usize,
-    /// Where code of structures lies, if the system has a place for it.
+    /// The memory for code of structures, if the system has a place for it.
     pub structures: Option<Arc<Pool>>,
 }
 
@@ -154,7 +158,7 @@ mod views {
             // SAFETY: a new mapping, where the system likes.
             unsafe { mmap(std::ptr::null_mut(), whole, access, MapFlags::SHARED, &file, 0) }
         };
-        // What may not be run is refused here, before anything is written.
+        // A system that refuses to run the memory does so here, before anything is written.
         let run = view(ProtFlags::READ | ProtFlags::EXEC)?;
         let start = view(ProtFlags::READ | ProtFlags::WRITE)?.cast::<u8>();
         let provider = Box::new(Written { start, bytes, used_bytes: 0 });

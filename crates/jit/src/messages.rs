@@ -1,4 +1,15 @@
-//! The entries of actors' tables: what a message becomes, by what its receiver does (003 sections 3.2 and 4.2).
+//! The entries of actors' tables: the code that a message runs, by the state of its receiver (003
+//! sections 3.2 and 4.2).
+//!
+//! Read [`Jit::resting`] first. The entries are, by the receiver:
+//!
+//! - at rest ([`Jit::resting`]): a call of the method, if there is room on the stack;
+//! - busy ([`Jit::queueing`]): a message in its mail;
+//! - on another node ([`Jit::remote`]): a packet.
+//!
+//! [`Jit::message_stub`] is the entry for all other cases: there the runtime sends the message. The
+//! functions at the top are shared with the code of functions that send messages
+//! ([`lower`](crate::lower)).
 
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::MethodId;
@@ -17,7 +28,7 @@ use cranelift_frontend::FunctionBuilder;
 
 use crate::{CompileError, Jit, exit, helper};
 
-/// Where a field of an object lies.
+/// The place of a field of an object.
 pub(crate) fn field(at: usize) -> i32 {
     FIELDS_OFFSET + 8 * at as i32
 }
@@ -30,7 +41,7 @@ pub(crate) fn store(b: &mut FunctionBuilder<'_>, word: Value, object: Value, at:
     b.ins().store(MemFlagsData::trusted(), word, object, at);
 }
 
-/// Adds one to a word of an object; what it was.
+/// Adds one to a word of an object; returns the word of before.
 pub(crate) fn count(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
     let before = load(b, object, at);
     let after = b.ins().iadd_imm_s(before, 1);
@@ -48,12 +59,14 @@ pub(crate) fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Val
     b.ins().iconst(types::I64, std::ptr::from_ref(table) as i64)
 }
 
-/// True if a message of a form to an actor at rest of a class is a call if there is room on the stack.
+/// True if a message of a form to an actor at rest of a class is a call if there is room on the
+/// stack.
 pub(crate) fn may_be_call(class: &ActorClass, method: MethodId) -> bool {
     class.functional || class.guard(method).is_none()
 }
 
-/// Goes to the second block if there is no room on the stack for a call, or messages are looked at; else to the first.
+/// Goes to the second block if there is no room on the stack for a call, or messages are looked at;
+/// else to the first.
 pub(crate) fn look_for_room(b: &mut FunctionBuilder<'_>, cx: Value, room: Block, deep: Block) {
     let pointer = b.ins().get_stack_pointer(types::I64);
     let limit = load(b, cx, offset::NESTING);
@@ -94,12 +107,13 @@ pub(crate) fn begin_call(
     }
 }
 
-/// Where a context has the messages with so many arguments that can be used again.
+/// The place where a context has the messages with so many arguments that can be used again.
 pub(crate) fn spare(args: usize) -> Option<i32> {
     (args < SPARE_ARGS).then_some(offset::SPARE + 8 * args as i32)
 }
 
-/// True if the runtime must be asked what becomes of an actor whose method ended with this. Nothing if it need never be.
+/// Returns a word that is not 0 if the runtime must decide about the actor after its method ended
+/// with this outcome. Returns `None` if the runtime never has to.
 pub(crate) fn asks(
     b: &mut FunctionBuilder<'_>,
     class: &ActorClass,
@@ -118,8 +132,13 @@ pub(crate) fn asks(
     }
 }
 
-/// True if the runtime must be asked indeed ([`asks`]) what becomes of an actor that is not a functional one: if its method has come back without
-/// its answer, goes to the first block if it is at rest, and to the second if the method waits, which has seen to all; else to the third.
+/// Decides, for an actor that is not a functional one, if the runtime must be asked indeed
+/// ([`asks`]). If the method has come back without its answer, it goes
+///
+/// - to the first block if the actor is at rest,
+/// - to the second if the method waits, which has seen to all.
+///
+/// In all other cases it goes to the third.
 pub(crate) fn look_at_waiting(
     b: &mut FunctionBuilder<'_>,
     class: &ActorClass,
@@ -132,7 +151,8 @@ pub(crate) fn look_at_waiting(
     b.ins().brif(is_pending, pending, &[], other, &[]);
     b.seal_block(pending);
     b.switch_to_block(pending);
-    // By another address: the code generator would keep what was read before in a register, on the way on which all is answered at once.
+    // By another address: else the code generator would keep the word read before in a register, on
+    // the way on which all is answered at once.
     let behind = b.ins().iadd_imm_s(actor, 8);
     let post = load(b, behind, field(class.mail) - 8);
     b.ins().brif(post, mailed, &[], rests, &[]);
@@ -143,7 +163,7 @@ pub(crate) fn look_at_waiting(
     b.ins().brif(itself, waits, &[], other, &[]);
 }
 
-/// Nothing is left to do for an actor whose method was called.
+/// Puts an actor whose method was called to rest: nothing is left to do for it.
 pub(crate) fn rests(
     b: &mut FunctionBuilder<'_>,
     class: &ActorClass,
@@ -220,7 +240,8 @@ impl Jit {
                 let [outcome, refused] = *b.inst_results(call) else {
                     unreachable!("calls have two results")
                 };
-                // What it is then, the runtime finds out, and so it does if others have run above the guard.
+                // The runtime finds out what the actor's state is then, and so it does if others
+                // have run above the guard.
                 let unlike = b.ins().bor(outcome, refused);
                 let now = load(b, cx, offset::RAN_OTHERS);
                 let changed = b.ins().bxor(others, now);
@@ -335,8 +356,8 @@ impl Jit {
         Ok(code)
     }
 
-    /// A message of a kind, whose fields are 0 but for those that all of the kind's size have: one that was served, or a new one. Goes to a
-    /// block if there is no room.
+    /// A message of a kind, whose fields are 0 but for those that all of the kind's size have: one
+    /// that was served, or a new one. Goes to a block if there is no room.
     fn new_message(&self, b: &mut FunctionBuilder<'_>, cx: Value, kind: &MessageKind, full: Block) -> Value {
         let table = address(b, kind.table);
         let made = b.create_block();

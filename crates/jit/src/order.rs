@@ -1,9 +1,11 @@
-//! The order of branches: where one way stays in a loop and the other leaves it, the one that leaves comes first.
+//! Orders branches: if one way stays in a loop and the other leaves it, the one that leaves comes
+//! first.
 //!
-//! The optimiser places values that a loop does not change before the loop, but only as long as it has not come to a block outside of
-//! the loop: it goes through the tree of dominators and forgets a loop when it has seen the end of it. What comes first in a
-//! branch it sees last. (For the same reason polls in loops end the function at a place that is not inside of any loop, and there
-//! is one at the beginning of functions that have loops.)
+//! The optimiser places values that a loop does not change before the loop. It does so only as long
+//! as it has not come to a block outside of the loop. It goes through the tree of dominators, and
+//! forgets a loop when it has seen the end of it. It sees the first way of a branch last. (For the
+//! same reason polls in loops end the function at a place that is not inside of any loop. Functions
+//! that have loops have a poll at their beginning too.)
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::dominator_tree::DominatorTree;
@@ -28,7 +30,8 @@ pub(crate) fn exits_first(func: &mut Function) {
     }
 }
 
-/// The branch at the end of a block in a loop that is left if its condition does not hold, and only then.
+/// The branch at the end of a block in a loop that is left if its condition does not hold, and only
+/// then.
 fn stays_first(func: &Function, loops: &LoopAnalysis, block: Block) -> Option<Inst> {
     let around = loops.innermost_loop(block)?;
     let branch = func.layout.last_inst(block)?;

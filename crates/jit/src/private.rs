@@ -1,11 +1,12 @@
-//! What nobody knows but the function that makes it.
+//! Finds the objects that only the function knows that makes them.
 //!
-//! Arrays that never leave it, and are never longer or shorter: what was found of their bounds and of where their elements lie holds as long as
-//! the function runs, whatever it calls, and there need be no more of them than their storage. Only what stands in the function's outermost
-//! block makes them, before all that uses them: so their variables have one value.
+//! Arrays are private if they never leave it, and are never longer or shorter. The facts about
+//! their bounds and the place of their elements hold as long as the function runs, across all
+//! calls. There need be no more of them than their storage. Only statements in the function's
+//! outermost block make them, before all uses: so their variables have one value.
 //!
-//! Actors that are as good as any other ([`ActorClass::any`]) and get one request right behind their creation: where their method is called at
-//! once, no object is made for them.
+//! Actors that are as good as any other ([`ActorClass::any`]) and get one request right behind
+//! their creation: where their method is called at once, no object is made for them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,15 +16,17 @@ use bifrost_ir::{
 use bifrost_runtime::actor::ActorClass;
 use bifrost_runtime::image::Image;
 
-/// Methods and iterators of arrays that leave bounds and storage as they are, and hand the array to nobody.
+/// Methods and iterators of arrays that leave bounds and storage as they are, and hand the array to
+/// nobody.
 const QUIET: &[&str] = &["fetch", "store", "length", "empty", "low", "high", "elements", "indexes"];
 
-/// The variables of a function that such an array is given to. `shared` tells which ones closures share: they are read elsewhere.
+/// The variables of a function that such an array is given to. `shared` tells which ones closures
+/// share: they are read elsewhere.
 ///
 /// Cost: linear in the size of the function.
 pub(crate) fn find(program: &Program, func: &Func, shared: &[bool]) -> HashSet<Var> {
     let mut private = HashSet::new();
-    // A transaction may bring objects back to what they were.
+    // A transaction may bring objects back to their states of before.
     if func.body.has_transaction() {
         return private;
     }
@@ -47,7 +50,7 @@ pub(crate) fn find(program: &Program, func: &Func, shared: &[bool]) -> HashSet<V
     uses.block(&func.body);
     let Uses { mut leaves, written, named, .. } = uses;
     leaves.extend(private.iter().filter(|var| written[var] != 1 || shared[var.as_u32() as usize]));
-    // What leaves by one name is known by none.
+    // A value that leaves by one name is private by none.
     while let Some((a, b)) = named.iter().find(|(a, b)| leaves.contains(a) != leaves.contains(b)) {
         leaves.extend([*a, *b]);
     }
@@ -124,7 +127,8 @@ pub(crate) struct ForRequest {
     pub(crate) place: Destination,
 }
 
-/// The variables of a function that such an actor is given to, which is no other than any of its class.
+/// The variables of a function that such an actor is given to, which is no other than any of its
+/// class.
 ///
 /// Cost: linear in the size of the function.
 pub(crate) fn for_requests(image: &Image, func: &Func) -> HashMap<Var, ForRequest> {

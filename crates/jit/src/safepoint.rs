@@ -1,13 +1,16 @@
-//! Roots of compiled frames: for each call that may collect, where in the frame the references are that live across it.
+//! Roots of compiled frames: for each call that may collect, the places in the frame of the
+//! references that live across it.
 //!
-//! Objects do not move, so a collection only has to *find* references. A reference that lives across a call is stored
-//! into a slot of the frame before it, and the slot is listed in the call's map; nothing is loaded back. (The code
-//! generator's own pass reloads each reference at each use, for collectors that move.) A value never changes, so
-//! one store serves all calls that it dominates. Where a call lies in a loop that the value was made outside of, the
-//! store is made right behind the value; calls in cold blocks have their stores there. Polls never collect.
+//! Objects do not move, so a collection only has to *find* references. A reference that lives
+//! across a call is stored into a slot of the frame before it, and the slot is listed in the call's
+//! map; nothing is loaded back. (The code generator's own pass reloads each reference at each use,
+//! for collectors that move.) A value never changes, so one store serves all calls that it
+//! dominates. Where a call lies in a loop that the value was made outside of, the store is made
+//! right behind the value; calls in cold blocks have their stores there. Polls never collect.
 //!
-//! Lowering marks the values that are references ([`Roots`]); from there they are followed through parameters of
-//! blocks. What is computed from a reference (an address inside the object) keeps it alive as long as it lives itself.
+//! Lowering marks the values that are references ([`Roots`]); from there they are followed through
+//! parameters of blocks. A value that is computed from a reference (an address inside the object)
+//! keeps it alive as long as it lives itself. Read [`insert`] first.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -21,10 +24,11 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::loop_analysis::LoopAnalysis;
 
-/// Functions that keep more references than this share slots between them, which costs stores and saves stack.
+/// Functions that keep more references than this share slots between them, which costs stores and
+/// saves stack.
 const SLOTS_MAX: usize = 64;
 
-/// What lowering knows about a function.
+/// The facts that lowering records about a function.
 #[derive(Default, Debug)]
 pub(crate) struct Roots {
     /// Values that are references or 0.
@@ -35,7 +39,7 @@ pub(crate) struct Roots {
     pub(crate) words: Vec<(StackSlot, u32)>,
 }
 
-/// Stores what must be found and writes the maps of all calls.
+/// Stores the references that a collection must find, and writes the maps of all calls.
 pub(crate) fn insert(func: &mut Function, roots: &Roots) {
     let calls = collecting_calls(func, roots);
     if calls.is_empty() {
@@ -66,7 +70,7 @@ fn collecting_calls(func: &Function, roots: &Roots) -> BTreeMap<Block, BTreeSet<
     calls
 }
 
-/// What a value is to the collector.
+/// The meaning of a value for the collector.
 #[derive(Clone, Default, Debug)]
 enum Reference {
     /// Nothing.
@@ -96,7 +100,7 @@ fn references(func: &mut Function, roots: &Roots) -> SecondaryMap<Value, Referen
             work.push(value);
         }
     }
-    // Who hands which value to which parameter.
+    // For each parameter of a block, the values that are passed to it.
     let mut handed: BTreeMap<Value, BTreeSet<Value>> = BTreeMap::new();
     for block in func.layout.blocks() {
         let Some(last) = func.layout.last_inst(block) else { continue };
@@ -174,8 +178,8 @@ fn live_across(
     across
 }
 
-/// The references that live at the beginning of each block, its parameters not counted: from each use back to the
-/// value's block.
+/// The references that live at the beginning of each block, its parameters not counted: from each
+/// use back to the value's block.
 fn live_in(
     func: &Function,
     cfg: &ControlFlowGraph,
@@ -213,7 +217,7 @@ fn home(func: &Function, value: Value) -> Block {
     }
 }
 
-/// Stores what lives across calls and lists it in their maps.
+/// Stores the references that live across calls, and lists them in the maps of the calls.
 fn store(func: &mut Function, cfg: &ControlFlowGraph, live: &BTreeMap<Inst, BTreeSet<Value>>) {
     let (slots, own) = slots(func, live);
     let tree = DominatorTree::with_function(func, cfg);
@@ -244,7 +248,7 @@ fn store(func: &mut Function, cfg: &ControlFlowGraph, live: &BTreeMap<Inst, BTre
     }
 }
 
-/// The slot of each value that lives across a call, and whether each has its own.
+/// The slot of each value that lives across a call, and true if each has its own.
 fn slots(func: &mut Function, live: &BTreeMap<Inst, BTreeSet<Value>>) -> (BTreeMap<Value, StackSlot>, bool) {
     let values: BTreeSet<Value> = live.values().flatten().copied().collect();
     let mut new = || func.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));

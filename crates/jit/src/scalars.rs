@@ -1,13 +1,16 @@
-//! Objects that never leave their function are kept in variables: escape analysis and scalar replacement on the IR.
+//! Objects that never leave their function are kept in variables: escape analysis and scalar
+//! replacement on the IR.
 //!
-//! A variable is taken apart if it is only ever filled by constructors of one class, and only used to get and
-//! set instance variables and to call methods whose bodies do no more than that: fields of records and structs, tags of oneofs,
-//! abbreviated methods. Then each of its instance variables becomes a variable of the function, and no object is made. Whatever
-//! else happens to it (it is assigned, passed, stored, returned, compared, asked for its type) makes it stay an
-//! object.
+//! A variable is taken apart if it is only ever filled by constructors of one class, and has only
+//! two kinds of uses. One is to get and set instance variables; the other is to call methods whose
+//! bodies do no more than that: fields of records and structs, tags of oneofs, abbreviated methods.
+//! Then each of its instance variables becomes a variable of the function, and no object is made.
+//! Any other use of it (it is assigned, passed, stored, returned, compared, asked for its type)
+//! makes it stay an object.
 //!
-//! Nothing can tell the difference: there is no other reference to the object, and what replaces its methods
-//! signals nothing. The interpreter runs programs as they were, so that it stays the oracle.
+//! Nothing can tell the difference: there is no other reference to the object, and the code that
+//! replaces its methods signals nothing. The interpreter runs programs as they were, so that it
+//! stays the oracle.
 
 use std::collections::HashMap;
 
@@ -78,7 +81,7 @@ fn replaced(classes: &mut Methods<'_>, func: &Func) -> Option<Func> {
     (func_after.vars.len() <= func.vars.len() + VARIABLES_MAX).then_some(func_after)
 }
 
-/// What is known of methods.
+/// The methods that can be replaced.
 struct Methods<'p> {
     program: &'p Program,
     dispatch: &'p Dispatch,
@@ -135,8 +138,8 @@ impl Counts {
     }
 }
 
-/// The variable that a constructor is for: `x` of `x := new C()`, and of `t := new C()`, `x := t` if nothing else
-/// is done with `t`; with the number of statements that are that.
+/// The variable that a constructor is for, with the number of statements that this takes. It is `x`
+/// of `x := new C()`, and of `t := new C()`, `x := t` if nothing else is done with `t`.
 fn made(counts: &SecondaryMap<Var, Count>, stmts: &[Stmt]) -> Option<(Var, ClassId, usize)> {
     let Stmt::New { dst, class, .. } = stmts.first()? else { return None };
     let once = counts[*dst].filled == 1 && counts[*dst].used == 1;
@@ -146,7 +149,7 @@ fn made(counts: &SecondaryMap<Var, Count>, stmts: &[Stmt]) -> Option<(Var, Class
     })
 }
 
-/// What a variable holds.
+/// The facts about the contents of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Fact {
     /// Nothing yet.
@@ -214,7 +217,7 @@ impl Scan<'_> {
 struct Rewrite<'r, 'p> {
     classes: &'r mut Methods<'p>,
     counts: &'r SecondaryMap<Var, Count>,
-    /// What variables are taken apart to.
+    /// The variables that replace each variable that is taken apart.
     fields: SecondaryMap<Var, Option<(ClassId, Vec<Var>)>>,
     func: &'r mut Func,
 }
@@ -261,7 +264,7 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    /// What the variable is taken apart to.
+    /// The class and variables of a variable that is taken apart.
     fn parts(&self, object: Operand) -> Option<(ClassId, Vec<Var>)> {
         let Operand::Var(var) = object else { return None };
         self.fields[var].clone()

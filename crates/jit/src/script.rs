@@ -1,7 +1,9 @@
-//! Functions that may wait: where their code may leave, and what of their ends is known.
+//! Functions that may wait: the places at which their code may leave, and the known facts about
+//! their ends.
 //!
-//! Every statement at which such code may leave ([`bifrost_runtime::actor::leave_code`]) must be one that it can go on at: not in the body of a
-//! loop over an iterator, nor in a transaction, nor in a selection.
+//! Every statement at which such code may leave ([`bifrost_runtime::actor::leave_code`]) must be
+//! one that it can go on at: not in the body of a loop over an iterator, nor in a transaction, nor
+//! in a selection.
 
 use std::collections::HashMap;
 
@@ -11,7 +13,8 @@ use bifrost_ir::{Func, FuncKind, Operand, Part, Program, Stmt, Var, requests};
 /// Functions in which more variables take replies are interpreted.
 const PENDING_MAX: usize = 64;
 
-/// A statement at which code may leave, or that answers, or where it may go on; a loop stands for the end of its steps.
+/// A statement at which code may leave, or that answers, or where it may go on; a loop stands for
+/// the end of its steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The way to it, the innermost step first ([`bifrost_ir::ways`]).
@@ -20,13 +23,13 @@ pub(crate) struct Place {
     pub(crate) way: Option<u32>,
     /// True if the function ends behind it.
     pub(crate) last: bool,
-    /// The variables that whoever goes on before it may read.
+    /// The variables that code may read which goes on before it.
     pub(crate) before: Box<[Var]>,
-    /// The same for who goes on with what its message came back with.
+    /// The same for code that goes on with the outcome of its message.
     pub(crate) behind: Box<[Var]>,
 }
 
-/// What is known of the statements of a function that may wait.
+/// The facts about the statements of a function that may wait.
 #[derive(Default, Debug)]
 pub(crate) struct Script {
     /// The places, by statement.
@@ -141,7 +144,8 @@ pub(crate) fn has(stmt: &Stmt, other: *const Stmt) -> bool {
     found
 }
 
-/// True if a method answers by its own end and not before, so that a caller in machine code gets its answer when it has ended.
+/// True if a method answers by its own end and not before, so that a caller in machine code gets
+/// its answer when it has ended.
 pub(crate) fn answers_last(program: &Program, func: &Func) -> bool {
     let script = find(program, func);
     let mut last = true;

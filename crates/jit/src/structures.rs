@@ -1,8 +1,9 @@
 //! Code of clients' structures: made as that of methods, in memory that comes back.
 //!
-//! A structure is a module of its own for the code generator, whose memory is a part of the arena ([`memory`](crate::memory)), so that
-//! entries of helpers are near it. When the code is dropped, its stack maps are forgotten and its memory is free for the next.
-//! What is different in the code itself is in [`lower::meter`](crate::lower).
+//! A structure is a module of its own for the code generator. Its memory is a part of the arena
+//! ([`memory`](crate::memory)), so that entries of helpers are near it. When the code is dropped,
+//! its stack maps are forgotten and its memory is free for the next. The differences in the code
+//! itself are in [`lower::meter`](crate::lower).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,7 @@ use crate::maps::Maps;
 use crate::memory::{Places, Taken};
 use crate::{CompileError, Jit, analysis, guarded};
 
-/// What the code of a structure takes up while it is there.
+/// The resources that the code of a structure takes up while it is there.
 struct Room {
     maps: Arc<Mutex<Maps>>,
     /// The addresses of its functions.
@@ -38,8 +39,9 @@ impl Drop for Room {
 }
 
 impl Jit {
-    /// The code of a verified batch or batched procedure ([`bifrost_runtime::Engine::compile_structure`]). `None` if it is
-    /// too large, if the code generator refuses it, or if [`STRUCTURE_BYTES_MAX`](crate::STRUCTURE_BYTES_MAX) are in use.
+    /// The code of a verified batch or batched procedure
+    /// ([`bifrost_runtime::Engine::compile_structure`]). `None` if it is too large, if the code
+    /// generator refuses it, or if [`STRUCTURE_BYTES_MAX`](crate::STRUCTURE_BYTES_MAX) are in use.
     ///
     /// Cost: one to a few milliseconds.
     pub fn compile_structure(

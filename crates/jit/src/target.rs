@@ -1,4 +1,4 @@
-//! Which functions a call can run.
+//! Finds the functions that a call can run.
 
 use bifrost_ir::{Body, Callee, ClassId, Func, FuncId, FuncKind, MethodRef, Operand, TypeKind, Var};
 use bifrost_runtime::image::Image;
@@ -22,7 +22,7 @@ pub(crate) enum Targets {
 /// Most classes that a receiver's table is compared with.
 const CLASSES_MAX: usize = 3;
 
-/// Where calls are made.
+/// The place at which calls are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Calls<'a> {
     pub(crate) image: &'a Image,
@@ -33,8 +33,8 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// What a call can run. A receiver that is the method's own was found through its table already, so that one
-    /// function is enough to know.
+    /// The functions that a call can run. A receiver that is the method's own was found through its
+    /// table already, so that one function is enough to know.
     pub(crate) fn targets(self, callee: Callee, receiver: Option<Operand>) -> Targets {
         let program = self.image.program();
         match callee {
@@ -83,7 +83,7 @@ impl Calls<'_> {
         program.classes.keys().filter(|class| fits(*class)).collect()
     }
 
-    /// What a class's method is, if it is a function.
+    /// The function of a class's method, if it is one.
     fn method(self, class: ClassId, m: MethodRef) -> Option<FuncId> {
         let table = self.image.find_table(self.image.program().classes[class].ty)?;
         self.image.method_func(table.info(), self.image.dispatch().slot(m))

@@ -15,7 +15,8 @@ use cranelift_frontend::FunctionBuilder;
 use crate::messages::{address, cold_block, field, load, spare, store};
 use crate::{CompileError, Jit, exit};
 
-/// Each list is looked at for the oldest message: of classes with more than these the runtime does it.
+/// Each list is looked at for the oldest message: of classes with more than these the runtime does
+/// it.
 const LISTS_MAX: usize = 16;
 
 /// Takes the oldest message that waits.
@@ -55,7 +56,8 @@ fn take(b: &mut FunctionBuilder<'_>, post: Value, lists: usize) -> Value {
     oldest
 }
 
-/// Takes the first message out of a list; `list` is as far behind the mail as the list is behind the first one.
+/// Takes the first message out of a list; `list` is as far behind the mail as the list is behind
+/// the first one.
 fn take_out(b: &mut FunctionBuilder<'_>, list: Value, first: Value) {
     let next = load(b, first, field(message::NEXT));
     store(b, next, list, field(mail::LISTS));
@@ -75,7 +77,7 @@ impl Jit {
         }
         let (_, code) = self.small_with_roots(self.signature(2), |b, words, roots| {
             let (cx, actor, most) = (words[0], words[1], words[2]);
-            // The message that is served; the actor is kept by whoever gives it the turn.
+            // The message that is served; the caller that gives the actor the turn keeps the actor.
             let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
             roots.words.push((kept, 0));
             let head = b.create_block();

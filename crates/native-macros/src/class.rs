@@ -8,7 +8,7 @@ use syn::{Error, FnArg, ImplItem, ItemImpl, LitStr, ReceiverKind, Result};
 
 use crate::function::{Shape, is_context};
 
-/// The block, and the class that its methods make.
+/// Returns the block, and the class that its methods make.
 pub fn expand(name: &LitStr, item: &ItemImpl) -> Result<TokenStream> {
     if let Some(parameter) = item.generics.params.first() {
         return Err(Error::new(parameter.span(), "a native class has no parameters"));

@@ -1,4 +1,4 @@
-//! What a function takes and gives, and the entry around it.
+//! The arguments and results of a function, and the entry around it.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -65,7 +65,7 @@ impl Shape {
         Ok(Shape { arguments, yields, output })
     }
 
-    /// An expression for the heading.
+    /// Returns an expression for the heading.
     pub fn heading(&self) -> TokenStream {
         let names = self.arguments.iter().map(|(name, _)| name.to_string());
         let types = self.arguments.iter().map(|(_, ty)| ty);
@@ -90,14 +90,15 @@ impl Shape {
         }
     }
 
-    /// The names of the entry's words behind the first.
+    /// Returns the names of the entry's words behind the first.
     fn words(&self) -> Vec<Ident> {
         let count = self.arguments.len() + usize::from(self.yields.is_some());
         (0..count).map(|at| format_ident!("theta_word{at}")).collect()
     }
 
-    /// An entry `name`, which runs `call` inside `around`: `around` begins a call of the glue and is given a closure. Its locals
-    /// begin with `theta_`, since one of a routine's name would hide the routine.
+    /// Makes an entry `name`, which runs `call` inside `around`: `around` begins a call of the glue
+    /// and is given a closure. Its locals begin with `theta_`, since one of a routine's name would
+    /// hide the routine.
     pub fn entry(
         &self,
         name: &Ident,
@@ -128,7 +129,8 @@ impl Shape {
                                 return ::bifrost_native::Flow::Leave;
                             };
                         )*
-                        // SAFETY: the last word is the loop's closure, and the heading says what it takes.
+                        // SAFETY: the last word is the loop's closure, and the heading says what it
+                        // takes.
                         unsafe { ::bifrost_native::glue::step(theta_cx, #closure, &[#(#values.0),*]) }
                     };
                 };
@@ -164,7 +166,7 @@ pub fn is_context(argument: &FnArg) -> bool {
     reference.mutability.is_some() && path.path.segments.last().is_some_and(|s| s.ident == "Cx")
 }
 
-/// The values of `&mut dyn FnMut(&mut Cx, A, B) -> Flow`.
+/// Returns the values of `&mut dyn FnMut(&mut Cx, A, B) -> Flow`.
 fn body_of_loop(ty: &Type) -> Option<Vec<Type>> {
     let Type::Reference(reference) = ty else { return None };
     let Type::TraitObject(object) = &*reference.elem else { return None };
@@ -174,8 +176,8 @@ fn body_of_loop(ty: &Type) -> Option<Vec<Type>> {
     Some(arguments.inputs.iter().skip(1).map(|argument| argument.ty.clone()).collect())
 }
 
-/// A routine with the type beside it. Types have names of their own, so it can be called as the function is; being an
-/// enum without variants, it leaves the function's name alone.
+/// Makes a routine with the type beside it. Types have names of their own, so it can be called as
+/// the function is. The type is an enum without variants, and so leaves the function's name alone.
 pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
     let shape = Shape::read(&item.sig, 0)?;
     let (ident, visibility) = (&item.sig.ident, &item.vis);
@@ -213,7 +215,8 @@ pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
 }
 
 impl Shape {
-    /// An expression for an entry as a routine of a registry; whether it is a method that may change its receiver.
+    /// Makes an expression for an entry as a routine of a registry. `changes` is true for a method
+    /// that may change its receiver.
     pub fn routine(&self, name: &str, entry: &TokenStream, changes: bool) -> TokenStream {
         let heading = self.heading();
         let words = std::iter::repeat_n(quote!(u64), self.words().len() + 1);

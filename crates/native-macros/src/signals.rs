@@ -5,10 +5,10 @@ use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Variant};
 
-/// Most values of an exception.
+/// The most values of an exception.
 const VALUES_MAX: usize = 16;
 
-/// The implementation of `Signals`.
+/// Returns the implementation of `Signals`.
 pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
     let Data::Enum(data) = &item.data else {
         return Err(Error::new(item.ident.span(), "exceptions are the variants of an enum"));
@@ -62,7 +62,8 @@ pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// True if it is `Failure(String)`, which always is possible, or `Raised(Raised)`: neither is listed.
+/// True if it is `Failure(String)`, which always is possible, or `Raised(Raised)`: neither is
+/// listed.
 fn is(variant: &Variant, name: &str) -> bool {
     variant.ident == name && variant.fields.len() == 1
 }
@@ -96,7 +97,7 @@ fn signal(ident: &Ident, variant: &Variant) -> Result<(TokenStream, TokenStream)
     Ok((row, arm))
 }
 
-/// The name in Theta of a variant.
+/// Returns the name in Theta of a variant.
 pub fn snake_case(name: &str) -> String {
     let mut out = String::new();
     for (at, c) in name.char_indices() {

@@ -8,7 +8,7 @@ use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, Variant};
 
 use crate::signals::snake_case;
 
-/// `#[derive(Struct)]`
+/// Expands `#[derive(Struct)]`.
 pub fn expand_struct(item: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &item.data else {
         return Err(Error::new(item.ident.span(), "a struct of Theta is one of Rust"));
@@ -42,7 +42,7 @@ pub fn expand_struct(item: &DeriveInput) -> Result<TokenStream> {
     )
 }
 
-/// `#[derive(OneOf)]`
+/// Expands `#[derive(OneOf)]`.
 pub fn expand_oneof(item: &DeriveInput) -> Result<TokenStream> {
     let Data::Enum(data) = &item.data else {
         return Err(Error::new(item.ident.span(), "a oneof of Theta is an enum of Rust"));
@@ -85,7 +85,7 @@ pub fn expand_oneof(item: &DeriveInput) -> Result<TokenStream> {
     implement(item, &quote!(OneOf), &names, &types, &take, &give)
 }
 
-/// The type of the value of a tag; none for `null`.
+/// Returns the type of the value of a tag; none for `null`.
 fn value_of(variant: &Variant) -> Result<Option<&Type>> {
     match &variant.fields {
         Fields::Unit => Ok(None),
@@ -96,7 +96,7 @@ fn value_of(variant: &Variant) -> Result<Option<&Type>> {
     }
 }
 
-/// The implementations that both have.
+/// Makes the implementations that both have.
 fn implement(
     item: &DeriveInput,
     form: &TokenStream,
@@ -127,7 +127,8 @@ fn implement(
                 word: u64,
                 ty: ::bifrost_native::glue::TypeId,
             ) -> ::core::result::Result<Self, ::bifrost_native::glue::RawRet> {
-                // SAFETY: the word refers to an object of the type, whose parts were compared with those here.
+                // SAFETY: the word refers to an object of the type, whose parts were compared with
+                // those here.
                 unsafe { #take }
             }
         }

@@ -1,7 +1,13 @@
-//! Calls from Rust back into the program: of routine values ([`Proc`]) and of methods ([`Ref::call`](crate::Ref::call)).
+//! Calls from Rust back into the program: of routine values ([`Proc`]) and of methods
+//! ([`Ref::call`](crate::Ref::call)).
 //!
-//! A call polls first, so natives and programs that call each other without end run out of stack as programs alone do. Once a
-//! call has ended the run (`Cx::ended`), nothing is called any more, and what the native returns does not matter.
+//! Read [`Proc::call`] first. A call takes these steps: make words of the arguments
+//! ([`Arguments`]), enter the program, and take the results from words ([`Returned`]) or the
+//! exception ([`Raised`]).
+//!
+//! A call polls first, so natives and programs that call each other without end run out of stack as
+//! programs alone do. Once a call has ended the run (`Cx::ended`), nothing is called any more, and
+//! the native's result does not matter.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,8 +24,9 @@ use crate::value::{Argument, Owned, Signals, Value, keep};
 
 /// The exception with which a call into the program ended.
 ///
-/// As the error of a native it goes on to the native's caller: with its values if the native is declared to signal it, otherwise
-/// as a `failure`, as for a routine of Theta that does not handle it.
+/// As the error of a native it goes on to the native's caller. It goes with its values if the
+/// native is declared to signal it. Otherwise it becomes a `failure`, as for a routine of Theta
+/// that does not handle it.
 #[derive(Debug)]
 pub struct Raised {
     /// `None` if the run was ended.
@@ -38,7 +45,7 @@ enum Held {
 }
 
 impl fmt::Display for Raised {
-    /// The name, or what a `failure` says.
+    /// Writes the name, or the text of a `failure`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_failure() { &self.text } else { &self.name })
     }
@@ -47,7 +54,7 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 impl Raised {
-    /// The run was ended: what the native makes of it does not matter.
+    /// Makes the sign that the run was ended: the native's result does not matter.
     fn ended() -> Raised {
         Raised { signal: None, name: String::new(), text: String::new(), values: Vec::new() }
     }
@@ -56,12 +63,13 @@ impl Raised {
         Raised { signal: Some(SignalId::FAILURE), name: "failure".to_owned(), text, values: Vec::new() }
     }
 
-    /// The exception under way, which a call with this heading ended with.
+    /// Returns the exception under way, which a call with this heading ended with.
     fn under_way(cx: &mut Cx<'_>, signature: &Signature) -> Raised {
         let signal = cx.raw.signalled();
         let values = &cx.raw.signal_values;
         if signal == SignalId::FAILURE {
-            // SAFETY: the value of `failure` is a string; nothing was allocated since it was signalled.
+            // SAFETY: the value of `failure` is a string; nothing was allocated since it was
+            // signalled.
             return Raised::failure(unsafe { object::text(values[0]) }.to_owned());
         }
         let name = cx.raw.image().program().types.signal_name(signal).to_owned();
@@ -83,7 +91,7 @@ impl Raised {
         Raised { signal: Some(signal), name, text: String::new(), values }
     }
 
-    /// The name of the exception; empty if the whole run was ended.
+    /// Returns the name of the exception; empty if the whole run was ended.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -93,15 +101,16 @@ impl Raised {
         self.signal == Some(SignalId::FAILURE)
     }
 
-    /// A value of the exception; `None` if it has none there, or one of another type. The text of a `failure` is
-    /// [`to_string`](ToString::to_string).
+    /// Returns a value of the exception; `None` if it has none there, or one of another type. The
+    /// text of a `failure` is [`to_string`](ToString::to_string).
     pub fn value<T: Owned>(&self, cx: &mut Cx<'_>, at: usize) -> Option<T> {
         let (ty, held) = self.values.get(at)?;
         if !native::fits(cx.raw.image().program(), &T::native_type(), *ty, false) {
             return None;
         }
         let word = held.word(cx, *ty).ok()?;
-        // SAFETY: the value has its declared type, which the Rust type fits; what is taken keeps what it needs.
+        // SAFETY: the value has its declared type, which the Rust type fits; what is taken keeps
+        // what it needs.
         unsafe { T::take(cx, &Frame::of_method(word, ""), word, *ty) }.ok()
     }
 }
@@ -116,7 +125,8 @@ impl Held {
 }
 
 impl Signals for Raised {
-    /// None: which exceptions the routine values have that a native is given says the program alone.
+    /// Returns none: only the program knows the exceptions of the routine values that a native is
+    /// given.
     fn native_types() -> Vec<(String, Vec<NativeType>)> {
         Vec::new()
     }
@@ -143,41 +153,43 @@ impl Signals for Raised {
     }
 }
 
-/// The words of a call with what keeps them.
+/// The words of a call with the references that keep their objects.
 type Given = Vec<(Word, Option<Kept>)>;
 
-/// What Rust gives to a call: a tuple of values.
+/// The arguments that Rust gives to a call: a tuple of values.
 pub trait Arguments {
-    /// The types of Theta.
+    /// Returns the types of Theta.
     fn native_types() -> Vec<NativeType>;
 
-    /// The values as words of these types, as many as there are; what is made is kept.
+    /// Returns the values as words of these types, as many as there are; the objects made for them
+    /// are kept.
     ///
     /// # Errors
-    /// How the call ends instead.
+    /// The way in which the call ends instead.
     fn give(self, cx: &mut Cx<'_>, types: &[TypeId]) -> Result<Given, Ret>;
 }
 
-/// What Rust takes from a call: nothing, one value, or a tuple.
+/// The results that Rust takes from a call: nothing, one value, or a tuple.
 pub trait Returned: Sized {
-    /// The types of Theta.
+    /// Returns the types of Theta.
     fn native_types() -> Vec<NativeType>;
 
-    /// The values of words of these types.
+    /// Returns the values of words of these types.
     ///
     /// # Errors
-    /// How the native ends instead.
+    /// The way in which the native ends instead.
     ///
     /// # Safety
-    /// There are as many words and types as values; the words have the types, which the Rust types fit, and their objects live.
+    /// There are as many words and types as values; the words have the types, which the Rust types
+    /// fit, and their objects live.
     unsafe fn take(cx: &mut Cx<'_>, words: &[Word], types: &[TypeId]) -> Result<Self, Ret>;
 }
 
 /// A heading of routine values as a Rust type: `fn(A, B) -> R`.
 pub trait Heading {
-    /// What they take.
+    /// The arguments.
     type Arguments: Arguments;
-    /// What they return.
+    /// The results.
     type Returned: Returned;
 }
 
@@ -246,7 +258,8 @@ macro_rules! returned {
             }
 
             unsafe fn take(cx: &mut Cx<'_>, words: &[Word], types: &[TypeId]) -> Result<Self, Ret> {
-                // SAFETY: promised by the caller; taking makes no objects, so those that are not taken yet live on.
+                // SAFETY: promised by the caller; taking makes no objects, so those that are not
+                // taken yet live on.
                 Ok(($(unsafe { $t::take(cx, &Frame::of_method(words[$at], ""), words[$at], types[$at]) }?),*))
             }
         }
@@ -307,7 +320,8 @@ unsafe fn enter<A: Arguments, R: Returned>(
         Ok((words, given))
     });
     let ret = match &words {
-        // SAFETY: the receiver has the type, so its table has the slot; the words are made of the method's types.
+        // SAFETY: the receiver has the type, so its table has the slot; the words are made of the
+        // method's types.
         Ok((words, _kept)) => unsafe { invoke::method(cx.raw, image.dispatch().slot(method), words) },
         Err(ret) => *ret,
     };
@@ -327,7 +341,7 @@ unsafe fn enter<A: Arguments, R: Returned>(
     Err(Raised::ended())
 }
 
-/// A routine value: `Proc<fn(i64) -> bool>` for `proc (int) returns (bool)` with whatever exceptions.
+/// A routine value: `Proc<fn(i64) -> bool>` for `proc (int) returns (bool)` with any exceptions.
 pub struct Proc<F> {
     any: Any,
     ty: TypeId,
@@ -350,7 +364,7 @@ impl<F: Heading> Proc<F> {
     /// Calls the routine.
     ///
     /// # Errors
-    /// What it signals.
+    /// The exception of the routine.
     pub fn call(&self, cx: &mut Cx<'_>, args: F::Arguments) -> Result<F::Returned, Raised> {
         let Some(call) = cx.raw.image().program().types.find_method(self.ty, "call") else {
             return Err(Raised::failure("internal error: a routine value without `call`".to_owned()));

@@ -1,4 +1,4 @@
-//! What a native may ask of the context that it runs in.
+//! The services of the context that a native runs in.
 
 use bifrost_runtime::abi::Ret;
 use bifrost_runtime::cx::Cx as Raw;
@@ -7,17 +7,18 @@ use bifrost_runtime::cx::Cx as Raw;
 #[derive(Debug)]
 pub struct Cx<'a> {
     pub(crate) raw: &'a mut Raw,
-    /// How the call must end, whatever the native returns: a loop's body has left, or the run was ended.
+    /// The way in which the call must end, whatever the native returns: a loop's body has left, or
+    /// the run was ended.
     pub(crate) ended: Option<Ret>,
 }
 
-/// What an iterator does after a step.
+/// The next action of an iterator after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Flow {
     /// Go on.
     Next,
-    /// Return: the loop was left. What the iterator returns does not matter any more.
+    /// Return: the loop was left. The iterator's own result does not matter any more.
     Leave,
 }
 
@@ -26,8 +27,8 @@ impl<'a> Cx<'a> {
         Cx { raw, ended: None }
     }
 
-    /// True if to return soon, because the run was ended or the stack is used up; what is returned does not matter then.
-    /// Loops that may take long ask at each round.
+    /// Returns true if the native should return soon, because the run was ended or the stack is
+    /// used up; its result does not matter then. Loops that may take long ask at each round.
     pub fn must_end(&mut self) -> bool {
         if self.ended.is_none() && self.raw.must_attend() {
             let attended = self.raw.attend();
@@ -38,12 +39,12 @@ impl<'a> Cx<'a> {
         self.ended.is_some()
     }
 
-    /// The clock of `now_ms`, in milliseconds.
+    /// Returns the clock of `now_ms`, in milliseconds.
     pub fn now_ms(&self) -> i64 {
         self.raw.now_ms()
     }
 
-    /// A number in `0..n` from the generator of `random`; 0 if `n` is.
+    /// Returns a number in `0..n` from the generator of `random`; 0 if `n` is.
     pub fn random(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.raw.random(n) }
     }
@@ -53,12 +54,13 @@ impl<'a> Cx<'a> {
         self.raw.print(line);
     }
 
-    /// Most bytes that a result may have: more does not fit the heap.
+    /// Returns the most bytes that a result may have: more does not fit the heap.
     pub fn bytes_max(&self) -> usize {
         self.raw.limits().batch_heap_bytes
     }
 
-    /// The settings of this type that the registry was given ([`Registry::set`](crate::Registry::set)).
+    /// Returns the settings of this type that the registry was given
+    /// ([`Registry::set`](crate::Registry::set)).
     pub fn settings<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
         self.raw.image().natives().get::<T>().cloned()
     }

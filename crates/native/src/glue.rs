@@ -1,4 +1,9 @@
-//! What the code that the attributes write calls. Not for use by hand.
+//! The functions that the code of the attributes calls. Not for use by hand.
+//!
+//! Read [`routine`] first: it runs the body of a native, and makes a failure of a panic. A call of
+//! a native takes these steps: [`take`] each argument, run the body, and [`end`] the call with its
+//! outcome, or [`step`] for each value of an iterator. A [`Frame`] is the call under way. A
+//! `Native` is the value behind an object of a native class, which the object owns.
 
 use std::any::{Any, TypeId as RustType};
 use std::cell::{Cell, RefCell};
@@ -22,7 +27,7 @@ use crate::registry::NativeClass;
 pub use crate::tagged::{new_object as new_tagged, part, tag};
 use crate::value::{Argument, Outcome, Value, keep};
 
-/// Which call this is: its heading can be asked for.
+/// The call under way, of which the heading can be asked for.
 #[derive(Debug)]
 pub struct Frame {
     first: Word,
@@ -31,12 +36,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The call of a method.
+    /// Makes the call of a method.
     pub fn of_method(receiver: Word, name: &'static str) -> Frame {
         Frame { first: receiver, method: Some(name) }
     }
 
-    /// The call of a routine.
+    /// Makes the call of a routine.
     pub fn of_routine(descriptor: Word) -> Frame {
         Frame { first: descriptor, method: None }
     }
@@ -55,17 +60,17 @@ impl Frame {
         }
     }
 
-    /// The type of a result.
+    /// Returns the type of a result.
     pub(crate) fn result_type(&self, cx: &Cx<'_>, at: usize) -> TypeId {
         self.signature(cx, |s| s.results.get(at).copied()).unwrap_or(Types::ANY)
     }
 
-    /// The type of a result if giving it asks for that.
+    /// Returns the type of a result if giving it asks for that.
     pub(crate) fn result<T: Value>(&self, cx: &Cx<'_>, at: usize) -> TypeId {
         if T::TYPED { self.result_type(cx, at) } else { Types::ANY }
     }
 
-    /// The declared type of an exception's values, if the call may end with that exception.
+    /// Returns the declared type of an exception's values, if the call may end with that exception.
     pub(crate) fn signal_types(&self, cx: &Cx<'_>, signal: SignalId) -> Option<Vec<TypeId>> {
         self.signature(cx, |s| Some(s.signal(signal)?.values.clone()))
     }
@@ -85,14 +90,14 @@ impl<C: NativeClass> Native<C> {
     }
 }
 
-/// The value behind an object, which is opened.
+/// Returns the value behind an object, which is opened.
 ///
 /// # Safety
 /// `object` is a reference to an object that lives for `'a`.
 unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a Native<C>, Ret> {
     let table = cx.image().native_table(C::NAME).map(std::ptr::from_ref);
-    // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the verifier refuses
-    // programs that make some.
+    // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the
+    // verifier refuses programs that make some.
     unsafe {
         if table != Some(std::ptr::from_ref(Table::of(object).ordinary())) {
             return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
@@ -102,7 +107,8 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
             return Err(opened);
         }
         let value = native::value::<Native<C>>(object);
-        // Every `Native` begins alike, so the class can be asked for before it is known; two types could have one name.
+        // Every `Native` begins alike, so the class can be asked for before it is known; two types
+        // could have one name.
         if (*value.cast::<Native<()>>()).class != RustType::of::<C>() {
             return Err(cx.failure(&format!("there are two native classes `{}`", C::NAME)));
         }
@@ -110,7 +116,7 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
     }
 }
 
-/// How values of a class are stored.
+/// Returns the functions that store values of a class.
 pub(crate) fn persistence<C: Persist>() -> Persistence {
     unsafe fn encode<C: Persist>(raw: &mut Raw, object: Word) -> Result<native::Parts, String> {
         // SAFETY: promised by the caller.
@@ -147,7 +153,7 @@ fn unpanicked<C: NativeClass, T>(what: &str, run: impl FnOnce() -> Result<T, Str
     ended.unwrap_or_else(|panic| Err(format!("native `{}.{what}` panicked: {}", C::NAME, message(&*panic))))
 }
 
-/// A new object with this value.
+/// Makes a new object with this value.
 ///
 /// # Errors
 /// The program declares no such class, or memory is used up.
@@ -158,7 +164,7 @@ pub fn new_object<C: NativeClass>(cx: &mut Cx<'_>, value: C) -> Result<Word, Ret
     cx.raw.new_native(table, Native::new(value)).map_err(|full| cx.raw.out_of_memory(full))
 }
 
-/// The type of an object of a class, for headings.
+/// Returns the type of an object of a class, for headings.
 pub fn object_type<C: NativeClass>() -> NativeType {
     NativeType::Object(C::NAME)
 }
@@ -192,7 +198,7 @@ impl<'a, C: NativeClass> Argument<'a> for Obj<'a, C> {
     }
 }
 
-/// What a panic said.
+/// Returns the text of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
@@ -305,10 +311,10 @@ methods!(
     try_borrow_mut
 );
 
-/// The argument at a position.
+/// Takes the argument at a position.
 ///
 /// # Errors
-/// How the call ends instead.
+/// The way in which the call ends instead.
 ///
 /// # Safety
 /// `word` is that argument of the call.
@@ -319,23 +325,25 @@ pub unsafe fn take<'a, T: Argument<'a>>(
     word: Word,
 ) -> Result<T, Ret> {
     let ty = if T::TYPED { frame.signature(cx, |s| s.params.get(at).map(|p| p.ty)) } else { None };
-    // SAFETY: promised by the caller; headings were compared when the program was linked, and arguments live as long as
-    // the call.
+    // SAFETY: promised by the caller; headings were compared when the program was linked, and
+    // arguments live as long as the call.
     unsafe { T::take(cx, frame, word, ty.unwrap_or(Types::ANY)) }
 }
 
-/// Ends a procedure with what it returned.
+/// Ends a procedure with its outcome.
 pub fn end<O: Outcome>(cx: &mut Cx<'_>, frame: &Frame, outcome: O) -> Ret {
-    // The values of an exception under way are not kept: nothing may be made of an outcome that does not matter.
+    // The values of an exception under way are not kept: nothing may be made of an outcome that
+    // does not matter.
     cx.ended.unwrap_or_else(|| outcome.end(cx, frame))
 }
 
-/// The types of an iterator's values.
+/// Returns the types of an iterator's values.
 pub fn yields(cx: &Cx<'_>, frame: &Frame) -> Vec<TypeId> {
     frame.signature(cx, |s| s.yields.clone()).unwrap_or_default()
 }
 
-/// One value of a step of an iterator, and what keeps it; `None` if the loop is over.
+/// Returns one value of a step of an iterator, and the reference that keeps it; `None` if the loop
+/// is over.
 pub fn yielded<V: Value>(
     cx: &mut Cx<'_>,
     types: &[TypeId],
@@ -367,8 +375,8 @@ pub unsafe fn step(cx: &mut Cx<'_>, closure: Word, words: &[Word]) -> Flow {
     Flow::Leave
 }
 
-/// Ends a call with an exception; `failure` if the program has no such exception, which the comparison of headings
-/// rules out.
+/// Ends a call with an exception. The call ends with `failure` if the program has no such
+/// exception, which the comparison of headings rules out.
 pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>) -> Ret {
     let id = cx.raw.image().program().types.find_signal(name);
     let types = id.and_then(|id| frame.signal_types(cx, id));
@@ -391,7 +399,7 @@ pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>
 /// Makes a word of a value of an exception, or of a part of a value, when its type is known.
 pub type Giver<'a> = Box<dyn FnOnce(&mut Cx<'_>, TypeId) -> Result<Word, Ret> + 'a>;
 
-/// Values as they are handed to what asks for [`Giver`]s.
+/// Values in the form of the [`Giver`]s that some functions ask for.
 pub trait Give {
     /// Gives the value.
     fn giver<'a>(self) -> Giver<'a>

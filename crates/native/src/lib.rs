@@ -38,13 +38,15 @@
 //! );
 //! ```
 //!
-//! A server or runner is given the [`Registry`]; its headings are compared with the program's when that is loaded. Natives
-//! must be short: nothing else runs in their server meanwhile. A panic becomes a `failure` and poisons the object.
+//! A server or runner is given the [`Registry`]; its headings are compared with the program's when
+//! that is loaded. Natives must be short: nothing else runs in their server meanwhile. A panic
+//! becomes a `failure` and poisons the object.
 //!
-//! Natives may keep objects of the program ([`Ref`], [`Any`]) and call back into it ([`Ref::call`], [`Proc::call`]).
+//! Natives may keep objects of the program ([`Ref`], [`Any`]) and call back into it ([`Ref::call`],
+//! [`Proc::call`]).
 //!
-//! Read [`Registry`], then [`value`] for which Rust type stands for which type of Theta. [`glue`] is what the attributes
-//! write calls of; [`standard`] is the standard set.
+//! Read [`Registry`], then [`value`] for the Rust types that stand for the types of Theta. The
+//! attributes write calls of [`glue`]; [`standard`] is the standard set.
 
 // The attributes name this crate from outside.
 extern crate self as bifrost_native;

@@ -35,12 +35,13 @@ use crate::cx::Cx;
 use crate::reference::{Any, ObjectType, Ref};
 use crate::registry::NativeClass;
 
-/// What a value is made of where it is stored.
+/// The parts of which a value is made where it is stored.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// What only the class understands.
+    /// The bytes, which only the class understands.
     pub bytes: Vec<u8>,
-    /// The objects that the value holds. They are stored with it, and kept as long as it is; bytes say nothing of objects.
+    /// The objects that the value holds. They are stored with it, and kept as long as it is; bytes
+    /// say nothing of objects.
     pub objects: Vec<Any>,
 }
 
@@ -67,22 +68,22 @@ impl<'a> Stored<'a> {
         Stored { cx, version, parts, taken: 0 }
     }
 
-    /// The version in which the value was stored.
+    /// Returns the version in which the value was stored.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.parts.bytes
     }
 
-    /// The number of objects not taken yet.
+    /// Returns the number of objects not taken yet.
     pub fn objects(&self) -> usize {
         self.parts.objects.len() - self.taken
     }
 
-    /// The next object.
+    /// Takes the next object.
     ///
     /// # Errors
     /// There is none.
@@ -94,7 +95,7 @@ impl<'a> Stored<'a> {
         Ok(Any::new(&mut Cx::new(self.cx), word))
     }
 
-    /// The next object, if it is one of the type.
+    /// Takes the next object, if it is one of the type.
     ///
     /// # Errors
     /// There is none, or it has another type.
@@ -104,20 +105,25 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// A native class whose objects are stored: those that the root leads to when a transaction commits.
+/// A native class whose objects are stored: those that the root leads to when a transaction
+/// commits.
 ///
-/// A value is also copied so before the first method with `&mut self` of a transaction, so that the transaction can be undone. What a
-/// method with `&self` changes (in a `Cell`, say) is not noted: it is neither stored nor undone.
+/// A value is also copied in this way before the first method with `&mut self` of a transaction, so
+/// that the transaction can be undone. Changes by a method with `&self` (in a `Cell`, say) are not
+/// noted: they are neither stored nor undone.
 pub trait Persist: NativeClass {
-    /// The version of what [`encode`](Persist::encode) gives: a new one for parts that mean something else than before.
+    /// The version of the result of [`encode`](Persist::encode). Parts with another meaning than
+    /// before need a new one.
     const VERSION: u32 = 1;
 
-    /// What the value is made of.
+    /// Returns the parts of the value.
     fn encode(&self) -> Parts;
 
-    /// A value of what one was made of. It may be given parts that it never gave: a store can be loaded from a text.
+    /// Makes a value of the parts of one. It may be given parts that it never gave: a store can be
+    /// loaded from a text.
     ///
     /// # Errors
-    /// A sentence on what is wrong with the parts. Nothing stored is lost; calls of the object fail with it.
+    /// A sentence on the fault of the parts. Nothing stored is lost; calls of the object fail with
+    /// it.
     fn decode(from: &mut Stored<'_>) -> Result<Self, String>;
 }

@@ -1,10 +1,12 @@
 //! Objects of the program that Rust holds: [`Any`] and [`Ref`].
 //!
-//! What holds one keeps the object alive, in a variable of a native as well as in the value behind an object of a native class, or
-//! on another thread. Two objects that hold each other so are never freed.
+//! A holder of one keeps the object alive: a variable of a native, the value behind an object of a
+//! native class, or a variable on another thread. So two objects that hold each other are never
+//! freed.
 //!
-//! A reference says nothing about where it leads, so each is checked where it goes back into the program: it must come from
-//! the same running program, and its object must have the type that is expected.
+//! A reference says nothing about the context of its object, so each is checked where it goes back
+//! into the program. It must come from the same running program, and its object must have the type
+//! that is expected.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,8 +22,8 @@ use crate::cx::Cx;
 use crate::glue::Frame;
 use crate::value::{Argument, Owned, Value};
 
-/// An object of any type; two are equal if they are the same object. (A basic value stands in an object of its own, and another
-/// time in another.)
+/// An object of any type; two are equal if they are the same object. (A basic value stands in an
+/// object of its own, and another time in another.)
 #[derive(Clone, Debug)]
 pub struct Any {
     root: Root,
@@ -43,7 +45,7 @@ impl Any {
         Any { root: cx.raw.root(word), home: cx.raw.poll().clone() }
     }
 
-    /// The object's word if it is one of this context. The object lives as long as `self`.
+    /// Returns the object's word if it is one of this context. The object lives as long as `self`.
     pub(crate) fn word(&self, cx: &mut Cx<'_>) -> Result<Word, Ret> {
         if Arc::ptr_eq(&self.home, cx.raw.poll()) {
             return Ok(self.root.word());
@@ -51,7 +53,7 @@ impl Any {
         Err(cx.raw.failure("this object belongs to another running program"))
     }
 
-    /// The object's word if it has the type.
+    /// Returns the object's word if it has the type.
     pub(crate) fn word_of(&self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
         let word = self.word(cx)?;
         // SAFETY: it refers to an object of this context's heap, which `self` keeps.
@@ -63,7 +65,7 @@ impl Any {
         Err(cx.raw.failure(&text))
     }
 
-    /// The object as one of a type that it has.
+    /// Returns the object as one of a type that it has.
     pub(crate) fn typed<T: ObjectType>(&self, cx: &mut Cx<'_>) -> Option<Ref<T>> {
         let word = self.word(cx).ok()?;
         // SAFETY: it refers to an object of this context's heap, which `self` keeps.
@@ -74,8 +76,8 @@ impl Any {
         Some(Ref { any: self.clone(), ty, of: PhantomData })
     }
 
-    /// The object as something more special: as `Text` if it is a string, as `i64` if it stands for an integer, as [`Ref`] of a
-    /// type that it has. `None` if it is no such thing.
+    /// Returns the object as something more special: as `Text` if it is a string, as `i64` if it
+    /// stands for an integer, as [`Ref`] of a type that it has. `None` if it is no such thing.
     pub fn get<T: Owned>(&self, cx: &mut Cx<'_>) -> Option<T> {
         let word = Arc::ptr_eq(&self.home, cx.raw.poll()).then(|| self.root.word())?;
         // SAFETY: it refers to an object of this context's heap, which `self` keeps.
@@ -87,7 +89,8 @@ impl Any {
             if !native::fits(program, &wanted, held, false) {
                 return None;
             }
-            // SAFETY: the object is one of a class of boxed values, of the type that the Rust type fits.
+            // SAFETY: the object is one of a class of boxed values, of the type that the Rust type
+            // fits.
             return unsafe {
                 crate::value::open(cx, word).ok()?;
                 T::take(cx, &frame, object::get(word, boxed::VALUE as usize), held)
@@ -96,7 +99,8 @@ impl Any {
         }
         let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
         let ty = types.find(|ty| native::fits(program, &wanted, *ty, false))?;
-        // SAFETY: the object has the type, which the Rust type fits; what is taken keeps what it needs.
+        // SAFETY: the object has the type, which the Rust type fits; what is taken keeps what it
+        // needs.
         unsafe { T::take(cx, &frame, word, ty) }.ok()
     }
 }
@@ -179,7 +183,7 @@ impl<T: ObjectType> Ref<T> {
     /// Calls a method of the object: `gauge.call(cx, "fill", (5,))`.
     ///
     /// # Errors
-    /// What the method signals; `failure` if the type has no such method with such a heading.
+    /// The exception of the method; `failure` if the type has no such method with such a heading.
     pub fn call<A: Arguments, R: Returned>(
         &self,
         cx: &mut Cx<'_>,

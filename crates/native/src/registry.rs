@@ -1,4 +1,4 @@
-//! What a server or runner knows of natives: an explicit list.
+//! The natives that a server or runner knows: an explicit list.
 
 use std::collections::HashMap;
 
@@ -17,21 +17,23 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// A function of the runtime's calling convention; whether it is a method that may change its receiver.
+    /// Makes a routine of a function of the runtime's calling convention. `changes` is true for a
+    /// method that may change its receiver.
     ///
     /// # Safety
-    /// The code does not unwind, and takes and gives what the heading says.
+    /// The code does not unwind, and its arguments and results are those of the heading.
     pub unsafe fn new(name: impl Into<String>, code: Code, heading: NativeHeading, changes: bool) -> Routine {
         Routine { name: name.into(), function: NativeFunction { code, heading, changes } }
     }
 }
 
-/// A class of Theta whose objects are values of this type. Implemented by [`theta_class`](crate::theta_class).
+/// A class of Theta whose objects are values of this type. Implemented by
+/// [`theta_class`](crate::theta_class).
 pub trait NativeClass: Send + Sized + 'static {
     /// The name in `class native "..."`.
     const NAME: &'static str;
 
-    /// The methods, under `NAME.method`.
+    /// Returns the methods, under `NAME.method`.
     fn methods() -> Vec<Routine>;
 }
 
@@ -44,12 +46,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without natives.
+    /// Makes a registry without natives.
     pub fn new() -> Registry {
         Registry::default()
     }
 
-    /// The standard set ([`crate::standard`]). It reaches no files until it is told which ([`crate::standard::Files`]).
+    /// Returns the standard set ([`crate::standard`]). It reaches no files until its settings name
+    /// them ([`crate::standard::Files`]).
     pub fn standard() -> Registry {
         crate::standard::add_to(Registry::new())
     }
@@ -67,7 +70,8 @@ impl Registry {
         self.with_class::<C>()
     }
 
-    /// Adds a routine, as the `native ()` of a function with [`theta_routine`](crate::theta_routine) gives it.
+    /// Adds a routine, as the `native ()` of a function with
+    /// [`theta_routine`](crate::theta_routine) gives it.
     #[must_use]
     pub fn with_routine(mut self, routine: Routine) -> Registry {
         // SAFETY: promised by who made the routine.
@@ -75,15 +79,15 @@ impl Registry {
         self
     }
 
-    /// Adds a Theta source that programs can import: `std/files.theta` for `import std.files`. A file of that name on the
-    /// disk goes first.
+    /// Adds a Theta source that programs can import: `std/files.theta` for `import std.files`. A
+    /// file of that name on the disk goes first.
     #[must_use]
     pub fn with_text(mut self, name: &'static str, text: &'static str) -> Registry {
         self.texts.push((name, text));
         self
     }
 
-    /// The names of the sources, each once.
+    /// Returns the names of the sources, each once.
     pub fn texts(&self) -> Vec<String> {
         let mut names: Vec<String> = self.texts.iter().map(|(name, _)| (*name).to_owned()).collect();
         names.sort();
@@ -91,7 +95,7 @@ impl Registry {
         names
     }
 
-    /// The source of that name.
+    /// Returns the source of that name.
     pub fn text(&self, name: &str) -> Option<&'static str> {
         self.texts.iter().rev().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
@@ -101,24 +105,24 @@ impl Registry {
         self.natives.set(settings);
     }
 
-    /// The same for a chain of calls.
+    /// Gives natives settings, as [`Registry::set`], in a chain of calls.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, settings: T) -> Registry {
         self.set(settings);
         self
     }
 
-    /// What engines take.
+    /// Returns the natives in the form that engines take.
     pub fn natives(&self) -> &Natives {
         &self.natives
     }
 
-    /// The headings of all natives, for the checker.
+    /// Returns the headings of all natives, for the checker.
     pub fn headings(&self) -> HashMap<String, NativeHeading> {
         self.natives.headings().map(|(name, heading)| (name.to_owned(), heading.clone())).collect()
     }
 
-    /// The heading of a native as a program writes it.
+    /// Returns the heading of a native as a program writes it.
     pub fn heading(&self, name: &str) -> Option<String> {
         let own = name.rsplit([':', '.']).next().unwrap_or(name);
         Some(format!("{own} {}", self.natives.find(name)?.heading))

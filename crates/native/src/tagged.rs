@@ -1,7 +1,7 @@
-//! Values that are made of parts: `Option`, and what the attributes `Struct` and `OneOf` write.
+//! Values that are made of parts: `Option`, and the types with the attributes `Struct` and `OneOf`.
 //!
-//! An object of such a type is one of an ordinary class (`bifrost_ir::tagged`), whose instance variables are the parts and whose name
-//! says which tag it stands for.
+//! An object of such a type is one of an ordinary class (`bifrost_ir::tagged`). Its instance
+//! variables are the parts, and its name says which tag it stands for.
 
 use bifrost_ir::native::NativeType;
 use bifrost_ir::{TypeId, Types, tagged};
@@ -12,7 +12,7 @@ use crate::cx::Cx;
 use crate::glue::{Frame, Giver};
 use crate::value::{Argument, Owned, Value, element_of, keep};
 
-/// The position of the tag that an object of a oneof or `maybe` has.
+/// Returns the position of the tag that an object of a oneof or `maybe` has.
 ///
 /// # Safety
 /// `word` refers to an object of the type `ty`.
@@ -23,14 +23,15 @@ pub unsafe fn tag(cx: &mut Cx<'_>, word: Word, ty: TypeId) -> usize {
     tags.iter().position(|tag| tag.name == name).unwrap_or(tags.len())
 }
 
-/// A field of an object of a record or struct, or the value of a tag. `at` is its position among those of the type, and `field`
-/// that among those of the object.
+/// Returns a field of an object of a record or struct, or the value of a tag. `at` is its position
+/// among those of the type, and `field` that among those of the object.
 ///
 /// # Errors
-/// How the call ends instead.
+/// The way in which the call ends instead.
 ///
 /// # Safety
-/// `word` refers to an object of the type `ty` that has the field, which `T` fits; it lives as long as the frame.
+/// `word` refers to an object of the type `ty` that has the field, which `T` fits; it lives as long
+/// as the frame.
 pub unsafe fn part<'a, T: Argument<'a>>(
     cx: &mut Cx<'_>,
     frame: &'a Frame,
@@ -48,10 +49,10 @@ pub unsafe fn part<'a, T: Argument<'a>>(
     }
 }
 
-/// A new object of a record or struct, or of a tag of a oneof or `maybe`, with these parts.
+/// Makes a new object of a record or struct, or of a tag of a oneof or `maybe`, with these parts.
 ///
 /// # Errors
-/// How the call ends instead: memory is used up.
+/// The way in which the call ends instead: memory is used up.
 pub fn new_object(cx: &mut Cx<'_>, ty: TypeId, tag: usize, parts: Vec<Giver<'_>>) -> Result<Word, Ret> {
     let image = cx.raw.image().clone();
     let program = image.program();

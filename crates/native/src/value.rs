@@ -1,4 +1,8 @@
-//! Which Rust type stands for which type of Theta.
+//! The Rust types that stand for the types of Theta.
+//!
+//! Read [`Argument`] and [`Value`]: the types that a native can take, and those that it can give.
+//! [`Signals`] and [`Outcome`] are the ends of a native. `glue` calls all of them; the context owns
+//! the objects, and [`Owned`] arguments keep theirs.
 //!
 //! | Theta | Rust |
 //! | --- | --- |
@@ -8,7 +12,8 @@
 //! | `bytes` | `&[u8]` (an argument), [`Bytes`], `Vec<u8>` (a result) |
 //! | `sequence[T]` | [`Seq<T>`] |
 //! | `maybe[T]` | `Option<T>` |
-//! | `struct[…]`, `oneof[…]` | a struct with `#[derive(Struct)]`, an enum with `#[derive(OneOf)]` |
+//! | `struct[...]` | a struct with `#[derive(Struct)]` |
+//! | `oneof[...]` | an enum with `#[derive(OneOf)]` |
 //! | `any` | [`Any`](crate::Any) |
 //! | an object type | [`Ref<T>`](crate::Ref), where `T` names it |
 //! | `proc (A) returns (R)` | [`Proc<fn(A) -> R>`](crate::Proc) |
@@ -48,7 +53,8 @@ impl<T> Clone for Seq<T> {
     }
 }
 
-/// `Deref` to what is inside, and making one from everything of which that can be made.
+/// `Deref` to the shared contents, and conversion from everything of which an `Arc` of them can be
+/// made.
 macro_rules! shared {
     ($name:ident $(<$t:ident>)?, $inside:ty) => {
         impl $(<$t>)? Deref for $name $(<$t>)? {
@@ -77,40 +83,42 @@ impl<T> FromIterator<T> for Seq<T> {
     }
 }
 
-/// What a native can take as an argument.
+/// A type that a native can take as an argument.
 pub trait Argument<'a>: Sized {
-    /// True if [`take`](Argument::take) looks at the type that it is told; finding it out takes time.
+    /// True if [`take`](Argument::take) looks at its type argument, which takes time to find out.
     const TYPED: bool = false;
 
-    /// The type of Theta.
+    /// Returns the type of Theta.
     fn native_type() -> NativeType;
 
-    /// The value of a word whose static type is `ty`. Makes no objects.
+    /// Returns the value of a word whose static type is `ty`. Makes no objects.
     ///
     /// # Errors
-    /// How the call ends instead.
+    /// The way in which the call ends instead.
     ///
     /// # Safety
-    /// The word has a type that [`native_type`](Argument::native_type) fits, `ty` if `TYPED`, and what it refers to lives as
-    /// long as the frame.
+    /// The word has a type that [`native_type`](Argument::native_type) fits, `ty` if `TYPED`, and
+    /// the object that it refers to lives as long as the frame.
     unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret>;
 }
 
-/// An argument that keeps what it needs of the call's objects, and so can outlive the call.
+/// An argument that keeps the objects of the call that it needs, and so can outlive the call.
 pub trait Owned: for<'a> Argument<'a> {}
 
-/// What a native can give: as a result, a value of an exception, or at a step of an iterator.
+/// A type that a native can give: as a result, a value of an exception, or at a step of an
+/// iterator.
 pub trait Value {
-    /// True if [`give`](Value::give) looks at the type that it is told; finding it out takes time.
+    /// True if [`give`](Value::give) looks at its type argument, which takes time to find out.
     const TYPED: bool = false;
 
-    /// The type of Theta.
+    /// Returns the type of Theta.
     fn native_type() -> NativeType;
 
-    /// The value as a word of the type `ty`, which only counts if `TYPED`. If it is a reference, nobody keeps the object yet.
+    /// Returns the value as a word of the type `ty`, which only counts if `TYPED`. If it is a
+    /// reference, nothing keeps the object yet.
     ///
     /// # Errors
-    /// How the call ends instead: memory is used up.
+    /// The way in which the call ends instead: memory is used up.
     fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret>;
 }
 
@@ -218,7 +226,8 @@ impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
         let element = if T::TYPED { element_of(cx, ty)? } else { Types::ANY };
         // SAFETY: promised by the caller.
         unsafe { open(cx, word)? };
-        // SAFETY: promised by the caller; a sequence has its length and then that many elements, and never changes.
+        // SAFETY: promised by the caller; a sequence has its length and then that many elements,
+        // and never changes.
         let elements = unsafe {
             let length = object::get(word, object::sequence::LENGTH) as usize;
             object::slice(word, object::sequence::ELEMENTS, length)
@@ -233,7 +242,7 @@ impl<T: Owned> Owned for Seq<T> {}
 /// Makes sure that an object may be looked into.
 ///
 /// # Errors
-/// How the call ends instead: it could not be fetched.
+/// The way in which the call ends instead: the object could not be fetched.
 ///
 /// # Safety
 /// `word` refers to an object that something keeps alive.
@@ -245,7 +254,7 @@ pub(crate) unsafe fn open(cx: &mut Cx<'_>, word: Word) -> Result<(), Ret> {
     }
 }
 
-/// The type argument of `sequence[T]` or `maybe[T]`.
+/// Returns the type argument of `sequence[T]` or `maybe[T]`.
 pub(crate) fn element_of(cx: &mut Cx<'_>, ty: TypeId) -> Result<TypeId, Ret> {
     let element = cx.raw.image().program().types.kind(ty).element();
     element.ok_or_else(|| cx.raw.failure("internal error: a type without elements"))
@@ -298,7 +307,8 @@ impl<T: Value + Clone> Value for Seq<T> {
         let _kept = cx.raw.keep(made);
         for (at, value) in self.iter().enumerate() {
             let word = value.clone().give(cx, element)?;
-            // SAFETY: the sequence was just made with room for its length and that many elements; nobody else sees it.
+            // SAFETY: the sequence was just made with room for its length and that many elements;
+            // nobody else sees it.
             unsafe { object::set(made, object::sequence::ELEMENTS + at, word) };
         }
         // SAFETY: as above.
@@ -307,9 +317,9 @@ impl<T: Value + Clone> Value for Seq<T> {
     }
 }
 
-/// What a native procedure returns: no value, one, or several.
+/// The results of a native procedure: no value, one, or several.
 pub trait Results {
-    /// The types of Theta.
+    /// Returns the types of Theta.
     fn native_types() -> Vec<NativeType>;
 
     /// Ends the call with the values.
@@ -377,21 +387,22 @@ tuples! {
     A B 1 C 2 D 3;
 }
 
-/// The exceptions of a native: an enum with `#[derive(Signals)]`, whose variants in snake case are the names.
+/// The exceptions of a native: an enum with `#[derive(Signals)]`, whose variants in snake case are
+/// the names.
 pub trait Signals {
-    /// The names, and the types of their values.
+    /// Returns the names, and the types of their values.
     fn native_types() -> Vec<(String, Vec<NativeType>)>;
 
     /// Ends the call with the exception.
     fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret;
 }
 
-/// What a native returns: its results, or an exception.
+/// The end of a native: its results, or an exception.
 pub trait Outcome {
-    /// The types of the results.
+    /// Returns the types of the results.
     fn results() -> Vec<NativeType>;
 
-    /// The exceptions.
+    /// Returns the exceptions.
     fn signals() -> Vec<(String, Vec<NativeType>)>;
 
     /// Ends the call.

@@ -1,14 +1,17 @@
 //! A store as lines of JSON, and back.
 //!
 //! ```text
-//! {"class": number, "name": text, "descriptor": hexadecimal digits}     classes by number, from 1
-//! {"oref": number, "commit": number, "record": record}                  objects by oref, see `record::to_json`
-//! {"objects": number}                                                   the end: how many there were
+//! {"class": number, "name": text, "descriptor": digits}     classes by number, from 1
+//! {"oref": number, "commit": number, "record": record}      objects by oref (`record::to_json`)
+//! {"objects": number}                                       the end: how many there were
 //! ```
 //!
-//! Objects keep their orefs and classes their numbers, so that records are the same, byte for byte. What is not in a dump:
-//! which commit wrote an object (`commit` is for people; in the new store it is another one), which orefs were given to objects
-//! that are no more, and the replies of batches.
+//! The digits are hexadecimal. Objects keep their orefs and classes their numbers, so that records
+//! are the same, byte for byte. Not in a dump are:
+//!
+//! - the commit that wrote an object (`commit` is for people; in the new store it is another one);
+//! - the orefs of objects that are no more;
+//! - the replies of batches.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, Read, Write};
@@ -22,34 +25,34 @@ use crate::{Commit, CommitError, Error, Oref, Progress, Repository};
 
 /// The most bytes of a line of a dump.
 pub const DUMP_LINE_BYTES_MAX: u64 = 1 << 30;
-/// The largest oref that is loaded: those before it are given to nobody, a few thousand millions at a time.
+/// The largest oref that is loaded: those before it are lost, a few thousand millions at a time.
 pub const DUMP_OREF_MAX: u64 = 1 << 44;
 
 /// The number of objects read or committed at once.
 const OBJECTS_AT_ONCE: usize = 1000;
-/// With how many bytes of records a commit takes no more of them.
+/// The number of bytes of records at which a commit takes no more of them.
 const BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Why there is no dump.
+/// The reason why there is no dump.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] Error),
-    /// Nobody takes it.
+    /// The dump cannot be written.
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Why a dump is not loaded. What the store has is of no use.
+/// The reason why a dump is not loaded. The contents of the store are of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("line {line}: {what}")]
     Line {
-        /// Which, from 1.
+        /// Its number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault of the line.
         what: String,
     },
     /// The store has objects already.
@@ -63,10 +66,10 @@ pub enum LoadError {
     Io(#[from] io::Error),
 }
 
-/// Writes all classes and objects of a store. Nobody else may commit to it meanwhile.
+/// Writes all classes and objects of a store. No other process may commit to it meanwhile.
 ///
 /// # Errors
-/// [`DumpError`]; what was written so far has no end.
+/// [`DumpError`]; the lines written so far have no end.
 pub fn write(
     repository: &dyn Repository,
     out: &mut dyn Write,
@@ -96,8 +99,8 @@ pub fn write(
     Ok(out.flush()?)
 }
 
-/// Fills a new store with what [`write()`] wrote, and gives how many objects that were. Whether what they refer to is there is not looked at: [`Repository::check`]
-/// does.
+/// Fills a new store with the output of [`write()`], and returns the number of objects. It does not
+/// look if the objects that they refer to are there: [`Repository::check`] does.
 ///
 /// # Errors
 /// [`LoadError`]; the store has a part of the dump then, and is to be thrown away.
@@ -146,7 +149,7 @@ pub fn load(
     unreachable!("a file has an end")
 }
 
-/// What is wrong with a line, or with the store.
+/// The fault of a line, or of the store.
 enum Wrong {
     Line(String),
     Store(Error),
@@ -171,7 +174,7 @@ struct Load<'r> {
 }
 
 impl Load<'_> {
-    /// Takes a line; whether it is the end.
+    /// Takes a line; returns true if it is the end.
     fn line(&mut self, line: &[u8]) -> Result<bool, Wrong> {
         let json: Json =
             serde_json::from_slice(line).map_err(|error| Wrong::Line(format!("this is no JSON: {error}")))?;

@@ -1,4 +1,4 @@
-//! How operations fail.
+//! The errors of operations.
 
 use std::io;
 
@@ -6,35 +6,35 @@ use bytes::Bytes;
 
 use crate::{Oref, Tid, record};
 
-/// Why the store could not do what was asked. The store is as it was before, unless the text says otherwise.
+/// The reason why the store failed. The store is as it was before, unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Whoever began it wants no more of it.
+    /// The caller that began it has stopped it.
     #[error("it was stopped")]
     Stopped,
     /// Reading or writing failed.
     #[error("{what} failed: {source}; look at the disk")]
     Io {
-        /// What was done, in words.
+        /// The operation, in words.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The log could not grow; nothing was stored, and the store goes on.
     #[error("the log cannot grow: {source}; make room and try again")]
     NoRoom {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A write or its synchronisation failed. Whether what was being committed is stored is known when the store
-    /// has been opened again: ask for the outcome of the batch.
+    /// A write or its synchronisation failed. The outcome of the commit under way is known when the
+    /// store has been opened again: ask for the outcome of the batch.
     #[error(
         "writing failed ({reason}); the store only reads from now on, and what was being committed is in doubt: \
          mend the disk, open the store again, and ask for the outcome"
     )]
     InDoubt {
-        /// What the system said, and where.
+        /// The system's error, and its place.
         reason: String,
     },
     /// An earlier failure; nothing of this request is stored.
@@ -43,13 +43,13 @@ pub enum Error {
         /// The failure.
         reason: String,
     },
-    /// What is stored is not what was written.
+    /// The bytes in the store are not those that were written.
     #[error("the store is damaged: {what}; restore it from a copy")]
     Damaged {
-        /// What was found, and where.
+        /// The finding, and its place.
         what: String,
     },
-    /// The state of an object is not what was written, or not there any more.
+    /// The state of an object is not the one that was written, or not there any more.
     #[error("object {oref} is lost: {what}; restore the store from a copy")]
     Object {
         /// The object.
@@ -89,7 +89,8 @@ pub enum Error {
     /// A database that is somewhere else, and how it is reached.
     #[error("the database's address cannot be used: {reason}")]
     Address {
-        /// What is wrong with it; nothing of it is repeated, for it may hold a password.
+        /// The fault of the address. Nothing of the address is repeated, for it may hold a
+        /// password.
         reason: &'static str,
     },
     /// The database shows no certificate that is trusted for its name. Nothing was sent to it.
@@ -98,28 +99,29 @@ pub enum Error {
          `sslrootcert=FILE`, and the database as its certificate names it"
     )]
     Untrusted {
-        /// What is wrong with it.
+        /// The fault of the certificate.
         reason: String,
     },
     /// The database cannot be reached, or does not get to it. Nothing of this request is stored.
     #[error("the database does not answer ({reason}): try again when it does")]
     Away {
-        /// What happened last.
+        /// The last failure.
         reason: String,
     },
-    /// The connection was lost while a commit was under way, and the database did not come back in time to be asked.
+    /// The connection was lost while a commit was under way, and the database did not come back in
+    /// time to be asked.
     #[error(
         "the database went away during a commit ({reason}): whether it is stored is in doubt; ask for the outcome of the \
          batch when the database is back"
     )]
     Uncertain {
-        /// What happened last.
+        /// The last failure.
         reason: String,
     },
     /// The database refused a statement. Nothing of this request is stored.
     #[error("the database refuses: {reason}")]
     Database {
-        /// What it said.
+        /// The database's message.
         reason: String,
     },
     /// The tables of a database are not those of a store.
@@ -127,11 +129,11 @@ pub enum Error {
         "the database has tables that are not those of a store: {what}; use another database or another schema"
     )]
     NotAStore {
-        /// What the database said.
+        /// The database's message.
         what: String,
     },
-    /// The database took this process's place among those that use the store, because nothing was heard of it while
-    /// another one collected garbage. What it holds may be gone.
+    /// The database took this process's place among those that use the store. It was silent while
+    /// another one collected garbage. The objects that it holds may be gone.
     #[error(
         "this process was away from the store for too long, and what it holds may be gone: start it again"
     )]
@@ -141,17 +143,17 @@ pub enum Error {
     Record {
         /// The object.
         oref: Oref,
-        /// Where its record is wrong.
+        /// The fault of its record.
         source: record::RecordError,
     },
     /// Something is larger than the store allows.
     #[error("{what} is {value}; the limit is {limit}")]
     Limit {
-        /// What is too large.
+        /// The thing that is too large.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         value: u64,
-        /// How large it may be.
+        /// The limit.
         limit: u64,
     },
     /// A later batch of the same session was committed, and only the last one's reply is kept.
@@ -163,8 +165,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure without places in files and without messages of the system or the database: what
-    /// a client may be told.
+    /// Returns the failure without places in files and without messages of the system or the
+    /// database, as a text for clients.
     pub fn told(&self) -> &'static str {
         match self {
             Error::NoRoom { .. } => "there is no room for it; nothing was stored",
@@ -181,11 +183,13 @@ impl Error {
     }
 }
 
-/// Why a commit was not done. Nothing of it is stored, except perhaps with [`Error::InDoubt`].
+/// The reason why a commit was not done. Nothing of it is stored, except perhaps with
+/// [`Error::InDoubt`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// Others have written what the transaction read. Drop `orefs`, apply all changes up to `upto`, and start again.
+    /// Others have written objects that the transaction read. Drop `orefs`, apply all changes up to
+    /// `upto`, and start again.
     #[error("{} of the objects read were written by others up to commit {upto}: run the transaction again", orefs.len())]
     Conflict {
         /// The objects, each once, in order.
@@ -193,7 +197,8 @@ pub enum CommitError {
         /// Every commit up to here was looked at, and is visible.
         upto: Tid,
     },
-    /// The transaction began before what the store remembers. Drop the whole cache and start again at `upto`.
+    /// The transaction began before the changes that the store remembers. Drop the whole cache and
+    /// start again at `upto`.
     #[error("the transaction began before the changes that are kept: run it again from commit {upto}")]
     TooOld {
         /// The last commit that is visible.

@@ -1,4 +1,4 @@
-//! Who keeps objects alive besides the root directory.
+//! The holders, which keep objects alive besides the root directory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,15 @@ use parking_lot::Mutex;
 
 use crate::Oref;
 
-/// Somebody who names objects without being one: a session.
+/// A session, or another party that names objects without being one.
 pub trait Holder: Send + Sync {
-    /// Calls `found` with every oref that the holder can name without fetching anything: what its handles stand
-    /// for, what it caches, and *every reference in the states that it caches or has not committed yet*. It may
-    /// name one more than once, and may wait for as long as a batch runs, but not for the collection.
+    /// Calls `found` with every oref that the holder can name without fetching anything: the
+    /// objects of its handles and of its cache, and *every reference in the states that it caches
+    /// or has not committed yet*. It may name one more than once, and may wait for as long as a
+    /// batch runs, but not for the collection.
     ///
-    /// What it comes to name later it reads from states that it fetches later, and the collection sees those.
+    /// Orefs that it comes to name later it reads from states that it fetches later, and the
+    /// collection sees those.
     fn held(&self, found: &mut dyn FnMut(Oref));
 }
 
@@ -37,7 +39,7 @@ impl Holders {
         Registration { holders: self.clone(), key }
     }
 
-    /// All that are registered now.
+    /// Returns all that are registered now.
     pub fn all(&self) -> Vec<Arc<dyn Holder>> {
         self.0.lock().entries.iter().map(|(_, holder)| holder.clone()).collect()
     }

@@ -10,7 +10,7 @@ pub struct Oref(NonZeroU64);
 impl Oref {
     /// The root directory, which is there from the start and never collected.
     pub const ROOT: Oref = Oref(NonZeroU64::MIN);
-    /// The largest number that an oref has: what a signed 64-bit column of a database holds.
+    /// The largest number of an oref: the largest in a signed 64-bit column of a database.
     pub const MAX: u64 = i64::MAX as u64;
 
     /// The oref with that number; none for 0 and above [`Oref::MAX`].
@@ -36,7 +36,8 @@ impl fmt::Display for Oref {
     }
 }
 
-/// The number of a commit, counted from 1; as the version of an object, that of the commit that wrote its state.
+/// The number of a commit, counted from 1; as the version of an object, that of the commit that
+/// wrote its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tid(pub u64);
 
@@ -66,7 +67,7 @@ impl fmt::Display for ClassNumber {
     }
 }
 
-/// Which batch of which session a commit belongs to, so that it is done exactly once.
+/// The batch and session that a commit belongs to, so that it is done exactly once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId {
     /// The session's token: 128 random bits.

@@ -1,4 +1,12 @@
-//! The calls of a repository, and what they take and give.
+//! The calls of a repository, with their arguments and results.
+//!
+//! Read [`Repository`] first: the trait that every engine implements. A transaction is in three
+//! steps: [`Repository::fetch`] returns states, [`Repository::changes`] tells which of them are
+//! old, and [`Repository::commit`] takes a [`Commit`]. The other calls are for the owner of a
+//! store: they collect, check, scan and count.
+//!
+//! The repository owns the states of objects, the classes, and the last replies of sessions. The
+//! caller owns its cache and the [`ReadSet`] of its transaction. Errors are in `error.rs`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
@@ -32,24 +40,24 @@ pub struct Fetched {
 /// The answer to [`Repository::changes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// What was written after the commit asked for, up to and including `upto`.
+    /// The objects written after the commit asked for, up to and including `upto`.
     Written {
         /// Objects written or created, each once, in order.
         orefs: Vec<Oref>,
         /// The last commit that is counted.
         upto: Tid,
     },
-    /// That is no longer kept: everything may have changed up to `upto`.
+    /// The changes are no longer kept: everything may have changed up to `upto`.
     TooOld {
         /// The last commit.
         upto: Tid,
     },
 }
 
-/// What a transaction read.
+/// The read set of a transaction.
 pub trait ReadSet {
-    /// True if it read that object. Everything that it wrote or created counts as read; so does an object that it
-    /// asked for and found absent.
+    /// True if it read that object. Everything that it wrote or created counts as read; so does an
+    /// object that it asked for and found absent.
     fn contains(&self, oref: Oref) -> bool;
 }
 
@@ -69,7 +77,7 @@ impl ReadSet for BTreeSet<Oref> {
 pub struct Commit<'a> {
     /// The commit up to which everything read was current: the session's `valid_to`.
     pub valid_to: Tid,
-    /// What was read.
+    /// The objects that were read.
     pub reads: &'a dyn ReadSet,
     /// New states of objects that are there.
     pub writes: Vec<(Oref, Bytes)>,
@@ -82,7 +90,7 @@ pub struct Commit<'a> {
 /// Figures of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
     /// Bytes of records in the base; buffered states that replace them count beside them.
     pub base_bytes: u64,
@@ -92,7 +100,7 @@ pub struct Info {
     pub log_bytes: u64,
     /// The last commit.
     pub head: Tid,
-    /// Classes.
+    /// The number of classes.
     pub classes: u64,
     /// Sessions whose last reply is kept.
     pub sessions: u64,
@@ -100,7 +108,7 @@ pub struct Info {
     pub next_oref: u64,
 }
 
-/// What a process knows of its store at any time.
+/// The figures that a process knows of its store at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// The last commit that is known.
@@ -111,7 +119,8 @@ pub struct Gauges {
     pub objects: Option<u64>,
     /// Bytes of records in the base, likewise.
     pub base_bytes: Option<u64>,
-    /// Bytes of records that are committed and not yet in the base: the buffer of modified objects. None for an engine without one.
+    /// Bytes of records that are committed and not yet in the base: the buffer of modified objects.
+    /// None for an engine without one.
     pub buffered_bytes: Option<u64>,
     /// Bytes of the log that are in use; none for an engine without one.
     pub log_bytes: Option<u64>,
@@ -120,15 +129,15 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    /// What the objects take where they are in memory, in bytes: their records, and [`OBJECT_BYTES`] for each; none where a database
-    /// would have to count them.
+    /// Returns the bytes that the objects take in memory: their records, and [`OBJECT_BYTES`] for
+    /// each; none where a database would have to count them.
     pub fn used_bytes(&self) -> Option<u64> {
         let records = self.base_bytes? + self.buffered_bytes.unwrap_or(0);
         Some(records + OBJECT_BYTES * self.objects?)
     }
 }
 
-/// How far a long operation is.
+/// The progress of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Objects looked at.
@@ -137,7 +146,7 @@ pub struct Progress {
     pub of: u64,
 }
 
-/// The progress of somebody who neither looks nor stops anything.
+/// Takes the progress of an operation, ignores it and goes on.
 pub fn go_on(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -164,16 +173,16 @@ pub struct Report {
     pub references: u64,
     /// Objects of each class, by number.
     pub by_class: Vec<(ClassNumber, u64)>,
-    /// What is wrong, at most [`Report::MISTAKES_MAX`] of it; nothing in a sound store.
+    /// The mistakes, at most [`Report::MISTAKES_MAX`] of them; none in a sound store.
     pub mistakes: Vec<Mistake>,
 }
 
 impl Report {
-    /// The number of mistakes that a report lists.
+    /// The largest number of mistakes that a report lists.
     pub const MISTAKES_MAX: usize = 1000;
 }
 
-/// Something wrong in a store.
+/// A mistake in a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// A record cannot be read.
@@ -181,7 +190,7 @@ pub enum Mistake {
     Record {
         /// The object.
         oref: Oref,
-        /// Where its record is wrong.
+        /// The fault of its record.
         source: crate::record::RecordError,
     },
     /// A reference leads nowhere.
@@ -189,7 +198,7 @@ pub enum Mistake {
     Dangling {
         /// The object that refers.
         from: Oref,
-        /// What it names.
+        /// The object that it names.
         to: Oref,
     },
     /// A reference says another class than its target has.
@@ -197,7 +206,7 @@ pub enum Mistake {
     Class {
         /// The object that refers.
         from: Oref,
-        /// What it names.
+        /// The object that it names.
         to: Oref,
         /// The class in the reference.
         said: ClassNumber,
@@ -207,7 +216,7 @@ pub enum Mistake {
     /// The root directory is not there.
     #[error("the root directory is not there")]
     NoRoot,
-    /// The state of an object is not what was written, or not there any more.
+    /// The state of an object is not the one that was written, or not there any more.
     #[error("object {oref} is lost: {what}")]
     Lost {
         /// The object.
@@ -215,7 +224,7 @@ pub enum Mistake {
         /// The finding, as text.
         what: String,
     },
-    /// Something besides the states of objects is not what was written.
+    /// Bytes besides the states of objects are not those that were written.
     #[error("{what}")]
     Damaged {
         /// The finding and its place, as text.
@@ -233,63 +242,71 @@ pub enum Mistake {
     },
 }
 
-/// Where persistent objects live. All calls may be made by many threads at once.
+/// The place of persistent objects. All calls may be made by many threads at once.
 ///
-/// A session keeps the rule of the cache: it has a `valid_to`, up to which everything that it caches is current.
-/// Before it uses what [`fetch`](Self::fetch) gave as of a later commit, it applies the
-/// [`changes`](Self::changes) up to there; a transaction in which something read has changed can no longer commit.
+/// A session keeps the rule of the cache: it has a `valid_to`, up to which everything that it
+/// caches is current. [`fetch`](Self::fetch) may give states as of a later commit. Before the
+/// session uses them, it applies the [`changes`](Self::changes) up to there. A transaction in which
+/// an object that was read has changed can no longer commit.
 pub trait Repository: Send + Sync {
-    /// The last commit; it is durable, and visible to all calls. Costs one load.
+    /// Returns the last commit; it is durable, and visible to all calls. Costs one load.
     fn head(&self) -> Tid;
 
-    /// The states of some objects, all current at the same commit.
+    /// Returns the states of some objects, all current at the same commit.
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error>;
 
-    /// What commits after `after` wrote; known at least up to the `as_of` of every fetch that has returned, and up to
-    /// every commit that has. Answered from memory, so it does not fail. Costs one load if there are none.
+    /// Returns the objects that commits after `after` wrote. They are known at least up to the
+    /// `as_of` of every fetch that has returned, and up to every commit that has. Answered from
+    /// memory, so it does not fail. Costs one load if there are none.
     fn changes(&self, after: Tid) -> Changes;
 
-    /// Fresh orefs, never given before or after, whatever happens. Those that no object gets are lost, and there
-    /// are enough.
+    /// Returns fresh orefs, never given before or after, whatever happens. Those that no object
+    /// gets are lost, and there are enough.
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error>;
 
-    /// Ends a transaction: serializable, atomic, and durable when it returns. Without writes, creates and batch it
-    /// only looks whether what was read is still current, and gives the commit at which it was.
+    /// Ends a transaction: serializable, atomic, and durable when it returns. Without writes,
+    /// creates and batch it only checks that the objects read are still current, and returns the
+    /// commit at which they were.
     fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError>;
 
-    /// The reply of a batch that was committed; none if it was not.
+    /// Returns the reply of a batch that was committed; none if it was not.
     ///
     /// Kept for the last batch of a session, and for the sessions that committed last
     /// ([`crate::SESSIONS_KEPT_MAX`], [`crate::REPLIES_KEPT_BYTES_MAX`]).
     fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, Error>;
 
-    /// The number of a class, which is new if no class with the same content was defined before. Durable.
+    /// Returns the number of a class, which is new if no class with the same content was defined
+    /// before. Durable.
     fn define_class(&self, class: &ClassDescriptor) -> Result<ClassNumber, Error>;
 
-    /// All classes by number: the first has number 1.
+    /// Returns all classes by number: the first has number 1.
     fn classes(&self) -> Vec<Arc<ClassDescriptor>>;
 
-    /// From now on objects that the holder names are not collected, until the registration is dropped.
+    /// Registers a holder: objects that it names are not collected from now on, until the
+    /// registration is dropped.
     fn register(&self, holder: Arc<dyn Holder>) -> Registration;
 
-    /// At most `limit` objects from `from` on, in the order of their orefs. Not a snapshot: what is written between
-    /// two calls may be seen or not.
+    /// Returns at most `limit` objects from `from` on, in the order of their orefs. Not a snapshot:
+    /// states that are written between two calls may be seen or not.
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error>;
 
-    /// Frees the objects that neither the root directory nor a holder leads to. Commits go on meanwhile; one that
-    /// becomes unreachable meanwhile may stay until the next time. Holders and `progress` may call the repository,
-    /// but for another collection or check, which wait for this one.
+    /// Frees the objects that neither the root directory nor a holder leads to. Commits go on
+    /// meanwhile; one that becomes unreachable meanwhile may stay until the next time. Holders and
+    /// `progress` may call the repository, but for another collection or check, which wait for this
+    /// one.
     ///
     /// # Errors
     /// [`Error::Stopped`] when `progress` breaks off; nothing is freed.
     fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error>;
 
-    /// Reads everything and reports what is wrong. Commits go on meanwhile.
+    /// Reads everything and reports mistakes. Commits go on meanwhile.
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error>;
 
-    /// Figures. An engine over a database counts for them, which reads everything; [`gauges`](Self::gauges) does not.
+    /// Returns the figures. An engine over a database counts for them, which reads everything;
+    /// [`gauges`](Self::gauges) does not.
     fn info(&self) -> Result<Info, Error>;
 
-    /// Those figures that this process has in memory, for who looks at them every few seconds.
+    /// Returns those figures that this process has in memory, for callers that look at them every
+    /// few seconds.
     fn gauges(&self) -> Gauges;
 }

@@ -9,16 +9,17 @@ use crate::store::{
 };
 use crate::{Error, MEMORY_BYTES_MAX, Oref, Stored};
 
-/// A repository that is gone when it is dropped. The same [`Store`] as the durable engine, over a map.
+/// A repository that is gone when it is dropped. It is the same [`Store`] as the durable engine,
+/// over a map.
 pub type Memory = Store<Map, Nowhere>;
 
 impl Memory {
-    /// An empty one.
+    /// Makes an empty one.
     pub fn new() -> Memory {
         Memory::within(MEMORY_BYTES_MAX)
     }
 
-    /// An empty one whose objects have so many bytes at most ([`Options::bytes_max`]).
+    /// Makes an empty one whose objects have so many bytes at most ([`Options::bytes_max`]).
     pub fn within(bytes_max: u64) -> Memory {
         // There is nothing that a large buffer would save.
         let log_bytes = 1 << 20;
@@ -30,7 +31,7 @@ impl Memory {
         })
     }
 
-    /// An empty one with other bounds.
+    /// Makes an empty one with other bounds.
     pub fn with_options(options: Options) -> Memory {
         let map = Map::default();
         let nowhere = Nowhere { bytes: 0, bytes_max: options.log_bytes, generation: 0 };

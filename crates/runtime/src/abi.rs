@@ -1,38 +1,45 @@
 //! The calling convention.
 //!
-//! Every function that a program can call, whoever made it, is entered as
+//! Every function that a program can call, compiled or written in Rust, is entered as
 //!
 //! ```text
 //! extern "C" fn(cx: *mut Cx, first: Word, arguments: Word...) -> Ret
 //! ```
 //!
-//! `first` is the receiver of a method and the [`RoutineDesc`](crate::image::RoutineDesc) of a routine, so that one stub
-//! for each arity knows whom it stands for. All operands are untagged words. An iterator has one more
-//! argument, the address of a [`Closure`] for the loop's body. At most [`ARGS_MAX`] words follow `cx`.
+//! `first` is the receiver of a method and the [`RoutineDesc`](crate::image::RoutineDesc) of a
+//! routine, so that one stub for each arity knows the function that it stands for. All operands are
+//! untagged words. An iterator has one more argument, the address of a [`Closure`] for the loop's
+//! body. At most [`ARGS_MAX`] words follow `cx`.
 //!
-//! Every call ends with an [`Outcome`]. The first result travels in [`Ret::value`], further ones in `Cx::results`;
-//! an exception in `Cx::signal_*`. The context is a raw pointer and not a `&mut Cx` because another thread
-//! writes its poll word while code runs.
+//! Every call ends with an [`Outcome`]. The first result travels in [`Ret::value`], further ones in
+//! `Cx::results`; an exception in `Cx::signal_*`. The context is a raw pointer and not a `&mut Cx`
+//! because another thread writes its poll word while code runs.
 //!
-//! # What the collector finds on the stack
+//! # The roots that the collector finds on the stack
 //!
-//! A collection may happen in every Rust function of this convention, and objects that only running code knows must be
-//! found. Which words are references follows from static types: values of basic types are none, all others are (or 0), but
-//! for the first word of a routine and the address of a closure.
+//! A collection may happen in every Rust function of this convention, and objects that only running
+//! code knows must be found. Which words are references follows from static types: values of basic
+//! types are none, all others are (or 0), but for the first word of a routine and the address of a
+//! closure.
 //!
-//! - Machine code of the compiler keeps frame pointers: `[fp]` is the caller's, `[fp + 8]` the return address, and `fp + 16` the
-//!   caller's stack pointer at the call. [`Engine::stack_map`](crate::engine::Engine::stack_map) tells for each return address
-//!   where above that stack pointer the references lie that the caller needs after the call.
-//! - Machine code enters Rust only through *trampolines*, which leave an [`ExitFrame`] in `Cx::exit_frame`. That of a native
-//!   ([`Engine::native_entry`](crate::engine::Engine::native_entry)) has the native's reference arguments in it, so that natives may
-//!   rely on their arguments. What a native makes or reads itself it keeps with [`Cx::keep`].
-//! - Rust enters machine code only through [`enter`], which saves the exit frame in an [`Activation`]. So the collector walks from
-//!   the exit frame from frame to frame until a return address is none of the compiler's, and goes on with the activation before.
+//! - Machine code of the compiler keeps frame pointers: `[fp]` is the caller's, `[fp + 8]` the
+//!   return address, and `fp + 16` the caller's stack pointer at the call.
+//!   [`Engine::stack_map`](crate::engine::Engine::stack_map) has for each return address the places
+//!   above that stack pointer of the references that the caller needs after the call.
+//! - Machine code enters Rust only through *trampolines*, which leave an [`ExitFrame`] in
+//!   `Cx::exit_frame`. That of a native
+//!   ([`Engine::native_entry`](crate::engine::Engine::native_entry)) has the native's reference
+//!   arguments in it, so that natives may rely on their arguments. References that a native makes
+//!   or reads itself it keeps with [`Cx::keep`].
+//! - Rust enters machine code only through [`enter`], which saves the exit frame in an
+//!   [`Activation`]. So the collector walks from the exit frame from frame to frame until a return
+//!   address is none of the compiler's, and goes on with the activation before.
 //! - The interpreter has its frames in a list ([`Frame`](crate::roots::Frame)).
-//! - `Cx::signal_values` and `Cx::results` are no roots: nothing may be allocated between their writing and their reading.
+//! - `Cx::signal_values` and `Cx::results` are no roots: nothing may be allocated between their
+//!   writing and their reading.
 //!
-//! Sources: status-returning calls as in Concert and in 003 section 4; iterators as procedures with a closure of
-//! the loop's body as in 000 section 6.4.6.
+//! Sources: status-returning calls as in Concert and in 003 section 4; iterators as procedures with
+//! a closure of the loop's body as in 000 section 6.4.6.
 
 use crate::cx::Cx;
 pub use bifrost_heap::Word;
@@ -46,7 +53,7 @@ pub const VALUES_MAX: usize = 16;
 /// Most values of a step of an iterator.
 pub const YIELDS_MAX: usize = 8;
 
-/// How a call ended.
+/// The ways in which a call ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Outcome {
@@ -56,10 +63,11 @@ pub enum Outcome {
     Signalled = 1,
     /// Not yet: [`Ret::value`] is the object that owes the answer ([`crate::actor`]).
     Pending = 2,
-    /// Only of a closure, and of the iterator that it was handed to: the body left the loop (by break, return, signal or
-    /// exit), so the iterator must unwind without running handlers.
+    /// Only of a closure, and of the iterator that it was handed to: the body left the loop (by
+    /// break, return, signal or exit), so the iterator must unwind without running handlers.
     Left = 3,
-    /// The batch was ended from outside (time, fuel, shutdown): everything unwinds, no handler sees it.
+    /// The batch was ended from outside (time, fuel, shutdown): everything unwinds, no handler sees
+    /// it.
     Killed = 4,
 }
 
@@ -75,7 +83,7 @@ impl From<Ret> for Outcome {
     }
 }
 
-/// What a call gives back; travels in two registers.
+/// The outcome and first result of a call; travels in two registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Ret {
@@ -131,19 +139,19 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 /// A loop's body as an iterator sees it. Entered as
-/// `extern "C" fn(cx, environment, step values...) -> Ret` with outcome `Returned` (next step), `Left`, or `Killed`.
-/// A signal of the body is not `Signalled` but `Left`: it passes by the iterator's own handlers, and the end of the
-/// loop raises it again.
+/// `extern "C" fn(cx, environment, step values...) -> Ret` with outcome `Returned` (next step),
+/// `Left`, or `Killed`. A signal of the body is not `Signalled` but `Left`: it passes by the
+/// iterator's own handlers, and the end of the loop raises it again.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Closure {
     /// The entry.
     pub code: Code,
-    /// The first argument: whatever the loop's function keeps there.
+    /// The first argument, which the loop's function chooses.
     pub environment: Word,
 }
 
-/// What a trampoline from machine code into Rust leaves in its own frame.
+/// The record that a trampoline from machine code into Rust leaves in its own frame.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ExitFrame {
@@ -168,8 +176,8 @@ macro_rules! arities {
         /// Enters a function with these words.
         ///
         /// # Safety
-        /// `code` is the entry of a function of this calling convention that takes exactly `args.len()` words of the
-        /// types that the caller passes, and `cx` is the current context.
+        /// `code` is the entry of a function of this calling convention that takes exactly
+        /// `args.len()` words of the types that the caller passes, and `cx` is the current context.
         ///
         /// # Panics
         /// With more than [`ARGS_MAX`] words; linking refuses functions that take more.
@@ -228,7 +236,7 @@ impl Closure {
     /// Runs the loop's body for one step.
     ///
     /// # Safety
-    /// `cx` is the current context and `values` are what the iterator yields.
+    /// `cx` is the current context and `values` are those that the iterator yields.
     #[inline]
     pub unsafe fn step(&self, cx: *mut Cx, values: &[Word]) -> Ret {
         // SAFETY: promised by the caller; the arities are those of the iterator's heading.

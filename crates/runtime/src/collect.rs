@@ -1,10 +1,15 @@
-//! Allocation, and when and from which roots the heap is collected.
+//! Allocation, and the times and roots of collections.
 //!
-//! Collections happen where an object does not fit the window: when so much was allocated as to be worth it
-//! ([`Heap::must_collect`](bifrost_heap::Heap::must_collect)), before an allocation fails at the limit of the heap, and before
-//! one fails at that of the batch. The limit of a batch is on what it *adds* to the heap, counted after a collection: a batch that
-//! makes garbage may make as much as it likes, one that keeps what it makes is stopped. What was garbage when the batch
-//! began counts for it, not against it.
+//! A collection happens where an object does not fit the window, in three cases:
+//!
+//! - So much was allocated as to be worth it
+//!   ([`Heap::must_collect`](bifrost_heap::Heap::must_collect)).
+//! - The allocation would fail at the limit of the heap.
+//! - It would fail at the limit of the batch.
+//!
+//! The limit of a batch is on the bytes that it *adds* to the heap, counted after a collection. A
+//! batch that makes garbage may make as much as it likes; one that keeps its objects is stopped.
+//! Garbage from before the batch counts for it, not against it. Read [`Cx::alloc`] first.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,10 +24,11 @@ use crate::image::Table;
 use crate::mode::Doom;
 use crate::roots::Frame;
 
-/// What may be allocated beyond the heap's limit for the text that says that it is reached.
+/// The bytes that may be allocated beyond the heap's limit for the text that says that it is
+/// reached.
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// How a context collects, and what it has measured.
+/// The settings by which a context collects, and its measurements.
 #[derive(Debug)]
 pub(crate) struct Collecting {
     /// In place of the context's window when each allocation shall take the slow way.
@@ -30,7 +36,7 @@ pub(crate) struct Collecting {
     /// Allocations until the next collection, or until the one that fails, when they are counted.
     countdown: u32,
     forbidden: bool,
-    /// Which living objects the next collection is to name, and the names.
+    /// The living objects that the next collection is to name, and the names.
     named: Option<fn(Word) -> bool>,
     living: Vec<Word>,
     pub now_ns: fn() -> u64,
@@ -39,16 +45,16 @@ pub(crate) struct Collecting {
     pauses_ns: u64,
 }
 
-/// What a context's heap has and what its collections took.
+/// The use of a context's heap, and the time of its collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeapStats {
     /// Bytes and numbers.
     pub usage: HeapUse,
-    /// How long the last collection took.
+    /// The time of the last collection.
     pub pause_ns: u64,
-    /// How long the longest took.
+    /// The time of the longest.
     pub pause_ns_max: u64,
-    /// How long all took together.
+    /// The time of all together.
     pub pauses_ns: u64,
 }
 
@@ -73,7 +79,8 @@ impl HeapStats {
         }
     }
 
-    /// What is left to tell of a heap that is gone: what its collections took, and what it allocated.
+    /// The part that remains of a heap that is gone: the time of its collections, and the bytes
+    /// that it allocated.
     #[must_use]
     pub fn past(&self) -> HeapStats {
         let HeapUse { allocated_bytes, collections, .. } = self.usage;
@@ -138,7 +145,8 @@ impl Cx {
         Some(object)
     }
 
-    /// A new object whose shape has a finalizer, with zeroed fields: the finalizer may be called from now on.
+    /// A new object whose shape has a finalizer, with zeroed fields: the finalizer may be called
+    /// from now on.
     ///
     /// # Errors
     /// As for [`Cx::alloc`].
@@ -264,8 +272,8 @@ impl Cx {
             ..
         } = self;
         heap.collect(window, |marker| {
-            // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
-            // of `abi` and `roots`.
+            // SAFETY: all that is handed over are references or 0: of the context itself, and what
+            // the stack has by the rules of `abi` and `roots`.
             unsafe {
                 if let Some(named) = collecting.named.take() {
                     marker.name(named);
@@ -310,7 +318,8 @@ impl Cx {
 
     /// Adds the references that running code has on the stack.
     pub(crate) fn words_of_code(&self, words: &mut Vec<Word>) {
-        // SAFETY: the lists are those of the context, and what is on the stack is there by the rules of `abi` and `roots`.
+        // SAFETY: the lists are those of the context, and what is on the stack is there by the
+        // rules of `abi` and `roots`.
         unsafe {
             Frame::trace(self.frames, &mut |word| words.push(word));
             if let Some(engine) = self.image.engine() {
@@ -319,7 +328,7 @@ impl Cx {
         }
     }
 
-    /// What the heap has, and what its collections took.
+    /// The use of the heap, and the time of its collections.
     pub fn heap_stats(&self) -> HeapStats {
         let Collecting { pause_ns, pause_ns_max, pauses_ns, .. } = self.collecting;
         HeapStats { usage: self.heap.usage(), pause_ns, pause_ns_max, pauses_ns }
@@ -367,8 +376,8 @@ impl Cx {
 }
 
 impl Cx {
-    /// A new object as [`Cx::alloc`] makes it, beyond the limits and without a collection if need be: for what must not fail because there is
-    /// no room.
+    /// A new object as [`Cx::alloc`] makes it, beyond the limits and without a collection if need
+    /// be: for objects whose making must not fail for lack of room.
     ///
     /// # Panics
     /// When the process has no memory left.
@@ -381,7 +390,8 @@ impl Cx {
         made.expect("there is no limit").as_ptr() as Word
     }
 
-    /// Does something while the heap may grow by so many bytes beyond its limit, and is not collected.
+    /// Does something while the heap may grow by so many bytes beyond its limit, and is not
+    /// collected.
     fn beyond<T>(&mut self, bytes: usize, act: impl FnOnce(&mut Cx) -> T) -> T {
         let limits = self.limits;
         self.collecting.forbidden = true;
@@ -400,7 +410,8 @@ impl Cx {
 /// Tells the references in frames of machine code.
 ///
 /// # Safety
-/// `exit` and `activation` are those of the context that runs, and the engine made all machine code between them.
+/// `exit` and `activation` are those of the context that runs, and the engine made all machine code
+/// between them.
 unsafe fn trace_code(
     engine: &dyn Engine,
     mut exit: *const ExitFrame,
@@ -425,7 +436,8 @@ unsafe fn trace_code(
 /// # Safety
 /// As for [`trace_code`].
 unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, tell: &mut impl FnMut(Word)) {
-    // SAFETY: the layout of frames is that of `abi`; the walk ends at the first return address that is not the compiler's.
+    // SAFETY: the layout of frames is that of `abi`; the walk ends at the first return address that
+    // is not the compiler's.
     unsafe {
         let arguments = (&raw const (*exit).references).cast::<Word>();
         for i in 0..(*exit).count {

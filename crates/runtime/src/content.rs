@@ -1,17 +1,19 @@
-//! What objects hold, value by value: the one walk over kinds of objects for all who turn objects into bytes and back.
+//! The contents of objects, value by value: the one walk over kinds of objects for all code that
+//! turns objects into bytes and back.
 //!
-//! [`write()`] hands the values of an object to a [`Sink`], in an order that [`fill`] follows with those that it takes from a
-//! [`Source`]. How a value is written is theirs: the records of a store (`bifrost-cache`), and what crosses from one heap to
-//! another ([`crate::transfer`]). What surrounds an object is theirs too: its class, its length where objects of its class
-//! differ in that ([`Content::has_length`]), and which object is meant by a reference.
+//! [`write()`] passes the values of an object to a [`Sink`], in an order that [`fill`] follows with
+//! those that it takes from a [`Source`]. The form of a value is theirs: the records of a store
+//! (`bifrost-cache`), and the bytes that cross from one heap to another ([`crate::transfer`]).
+//! Theirs too is the frame of an object: its class, its length where objects of its class differ in
+//! that ([`Content::has_length`]), and the object that a reference means.
 //!
-//! | kind | what is handed over |
+//! | kind | values passed |
 //! | --- | --- |
 //! | class | the instance variables, in order |
 //! | array | low bound, count, elements |
 //! | vector, sequence, group | count, elements |
 //! | list | first element, rest, length; in the empty list neither element nor rest |
-//! | cell | whether it is full; then its value |
+//! | cell | true if it is full; then its value |
 //! | map | count; keys and values in the order in which they came |
 //! | directory | count; names and objects |
 
@@ -24,7 +26,7 @@ use crate::image::{ClassInfo, Image, Table};
 use crate::natives::{MapEntries, prepare_map};
 use crate::object::{self, array, cell, directory, list, map, sequence};
 
-/// What a word is, as far as it matters to who writes it.
+/// The kind of a word, as far as its writer must know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the types of those names")]
 pub enum PlaceKind {
@@ -55,7 +57,7 @@ impl PlaceKind {
 /// A place for values of a type: an instance variable, an element, an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// What its words are.
+    /// The kind of its words.
     pub kind: PlaceKind,
     /// The static type.
     pub ty: TypeId,
@@ -88,7 +90,7 @@ impl Place {
     }
 }
 
-/// What the objects of a class hold.
+/// The contents of the objects of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// The instance variables.
@@ -109,12 +111,13 @@ pub enum Content {
     Directory,
     /// A value of Rust.
     Native,
-    /// A string's text, bytes, or what an object inside another has: its owners read and write it.
+    /// A string's text, bytes, or the contents of an object inside another: its owners read and
+    /// write it.
     Whole,
 }
 
 impl Content {
-    /// What the objects of a type hold.
+    /// The contents of the objects of a type.
     pub(crate) fn new(program: &Program, ty: TypeId) -> Content {
         let place = |ty| Place::new(&program.types, ty);
         match program.types.kind(ty) {
@@ -133,14 +136,15 @@ impl Content {
         }
     }
 
-    /// True if objects differ in how many fields they have: such an object can be made only when its length is known.
+    /// True if objects differ in how many fields they have: such an object can be made only when
+    /// its length is known.
     #[inline]
     pub fn has_length(&self) -> bool {
         matches!(self, Content::Vector(_) | Content::Sequence(_))
     }
 }
 
-/// Why an object cannot be what was written.
+/// The reasons for which an object cannot have the contents that were written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Its length is not that of the reference by which it was made.
@@ -177,9 +181,9 @@ impl Unfit {
     }
 }
 
-/// Where the values of objects go.
+/// The destination of the values of objects.
 pub trait Sink {
-    /// Why one cannot go there.
+    /// The error if a value cannot go there.
     type Error;
 
     /// A truth value.
@@ -223,9 +227,9 @@ pub trait Sink {
     }
 }
 
-/// Where the values of objects come from.
+/// The origin of the values of objects.
 pub trait Source {
-    /// Why there is none.
+    /// The error if there is no value.
     type Error: From<HeapFull> + From<Unfit>;
 
     /// A truth value.
@@ -252,7 +256,8 @@ pub trait Source {
     /// As the source says.
     fn elements(&mut self) -> Result<usize, Self::Error>;
 
-    /// The value of a place, or 0 if there is none. References have been compared with the type of the place.
+    /// The value of a place, or 0 if there is none. References have been compared with the type of
+    /// the place.
     ///
     /// # Errors
     /// As the source says.
@@ -284,7 +289,8 @@ pub trait Source {
     /// As for [`Source::value`].
     ///
     /// # Safety
-    /// As for [`Source::value_or_nothing`]; the object has the fields, of the type of the place, and something keeps it.
+    /// As for [`Source::value_or_nothing`]; the object has the fields, of the type of the place,
+    /// and something keeps it.
     #[inline]
     unsafe fn values(
         &mut self,
@@ -305,7 +311,8 @@ pub trait Source {
     }
 }
 
-/// Hands over what an object holds. Values of Rust are not for this, nor strings and bytes: of them it hands over nothing.
+/// Passes the contents of an object to a sink. Values of Rust are not for this, nor strings and
+/// bytes: of them it passes nothing.
 ///
 /// # Errors
 /// The first of the sink.
@@ -377,19 +384,25 @@ pub unsafe fn write<S: Sink>(object: Word, to: &mut S) -> Result<(), S::Error> {
     Ok(())
 }
 
-/// Fills an object with what [`write()`] handed over.
+/// Fills an object with the values that [`write()`] passed on.
 ///
-/// A list's length is as it was written, and so may be wrong; that the keys of a map differ, and the names of a directory are in
-/// order, is not looked at either: whoever cannot believe it looks afterwards.
+/// Three conditions are not tested; a caller that cannot rely on them tests them afterwards:
+///
+/// - A list's length is as it was written, and so may be wrong.
+/// - The keys of a map may be equal.
+/// - The names of a directory may be out of order.
 ///
 /// # Errors
-/// The first of the source, [`HeapFull`] or [`Unfit`]. The object is one that may be collected, but not one for programs.
+/// The first of the source, [`HeapFull`] or [`Unfit`]. The object is one that may be collected, but
+/// not one for programs.
 ///
 /// # Safety
-/// `object` is a new object of the context, with zeroed fields, that something keeps; no code of a program runs.
+/// `object` is a new object of the context, with zeroed fields, that something keeps; no code of a
+/// program runs.
 pub unsafe fn fill<S: Source>(cx: &mut Cx, object: Word, from: &mut S) -> Result<(), S::Error> {
-    // SAFETY: promised by the caller; what is written are words of the fields' types, and the places are those of the
-    // class. Fields are 0 where nothing is written yet, which the collector skips.
+    // SAFETY: promised by the caller; what is written are words of the fields' types, and the
+    // places are those of the class. Fields are 0 where nothing is written yet, which the collector
+    // skips.
     unsafe {
         match &Table::of(object).info().content {
             Content::Fields(places) => {

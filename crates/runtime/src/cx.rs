@@ -1,4 +1,9 @@
 //! The context of running code.
+//!
+//! Read [`Cx`] first. It owns the heap, the roots, the actors and the transaction of one session or
+//! node, and the exception under way. A run is between [`Cx::begin`] and [`Cx::leave`]; each has an
+//! epoch of its own. Other threads reach a context through [`Poll`] only: they end its run or its
+//! turn. Code learns that at its next poll, and calls [`Cx::attend`] or [`Cx::stop`].
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +22,7 @@ use crate::object;
 use crate::roots::{Frame, Roots};
 use crate::structure::{PROCEDURES_TOO_DEEP, Trace};
 
-/// Why a batch was ended from outside.
+/// The reasons for which a batch is ended from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Kill {
@@ -27,11 +32,11 @@ pub enum Kill {
     Fuel = 2,
     /// The server is shutting down, or the client is gone.
     Stop = 3,
-    /// The transaction has read what others have changed since.
+    /// Others have changed objects that the transaction has read.
     Conflict = 4,
     /// The transaction has read as many objects as it may.
     Objects = 5,
-    /// More came in answer to what it has asked than it has room for.
+    /// The answers to its requests are more than it has room for.
     Answers = 6,
     /// All sessions together have as much memory as they may.
     Memory = 7,
@@ -51,12 +56,13 @@ impl std::fmt::Display for Kill {
     }
 }
 
-/// What running code may use.
+/// The resources that running code may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the whole heap.
     pub heap_bytes: usize,
-    /// Bytes that one batch may add to the heap. What it makes and drops again does not count.
+    /// Bytes that one batch may add to the heap. Objects that it makes and drops again do not
+    /// count.
     pub batch_heap_bytes: usize,
     /// Bytes that wait in the mailbox of one actor; at least a megabyte and at most a quarter of
     /// the heap.
@@ -67,7 +73,7 @@ pub struct Limits {
     pub fuel: i64,
     /// Persistent objects that one transaction may read.
     pub transaction_objects: usize,
-    /// When the heap is collected.
+    /// The times at which the heap is collected.
     pub collect: Collect,
 }
 
@@ -85,15 +91,16 @@ impl Default for Limits {
     }
 }
 
-/// When the heap is collected.
+/// The times at which the heap is collected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
     /// When it pays.
     #[default]
     Ordinary,
-    /// The same, and what is freed is made unusable, so that a missing root is found: for tests.
+    /// The same, and freed memory is made unusable, so that a missing root is found: for tests.
     Checked,
-    /// At every so many allocations (1 for each of them), checked as well. All allocation takes the slow way: for tests.
+    /// At every so many allocations (1 for each of them), checked as well. All allocation takes the
+    /// slow way: for tests.
     Zeal(u32),
     /// The allocation with this number, counted from 1, finds the heap full, and only that one. All
     /// allocation takes the slow way: for tests.
@@ -116,23 +123,23 @@ impl std::str::FromStr for Collect {
     }
 }
 
-/// What other threads may do to a context: ask it to stop at its next poll.
+/// The part of a context that other threads may use: they ask it to stop at its next poll.
 #[derive(Debug)]
 pub struct Poll {
-    /// The epoch of the run that is to end and a [`Kill`] in the low byte, or 0. Whoever ends a run may be late, and must not
-    /// end the next.
+    /// The epoch of the run that is to end and a [`Kill`] in the low byte, or 0. A thread that ends
+    /// a run may be late, and must not end the next.
     kill: AtomicU64,
     /// Counts runs; odd while one is under way.
     epoch: AtomicU64,
     /// The poll words of the context while that lives.
     words: Mutex<Option<PollAddress>>,
-    /// True if the turn of what runs is over.
+    /// True if the turn of the running method is over.
     turn_over: AtomicBool,
-    /// Wakes who waits in the context for others.
+    /// Wakes the thread that waits in the context for others.
     waker: Mutex<Option<Waker>>,
 }
 
-/// What wakes a context that waits.
+/// The function that wakes a context that waits.
 struct Waker(Box<dyn Fn() + Send>);
 
 impl std::fmt::Debug for Waker {
@@ -141,14 +148,16 @@ impl std::fmt::Debug for Waker {
     }
 }
 
-/// What running code looks at to learn that it shall attend. (ARCHITECTURE.md, Polls)
+/// The words that running code tests to learn that it shall attend. (ARCHITECTURE.md, Polls)
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PollWords {
-    /// The poll word: the address below which the stack may not grow. `usize::MAX` asks for attention, so that one
-    /// comparison of the stack pointer with this word is stack check, preemption and cancellation at once.
+    /// The poll word: the address below which the stack may not grow. `usize::MAX` asks for
+    /// attention, so that one comparison of the stack pointer with this word is stack check,
+    /// preemption and cancellation at once.
     stack: AtomicUsize,
-    /// Not 0 while `stack` asks for attention: loops need not look at the stack pointer, which takes a register.
+    /// Not 0 while `stack` asks for attention: loops need not look at the stack pointer, which
+    /// takes a register.
     attention: AtomicUsize,
 }
 
@@ -172,11 +181,12 @@ impl PollWords {
 #[derive(Debug)]
 struct PollAddress(NonNull<PollWords>);
 
-// SAFETY: the words are atomic, and `Cx::drop` takes the address away under the lock before the words go.
+// SAFETY: the words are atomic, and `Cx::drop` takes the address away under the lock before the
+// words go.
 unsafe impl Send for PollAddress {}
 
 impl Poll {
-    /// Ends what runs now at its next poll, if it is still what ran at `epoch`.
+    /// Ends the run under way at its next poll, if it is still that of `epoch`.
     pub fn kill(&self, epoch: u64, why: Kill) {
         let words = self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(words) = &*words
@@ -191,13 +201,14 @@ impl Poll {
         }
     }
 
-    /// Enters what wakes who waits in the context, when its run is ended.
+    /// Enters the function that wakes the thread that waits in the context, when its run is ended.
     pub fn set_waker(&self, waker: impl Fn() + Send + 'static) {
         let mut place = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *place = Some(Waker(Box::new(waker)));
     }
 
-    /// Has a method of an actor that runs now make way for others at its next poll, if there are any.
+    /// Has a method of an actor that runs now make way for others at its next poll, if there are
+    /// any.
     pub fn end_turn(&self) {
         let words = self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(words) = &*words
@@ -227,9 +238,10 @@ impl Poll {
 #[derive(Debug)]
 pub struct Cx {
     poll_words: PollWords,
-    /// Where the next object goes.
+    /// The place of the next object.
     pub(crate) window: Window,
-    /// What the last trampoline from machine code into Rust left; 0 if Rust was entered from Rust.
+    /// The record that the last trampoline from machine code into Rust left; 0 if Rust was entered
+    /// from Rust.
     pub exit_frame: *const ExitFrame,
     /// The exception under way: its name.
     pub signal_id: u64,
@@ -237,7 +249,8 @@ pub struct Cx {
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
-    /// Not 0 when code leaves the body of a transaction of the program by a jump and not by an exception: then it is committed.
+    /// Not 0 when code leaves the body of a transaction of the program by a jump and not by an
+    /// exception: then it is committed.
     pub leaves_transaction: u64,
     /// Steps left for the running batch.
     pub fuel: i64,
@@ -245,12 +258,12 @@ pub struct Cx {
     pub calls: u64,
     /// Nesting of batched procedures.
     pub procedure_depth: u64,
-    /// Where a structure that runs as machine code failed.
+    /// The place at which a structure that runs as machine code failed.
     pub trace: Trace,
-    /// The address below which the stack is so deep that messages are queued; `usize::MAX` while every message must be looked at
-    /// ([`crate::actor::send`], [`crate::actor::send_past`]).
+    /// The address below which the stack is so deep that messages are queued; `usize::MAX` while
+    /// every message must be looked at ([`crate::actor::send`], [`crate::actor::send_past`]).
     nesting: usize,
-    /// 0, which only those know who read this.
+    /// 0, which is known only to code that reads it.
     nothing: u64,
 
     poll: Arc<Poll>,
@@ -267,31 +280,31 @@ pub struct Cx {
     batch_heap_start: usize,
     /// Bytes of the heap that persistent objects have, which can be fetched again.
     kept_bytes: usize,
-    /// What `print` writes goes here when nobody else wants it.
+    /// The place for the text of `print`.
     output: Output,
     pub(crate) root_object: Word,
     pub(crate) transaction: Transaction,
-    /// What the actors of this node have to do.
+    /// The work of the actors of this node.
     pub actors: Actors,
     random: u64,
     now_ms: fn() -> i64,
-    /// The number of the node whose code this runs, and how many there are.
+    /// The number of the node whose code this runs, and the number of nodes.
     pub(crate) node: u32,
     nodes: u32,
 }
 
-/// Where `print` writes.
+/// The destination of the text of `print`.
 #[derive(Debug)]
 pub enum Output {
     /// To the process's standard output.
     Stdout,
     /// To a buffer that the embedder takes.
     Buffer(String),
-    /// To somebody who gets each line, with its end.
+    /// To a function that gets each line, with its end.
     Lines(Lines),
 }
 
-/// Somebody who gets what is printed, line by line.
+/// A function that gets the printed text, line by line.
 pub struct Lines(pub Box<dyn FnMut(&str) + Send>);
 
 impl std::fmt::Debug for Lines {
@@ -324,7 +337,8 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::leaves_transaction`
     pub const LEAVES_TRANSACTION: i32 = offset_of!(Cx, leaves_transaction) as i32;
-    /// The word that messages to actors at rest compare the stack pointer with; all bits set if they may not be calls.
+    /// The word that messages to actors at rest compare the stack pointer with; all bits set if
+    /// they may not be calls.
     pub const NESTING: i32 = offset_of!(Cx, nesting) as i32;
     /// [`Stats::direct`](crate::actor::Stats::direct)
     pub const DIRECT: i32 = offset_of!(Cx, actors.stats.direct) as i32;
@@ -441,7 +455,7 @@ impl Cx {
         cx
     }
 
-    /// What may interrupt this context from other threads.
+    /// The part of this context by which other threads may interrupt it.
     #[inline]
     pub fn poll(&self) -> &Arc<Poll> {
         &self.poll
@@ -459,7 +473,8 @@ impl Cx {
         &self.limits
     }
 
-    /// Says which node this is, counted from 0, of how many; at first it is the only one.
+    /// Enters the number of this node, counted from 0, and the number of nodes; at first it is the
+    /// only one.
     pub fn set_node(&mut self, node: u32, nodes: u32) {
         debug_assert!(node < nodes, "node {node} of {nodes}");
         self.enter_node(node, nodes);
@@ -479,7 +494,8 @@ impl Cx {
         self.nodes
     }
 
-    /// Enters the monotonic clock, in nanoseconds, by which collections are timed, and what others do for the context.
+    /// Enters the monotonic clock, in nanoseconds, by which collections are timed, and the work of
+    /// others for the context.
     pub fn set_clock(&mut self, now_ns: fn() -> u64) {
         self.collecting.now_ns = now_ns;
     }
@@ -489,7 +505,7 @@ impl Cx {
         (self.collecting.now_ns)()
     }
 
-    /// What a call from Rust into code comes back to.
+    /// The state to which a call from Rust into code comes back.
     #[inline]
     pub(crate) fn open_activation(&self) -> Activation {
         Activation { exit_frame: self.exit_frame, previous: self.activation }
@@ -501,12 +517,12 @@ impl Cx {
         self.activation = activation;
     }
 
-    /// Where `print` writes.
+    /// The destination of the text of `print`.
     pub fn set_output(&mut self, output: Output) {
         self.output = output;
     }
 
-    /// What was printed since the last call, if output is buffered.
+    /// The text printed since the last call, if output is buffered.
     pub fn take_output(&mut self) -> String {
         match &mut self.output {
             Output::Stdout | Output::Lines(_) => String::new(),
@@ -530,8 +546,8 @@ impl Cx {
         }
     }
 
-    /// Begins a run: sets the stack limit from where the stack is now, fills the fuel, and clears what interrupted
-    /// the run before. Pair it with [`Cx::leave`].
+    /// Begins a run: sets the stack limit from where the stack is now, fills the fuel, and clears
+    /// the interruption of the run before. Pair it with [`Cx::leave`].
     #[inline]
     pub fn begin(&mut self) {
         self.stack_limit = stack_pointer().saturating_sub(self.limits.stack_bytes);
@@ -546,7 +562,8 @@ impl Cx {
         self.turn();
     }
 
-    /// Says anew up to where messages may be calls; after everything that this depends on.
+    /// Sets anew the depth of the stack up to which messages may be calls; called after every
+    /// change that this depends on.
     pub(crate) fn limit_nesting(&mut self) {
         let looked_at = self.holds_messages() || self.actors.looks_at_messages();
         let limit = self.stack_limit + self.limits.stack_bytes / 4;
@@ -559,18 +576,18 @@ impl Cx {
         stack_pointer() > self.stack_limit + self.limits.stack_bytes / 4
     }
 
-    /// Goes on to the next epoch. Only this thread writes it, so a load and a store do what a slower read-modify-write
-    /// would.
+    /// Goes on to the next epoch. Only this thread writes it, so a load and a store do the work of
+    /// a slower read-modify-write.
     #[inline]
     fn turn(&mut self) {
         let epoch = self.poll.epoch.load(Ordering::Relaxed);
-        // Release: pairs with the Acquire in `Poll::kill`; a killer that sees the new epoch comes after what was stored
-        // before.
+        // Release: pairs with the Acquire in `Poll::kill`; a killer that sees the new epoch comes
+        // after the stores before this.
         self.poll.epoch.store(epoch + 1, Ordering::Release);
     }
 
-    /// Bytes by which the heap has grown during the batch under way, garbage included that was not collected yet. Persistent
-    /// objects that were fetched do not count.
+    /// Bytes by which the heap has grown during the batch under way, garbage included that was not
+    /// collected yet. Persistent objects that were fetched do not count.
     pub fn batch_heap_bytes(&self) -> usize {
         self.own_bytes().saturating_sub(self.batch_heap_start)
     }
@@ -580,7 +597,8 @@ impl Cx {
         self.heap.filled_bytes().saturating_sub(self.kept_bytes)
     }
 
-    /// Enters how many bytes of the heap are persistent objects, which have a limit of their own.
+    /// Enters the number of bytes of the heap that are persistent objects, which have a limit of
+    /// their own.
     pub fn set_kept_bytes(&mut self, bytes: usize) {
         self.kept_bytes = bytes;
     }
@@ -591,7 +609,8 @@ impl Cx {
         self.heap.usage().allocated_bytes.saturating_sub(left as u64)
     }
 
-    /// Counts what an earlier run took for the same batch: a batch may come in pieces. Called after [`Cx::begin`].
+    /// Counts the bytes that an earlier run took for the same batch: a batch may come in pieces.
+    /// Called after [`Cx::begin`].
     pub fn charge_batch(&mut self, bytes: usize) {
         self.batch_heap_start = self.batch_heap_start.saturating_sub(bytes);
     }
@@ -614,7 +633,7 @@ impl Cx {
         self.poll_words.ask();
     }
 
-    /// What to do when [`Cx::must_attend`]: `Returned` to go on, or the outcome to end with.
+    /// Attends when [`Cx::must_attend`]: returns `Returned` to go on, or the outcome to end with.
     #[cold]
     pub fn attend(&mut self) -> Ret {
         let stopped = self.stop();
@@ -628,10 +647,10 @@ impl Cx {
         Ret::NOTHING
     }
 
-    /// What to do when a loop shall attend: `Returned` to go on, or `Killed`.
+    /// Attends when a loop shall: returns `Returned` to go on, or `Killed`.
     #[cold]
     pub fn stop(&mut self) -> Ret {
-        // Cleared before it is looked for a reason: who asks later is seen at the next poll.
+        // Cleared before it is looked for a reason: a later request is seen at the next poll.
         self.poll_words.clear(self.stack_limit);
         if self.is_killed() {
             self.poll_words.ask();
@@ -647,13 +666,14 @@ impl Cx {
         Ret::NOTHING
     }
 
-    /// As [`Cx::stop`], for code that cannot make way for others: if it has had its time, they run above it on the stack for a while. It may
-    /// collect.
+    /// As [`Cx::stop`], for code that cannot make way for others: if it has had its time, they run
+    /// above it on the stack for a while. It may collect.
     #[cold]
     pub fn share(&mut self) -> Ret {
         match self.stop() {
             ret if ret.returned() && !self.actors.is_ordered() && self.actors.must_make_way() => {
-                // SAFETY: this is the current context, and whoever polls has what it needs where a collection finds it.
+                // SAFETY: this is the current context, and whoever polls has what it needs where a
+                // collection finds it.
                 unsafe { crate::actor::run_others(self) }
             }
             ret => ret,
@@ -667,7 +687,7 @@ impl Cx {
         Ret::KILLED
     }
 
-    /// Goes on after an outcome `Killed` for this reason; whether it was that.
+    /// Goes on after an outcome `Killed` for this reason; returns true if it was that.
     pub(crate) fn forgive(&mut self, why: Kill) -> bool {
         let killed = self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64;
         self.poll.kill.compare_exchange(killed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -679,7 +699,7 @@ impl Cx {
         kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed)
     }
 
-    /// Why the run was ended, after an outcome `Killed`.
+    /// The reason for which the run was ended, after an outcome `Killed`.
     pub fn killed(&self) -> Kill {
         match self.poll.kill.load(Ordering::Relaxed) & 0xff {
             1 => Kill::Time,
@@ -732,8 +752,8 @@ impl Cx {
         SignalId::from_u32(self.signal_id as u32)
     }
 
-    /// An exception reached the end of a function that does not pass it on: what becomes of it
-    /// (`docs/book/language/exceptions.md`). `failure` stays as it is.
+    /// Converts an exception that reached the end of a function that does not pass it on, to
+    /// `failure` (`docs/book/language/exceptions.md`). `failure` stays as it is.
     #[cold]
     pub fn unhandled(&mut self) -> Ret {
         let id = self.signalled();
@@ -783,8 +803,8 @@ impl Cx {
         self.root_object = directory;
     }
 
-    /// Has a seed decide in which order the actors of this node run ([`Actors::set_order`]), and what is random for the program: the same seed
-    /// gives the same run.
+    /// Makes a seed decide the order in which the actors of this node run ([`Actors::set_order`]),
+    /// and the random values of the program: the same seed gives the same run.
     pub fn set_order(&mut self, seed: u64) {
         self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         self.actors.set_order(seed);

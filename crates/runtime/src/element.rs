@@ -1,4 +1,4 @@
-//! The methods that containers call on what is in them.
+//! The methods that containers call on their elements.
 
 /// A method by which containers treat their elements (`docs/book/language/library.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

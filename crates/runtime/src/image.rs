@@ -1,11 +1,14 @@
-//! A program linked for running: classes' tables, routines' descriptors, and the entry of every function.
+//! A program linked for running: classes' tables, routines' descriptors, and the entry of every
+//! function.
 //!
-//! A table starts with the objects' [`Shape`], their [`ClassInfo`] and the mode, and then has one entry for each slot of
-//! [`Dispatch`]. The entry of a method that never ran is a stub that has it compiled, puts the code in
-//! its place in all tables that inherit it, and goes on into it.
+//! A table starts with the objects' [`Shape`], their [`ClassInfo`] and the mode, and then has one
+//! entry for each slot of [`Dispatch`]. The entry of a method that never ran is a stub. It has the
+//! method compiled, puts the code in its place in all tables that inherit it, and goes on into it.
+//! Read [`Table`] first, then [`Image::link`].
 //!
-//! Images live as long as the process: code has their addresses inside, and objects point at their tables.
-//! [`Image::link`] therefore leaks what it makes, once for each program a process loads.
+//! Images live as long as the process: code has their addresses inside, and objects point at their
+//! tables. [`Image::link`] therefore leaks the tables that it makes, once for each program a
+//! process loads.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -31,7 +34,7 @@ use crate::native::{Natives, Persistence};
 use crate::transfer::Transfer;
 use crate::{natives, object};
 
-/// What all objects of a class have in common.
+/// The facts that all objects of a class have in common.
 #[derive(Debug)]
 pub struct ClassInfo {
     /// For messages.
@@ -48,11 +51,12 @@ pub struct ClassInfo {
     pub word_keys: bool,
     /// The basic type whose values the objects hold ([`bifrost_ir::boxed`]).
     pub boxed: Option<TypeId>,
-    /// How the values behind objects are stored, if the class is native and they can be.
+    /// The way in which the values behind objects are stored, if the class is native and they can
+    /// be.
     pub persistence: Option<Persistence>,
-    /// What the objects hold.
+    /// The kind of contents of the objects.
     pub content: Content,
-    /// What of the objects goes to other heaps.
+    /// The part of the objects that goes to other heaps.
     pub transfer: Transfer,
     /// A bit for each type that the object has.
     conforms: &'static [u64],
@@ -60,7 +64,7 @@ pub struct ClassInfo {
     conforms_start: &'static u64,
     /// For each slot the method of `ty` that fills it.
     pub methods: Vec<Option<MethodId>>,
-    /// What it has as a class of actors.
+    /// The further facts of a class of actors.
     actor: OnceLock<ActorClass>,
 }
 
@@ -72,7 +76,7 @@ impl ClassInfo {
         self.conforms.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
     }
 
-    /// What the class has besides if it is one of actors.
+    /// The further facts of the class if it is one of actors.
     #[inline]
     pub fn actor(&self) -> Option<&ActorClass> {
         self.actor.get()
@@ -95,7 +99,7 @@ pub struct Table {
     mode: Mode,
     /// The table of the same class in the ordinary mode.
     ordinary: &'static Table,
-    /// Of an actor: what it is doing.
+    /// Of an actor: its state.
     state: State,
     entries: [AtomicPtr<u8>; 0],
 }
@@ -112,7 +116,7 @@ impl Table {
         8 * (TABLE_WORDS as i32 + slot as i32)
     }
 
-    /// What a call to the objects must do first.
+    /// The work that a call to the objects must do first.
     #[inline]
     pub fn mode(&self) -> Mode {
         self.mode
@@ -130,12 +134,12 @@ impl Table {
         self.state
     }
 
-    /// Which fields of the objects are references.
+    /// The fields of the objects that are references.
     pub fn shape(&self) -> &'static Shape {
         self.shape
     }
 
-    /// What the objects have in common.
+    /// The facts that the objects have in common.
     #[inline]
     pub fn info(&self) -> &'static ClassInfo {
         self.info
@@ -144,12 +148,14 @@ impl Table {
     /// The code at a slot.
     ///
     /// # Safety
-    /// The slot is one that the class fills, as every slot of a method of a type that the object has is.
+    /// The slot is one that the class fills, as every slot of a method of a type that the object
+    /// has is.
     #[inline]
     pub unsafe fn entry(&self, slot: u32) -> Code {
         // SAFETY: tables are made with as many entries as `Dispatch` has slots.
         let entry = unsafe { &*self.entries.as_ptr().add(slot as usize) };
-        // Acquire: pairs with the Release in `set`; the code's bytes are written before its address.
+        // Acquire: pairs with the Release in `set`; the code's bytes are written before its
+        // address.
         Code(entry.load(Ordering::Acquire))
     }
 
@@ -165,12 +171,13 @@ impl Table {
     /// `object` is a reference, not the word of a basic value.
     #[inline]
     pub unsafe fn of(object: Word) -> &'static Table {
-        // SAFETY: the first word of every object is the address of a table, and tables are never freed.
+        // SAFETY: the first word of every object is the address of a table, and tables are never
+        // freed.
         unsafe { *(object as *const &'static Table) }
     }
 }
 
-/// What a call of a routine passes as first word.
+/// The first word that a call of a routine passes.
 #[derive(Debug)]
 #[repr(C)]
 pub struct RoutineDesc {
@@ -203,7 +210,7 @@ impl RoutineDesc {
     }
 }
 
-/// Why a program cannot be linked.
+/// The reasons for which a program cannot be linked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LinkError {
@@ -219,7 +226,8 @@ pub enum LinkError {
     NativeMismatch { declared: String, found: String },
 }
 
-/// The number of words that a call passes after the context: receiver or descriptor, arguments, closure.
+/// The number of words that a call passes after the context: receiver or descriptor, arguments,
+/// closure.
 pub fn arity(signature: &Signature) -> usize {
     1 + signature.params.len() + usize::from(signature.is_iterator())
 }
@@ -236,7 +244,7 @@ pub struct Image {
     codes: Vec<OnceLock<Code>>,
     /// Natives of basic types' methods, by type and method.
     basics: HashMap<MethodRef, Code>,
-    /// What embedders added.
+    /// The functions that embedders added.
     added: Natives,
     /// The tables of native classes by their Rust names.
     native_tables: HashMap<String, &'static Table>,
@@ -245,13 +253,14 @@ pub struct Image {
     /// Pairs of which one is a reference: the first, the second.
     pairs: [&'static Table; 2],
     data: &'static Table,
-    /// By type: the slots of the methods by which containers treat elements, for types that declare them.
+    /// By type: the slots of the methods by which containers treat elements, for types that declare
+    /// them.
     element_slots: Vec<[Option<u32>; ElementMethod::ALL.len()]>,
     empty_string: Word,
     literals: Vec<Word>,
     /// By class: the one object of a class whose objects never change and hold nothing.
     lasting: Vec<Option<Word>>,
-    /// How the joins of each function are laid out, once one was prepared.
+    /// The layout of the joins of each function, once one was prepared.
     joins: Vec<OnceLock<JoinLayout>>,
     /// The tables of kept exceptions, by which of their values are references.
     exceptions: Mutex<HashMap<u32, &'static Table>>,
@@ -289,8 +298,8 @@ impl Image {
         Image::link_with(program, engine, Natives::default(), false)
     }
 
-    /// Links a verified program that may use these natives. With `modes` objects may be in modes other than the ordinary one, so
-    /// that they can be kept in a repository.
+    /// Links a verified program that may use these natives. With `modes` objects may be in modes
+    /// other than the ordinary one, so that they can be kept in a repository.
     ///
     /// # Errors
     /// [`LinkError`]; nothing is kept.
@@ -465,7 +474,8 @@ impl Image {
         &self.dispatch
     }
 
-    /// Where the tables of a class lie, if its objects may be in modes other than the ordinary one.
+    /// The places of the tables of a class, if its objects may be in modes other than the ordinary
+    /// one.
     #[inline]
     pub fn modes(&self) -> Option<&Modes> {
         self.modes.as_ref()
@@ -476,7 +486,7 @@ impl Image {
         self.modes.is_some() && has_modes(self.program.types.def(ty))
     }
 
-    /// What made the machine code, if functions run as such.
+    /// The engine that made the machine code, if functions run as such.
     #[inline]
     pub fn engine(&self) -> Option<&Arc<dyn Engine>> {
         self.engine.as_ref()
@@ -504,12 +514,12 @@ impl Image {
         self.interpreter.get()
     }
 
-    /// Says how the joins of a function are laid out; the first word on it holds.
+    /// Enters the layout of the joins of a function; the first call for a function holds.
     pub fn set_join_layout(&self, func: FuncId, make: impl FnOnce() -> JoinLayout) {
         self.joins[func.index()].get_or_init(make);
     }
 
-    /// How the joins of a function are laid out, if that was said.
+    /// The layout of the joins of a function, if that was said.
     #[inline]
     pub fn join_layout(&self, func: FuncId) -> Option<&JoinLayout> {
         self.joins[func.index()].get()
@@ -529,7 +539,8 @@ impl Image {
     /// The table of a built-in type's objects, or of the class whose own type this is.
     ///
     /// # Panics
-    /// For basic types and for types that are not implemented by themselves: asking is a mistake of ours.
+    /// For basic types and for types that are not implemented by themselves: asking is a mistake of
+    /// ours.
     pub fn table_of(&self, ty: TypeId) -> &'static Table {
         self.tables[ty.index()].expect("a type with objects of its own")
     }
@@ -553,7 +564,7 @@ impl Image {
         }
     }
 
-    /// The table of the storage behind containers, by the type of what is stored; has no methods.
+    /// The table of the storage behind containers, by the type of the elements; has no methods.
     pub fn storage_table(&self, element: TypeId) -> &'static Table {
         self.storage[usize::from(self.is_reference(element))]
     }
@@ -564,7 +575,7 @@ impl Image {
         !self.program.types.kind(ty).is_basic()
     }
 
-    /// What embedders added to the built-in functions.
+    /// The functions that embedders added to the built-in ones.
     pub fn natives(&self) -> &Natives {
         &self.added
     }
@@ -579,7 +590,8 @@ impl Image {
         self.data
     }
 
-    /// The slot of a method by which containers treat elements of a user's type, if the type declares it.
+    /// The slot of a method by which containers treat elements of a user's type, if the type
+    /// declares it.
     pub fn element_slot(&self, ty: TypeId, method: ElementMethod) -> Option<u32> {
         self.element_slots[ty.index()][method as usize]
     }
@@ -589,14 +601,15 @@ impl Image {
         self.empty_string
     }
 
-    /// The reference of a string of the program's text. It lasts as long as the image, and all contexts share it.
+    /// The reference of a string of the program's text. It lasts as long as the image, and all
+    /// contexts share it.
     #[inline]
     pub fn literal(&self, literal: Literal) -> Word {
         self.literals[literal.index()]
     }
 
-    /// The one object of a class whose objects never change and hold nothing: there is no need for another. It lasts as
-    /// long as the image, and all contexts share it.
+    /// The one object of a class whose objects never change and hold nothing: there is no need for
+    /// another. It lasts as long as the image, and all contexts share it.
     #[inline]
     pub fn lasting(&self, class: ClassId) -> Option<Word> {
         self.lasting[class.index()]
@@ -613,7 +626,8 @@ impl Image {
         self.basics.get(&m).copied()
     }
 
-    /// Where in the tables of actors the entry is for messages of a form to the slot's method.
+    /// The position in the tables of actors of the entry for messages of a form to the slot's
+    /// method.
     pub fn entry(&self, slot: u32, form: Form) -> u32 {
         entry_of(&self.dispatch, slot, form)
     }
@@ -627,7 +641,8 @@ impl Image {
         }
     }
 
-    /// True if a class's table has a native at a slot that may change its receiver. Functions ask where they change a field.
+    /// True if a class's table has a native at a slot that may change its receiver. Functions ask
+    /// where they change a field.
     pub fn native_changes(&self, info: &ClassInfo, slot: u32) -> bool {
         let Some(method) = info.methods.get(slot as usize).copied().flatten() else { return false };
         self.method_func(info, slot).is_none() && changes(&self.program, &self.added, info.ty, method)
@@ -642,13 +657,14 @@ impl Image {
         *self.codes[func.index()].get_or_init(|| engine.compile(self, func))
     }
 
-    /// The code of a method, for a stub that was entered through `table`; from now on the table has it.
+    /// The code of a method, for a stub that was entered through `table`; from now on the table has
+    /// it.
     pub fn method_code(&self, table: &Table, slot: u32) -> Code {
         let info = table.info();
         let func = self.method_func(info, slot).expect("stubs stand only for functions");
         let code = self.code(func);
-        // A function may fill several slots of one class, and be inherited by others: each puts it in place at its
-        // first call.
+        // A function may fill several slots of one class, and be inherited by others: each puts it
+        // in place at its first call.
         let Some(class) = info.actor() else {
             table.set(slot, code);
             return code;
@@ -678,7 +694,8 @@ impl Image {
         code
     }
 
-    /// The code of a routine, for a stub that was entered with `desc`; from now on the descriptor has it.
+    /// The code of a routine, for a stub that was entered with `desc`; from now on the descriptor
+    /// has it.
     pub fn routine_code(&self, desc: &RoutineDesc) -> Code {
         let Body::Func(func) = self.program.routines[desc.routine].body else {
             unreachable!("stubs stand only for functions")
@@ -705,7 +722,8 @@ pub mod helper {
     /// The code to go on into: `receiver` was called through `slot`.
     ///
     /// # Safety
-    /// `cx` is the current context, `receiver` an object whose class fills the slot with a function.
+    /// `cx` is the current context, `receiver` an object whose class fills the slot with a
+    /// function.
     pub unsafe extern "C" fn method_code(cx: *mut Cx, receiver: Word, slot: u64) -> *const u8 {
         // SAFETY: promised by the stub.
         let (image, table) = unsafe { ((*cx).image().clone(), Table::of(receiver)) };
@@ -812,8 +830,8 @@ fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeI
     }
 }
 
-/// What an entry without a method is: calling it is a mistake of ours, and ends the batch with a failure instead
-/// of the process.
+/// The entry of a slot without a method: calling it is a mistake of ours, and ends the batch with a
+/// failure instead of the process.
 extern "C" fn no_method(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
     unsafe { (*cx).exhausted("internal error: a method without body was called") }
@@ -833,7 +851,7 @@ fn element_slots(program: &Program, dispatch: &Dispatch) -> Vec<[Option<u32>; El
     slots.collect()
 }
 
-/// Enters what a class of actors has besides, with a table for each state.
+/// Enters the further facts of a class of actors, with a table for each state.
 fn make_actor_class(program: &Program, slots: u32, kind: TypeKind, dormant: &'static Table) {
     let (info, shape) = (dormant.info, dormant.shape);
     let tables = State::ALL.map(|state| match state {
@@ -879,14 +897,14 @@ pub(crate) fn inner_table(name: &str, shape: Shape) -> &'static Table {
     make_table(Box::leak(Box::new(shape)), Box::leak(Box::new(info)), 0, None)
 }
 
-/// Which words after the context of a call with this heading are references: a bit for each.
+/// The words after the context of a call with this heading that are references: a bit for each.
 fn references(types: &Types, method: bool, signature: &Signature) -> u32 {
     let first = u32::from(method);
     let bits = signature.params.iter().enumerate();
     bits.fold(first, |all, (i, param)| all | u32::from(!types.kind(param.ty).is_basic()) << (i + 1))
 }
 
-/// Which fields of the objects of a type are references.
+/// The fields of the objects of a type that are references.
 fn shape(program: &Program, kind: TypeKind) -> Shape {
     let reference = |ty: &TypeId| !program.types.kind(*ty).is_basic();
     let fields = |element: TypeId, field: usize| reference(&element).then_some(field as u32);
@@ -936,8 +954,8 @@ fn changes(program: &Program, added: &Natives, ty: TypeId, method: MethodId) -> 
     }
 }
 
-/// True if objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what
-/// refers to them; actors have states instead.
+/// True if objects of a kind can be in modes other than the ordinary one. Strings and bytes never
+/// change and are part of the objects that refer to them; actors have states instead.
 fn has_modes(def: &TypeDef) -> bool {
     !matches!(def.kind, TypeKind::String | TypeKind::Bytes) && !def.actor
 }
@@ -968,8 +986,9 @@ fn make_table(
         None => Box::leak(vec![0 as Word; TABLE_WORDS + slots as usize].into_boxed_slice()).as_mut_ptr(),
     };
     for mode in all {
-        // SAFETY: there is room for a table of each mode, and nobody else has it. A table is the addresses of shape and
-        // info, the mode, the ordinary table, the state, then `slots` entries.
+        // SAFETY: there is room for a table of each mode, and nobody else has it. A table is the
+        // addresses of shape and info, the mode, the ordinary table, the state, then `slots`
+        // entries.
         unsafe {
             let words = first.byte_add(modes.map_or(0, |modes| modes.offset(*mode)));
             words.write(std::ptr::from_ref(shape) as Word);

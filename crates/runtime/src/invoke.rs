@@ -10,8 +10,9 @@ use crate::mode::Mode;
 /// Calls a method through the receiver's table.
 ///
 /// # Safety
-/// `cx` is the current context. `args` are the receiver, which is a reference whose class has the slot's method, then
-/// the words that the method takes (the closure's address last for an iterator).
+/// `cx` is the current context. `args` are the receiver, which is a reference whose class has the
+/// slot's method, then the words that the method takes (the closure's address last for an
+/// iterator).
 #[inline]
 pub unsafe fn method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
@@ -31,7 +32,8 @@ pub unsafe fn method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// Opens a receiver as the stubs of its table would if there were machine code. Returned, or the outcome to end with.
+/// Opens a receiver as the stubs of its table would if there were machine code. Returned, or the
+/// outcome to end with.
 ///
 /// # Safety
 /// As for [`method`].

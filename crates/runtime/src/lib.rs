@@ -1,13 +1,13 @@
-//! What running code calls: mode tables, dispatch, helper calls, built-in types.
+//! The runtime that running code calls: mode tables, dispatch, helper calls, built-in types.
 //!
 //! Read [`abi`] first: it is the calling convention that compiled code, interpreter, built-in
 //! functions and stubs share. [`image`] links a program to tables that code can be called through.
-//! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under way; [`collect`] and
-//! [`roots`] are how its heap is collected. [`content`] is the walk over what objects hold, and [`transfer`] brings values to other
-//! heaps.
+//! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under
+//! way; [`collect`] and [`roots`] collect its heap. [`content`] is the walk over the contents of
+//! objects, and [`transfer`] brings values to other heaps.
 //!
-//! What is deliberately absent: neither engine is named here. The one that runs a method's code the first
-//! time is asked through [`Engine`].
+//! Neither engine is named here. The one that runs a method's code the first time is asked through
+//! [`Engine`].
 
 pub mod abi;
 pub mod actor;

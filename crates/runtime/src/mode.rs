@@ -1,22 +1,31 @@
-//! Modes of objects: what a call to one must do first (ARCHITECTURE.md, Mode tables).
+//! Modes of objects: the work that a call to one must do first (ARCHITECTURE.md, Mode tables).
 //!
-//! | mode | who | a call, or a look at a field, does first |
-//! | --- | --- | --- |
-//! | ordinary | objects of a session alone; persistent ones that its transaction has written | nothing |
-//! | clean | persistent ones that it has read; others that it has not written since it began | for a change, keeps an undo copy |
-//! | unread | persistent ones in the cache | notes the read |
-//! | absent | persistent ones that something refers to, but that are not here; those that an aborted transaction made | fetches, or fails |
+//! A call, or a look at a field, does this first:
 //!
-//! The tables of a class lie side by side so that two bits of a table's address are the mode ([`Modes`]): machine code
-//! learns by one test whether it may look into an object, by one whether it may change it, and by a mask and a comparison
-//! of what class it is. Within a run an object only goes towards the ordinary mode; it goes back where no code runs.
+//! - ordinary: nothing. The mode of objects of a session alone, and of persistent ones that its
+//!   transaction has written.
+//! - clean: for a change, it keeps an undo copy. The mode of persistent objects that the
+//!   transaction has read, and of others that it has not written since it began.
+//! - unread: it notes the read. The mode of persistent objects in the cache.
+//! - absent: it fetches the object, or fails. The mode of persistent objects that something refers
+//!   to, but that are not here, and of objects that an aborted transaction made.
 //!
-//! Whose transactions these are, [`Scope`] says: in a session one is always under way; in a program that is run by itself those of its
-//! `transaction` statements, which begin and end while the code around them runs. Such code does not rely on what it has found of objects
-//! before (rule 16 of the IR's verifier), but for those that never change.
+//! Read [`Mode`] first, then [`Cx::open`] and [`Cx::end_transaction`]. The [`Keeper`] owns the
+//! persistent state; the context owns the objects and the lists of reads and undo copies
+//! ([`Transaction`]).
 //!
-//! Objects never move, and are made with room for all their fields when the first reference to them is read. So fetching fills
-//! them where they are, and nothing has to be told.
+//! The tables of a class lie side by side so that two bits of a table's address are the mode
+//! ([`Modes`]). Machine code learns by one test if it may look into an object, and by one if it may
+//! change it. A mask and a comparison tell the class. Within a run an object only goes towards the
+//! ordinary mode; it goes back where no code runs.
+//!
+//! [`Scope`] says when a context is in a transaction. In a session one is always under way. In a
+//! program that is run by itself, it is in one in its `transaction` statements, which begin and end
+//! while the code around them runs. Such code does not rely on facts that it has found of
+//! objects before (rule 16 of the IR's verifier), but for those that never change.
+//!
+//! Objects never move, and are made with room for all their fields when the first reference to them
+//! is read. So fetching fills them where they are, and nothing has to be told.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::Arc;
@@ -29,7 +38,7 @@ use crate::cx::{Cx, Kill};
 use crate::image::{TABLE_WORDS, Table};
 use crate::{native, object};
 
-/// What a call to an object must do first.
+/// The work that a call to an object must do first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u64)]
 pub enum Mode {
@@ -54,7 +63,8 @@ impl Mode {
     }
 }
 
-/// Where the tables of a class lie: each `stride` bytes behind the one before, the first at a multiple of all four.
+/// The places of the tables of a class: each `stride` bytes behind the one before, the first at a
+/// multiple of all four.
 #[derive(Clone, Copy, Debug)]
 pub struct Modes {
     stride: usize,
@@ -66,8 +76,8 @@ impl Modes {
         Modes { stride: ((TABLE_WORDS + slots as usize) * size_of::<Word>()).next_power_of_two() }
     }
 
-    /// The bit of a table's address that says that the object may not be changed without more ado, though it may be looked
-    /// into.
+    /// The bit of a table's address that says that the object may not be changed without more ado,
+    /// though it may be looked into.
     pub fn clean_bit(&self) -> usize {
         self.stride
     }
@@ -77,12 +87,13 @@ impl Modes {
         2 * self.stride
     }
 
-    /// How far a table is behind that of the ordinary mode.
+    /// The distance of a table from that of the ordinary mode.
     pub(crate) fn offset(&self, mode: Mode) -> usize {
         mode as usize * self.stride
     }
 
-    /// The address of the table of the same class in another mode, from the address of one. Looks into no table.
+    /// The address of the table of the same class in another mode, from the address of one. Looks
+    /// into no table.
     #[inline]
     fn address(&self, table: Word, mode: Mode) -> Word {
         let bits = (Mode::ALL.len() - 1) * self.stride;
@@ -104,21 +115,23 @@ impl Modes {
     /// The table of the same class in another mode. `table` is of a class that has modes.
     pub fn table(&self, table: &'static Table, mode: Mode) -> &'static Table {
         let from = std::ptr::from_ref(table).cast::<u8>();
-        // SAFETY: the tables of a class lie side by side (`make_table`), and have been made all at once.
+        // SAFETY: the tables of a class lie side by side (`make_table`), and have been made all at
+        // once.
         unsafe { &*from.sub(self.offset(table.mode())).add(self.offset(mode)).cast::<Table>() }
     }
 }
 
-/// Why an object could not be brought.
+/// The reasons for which an object could not be brought.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFetched {
-    /// What the transaction has read is no longer so: it cannot commit, and what it would read next would not fit.
+    /// The objects that the transaction has read have changed: it cannot commit, and the next reads
+    /// would not fit.
     #[error("{}", changed_by_others(.0))]
     Stale(Vec<Overtaken>),
     /// There is no room for it.
     #[error(transparent)]
     Full(#[from] HeapFull),
-    /// What had to run for it was ended, with this outcome.
+    /// A run that was necessary for it was ended, with this outcome.
     #[error("what the object is made by was ended")]
     Ended(Ret),
     /// The repository does not have it, or cannot be reached.
@@ -135,14 +148,14 @@ pub struct Overtaken {
     pub object: Word,
 }
 
-/// What is said of a transaction that others were faster than, with the class of the first object that it has read and they have changed, if
-/// one is known.
+/// The text about a transaction that others were faster than. It names the class of the first
+/// object that the transaction has read and they have changed, if one is known.
 pub fn changed_by_others(overtaken: &[Overtaken]) -> String {
     let class = overtaken.first().map_or(String::new(), |one| format!(" (`{}`)", one.class));
     format!("others have changed what the transaction has read{class}")
 }
 
-/// Why an object has no undo copy.
+/// The reasons for which an object has no undo copy.
 enum NotCopied {
     Full(HeapFull),
     /// Its value cannot be copied.
@@ -155,36 +168,39 @@ impl From<HeapFull> for NotCopied {
     }
 }
 
-/// Whoever keeps the objects of a context that are in other modes than the ordinary one.
+/// The keeper of the objects of a context that are in other modes than the ordinary one.
 pub trait Keeper: Send + Sync {
-    /// Fills the fields of an absent object, and puts it into the mode unread. It may make objects in the context, but runs
-    /// no code of the program but to make an object of what it was before its class was changed.
+    /// Fills the fields of an absent object, and puts it into the mode unread. It may make objects
+    /// in the context. It runs no code of the program, but to convert an object from the form that
+    /// it had before its class was changed.
     ///
     /// # Errors
     /// [`NotFetched`]; the object is as before.
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
 
-    /// Begins a transaction of the program: what was noted outside is forgotten, and what others have committed is learned.
+    /// Begins a transaction of the program: forgets the reads noted outside, and learns the commits
+    /// of others.
     fn begin(&self, cx: &mut Cx);
 
-    /// Makes durable what the transaction of the program has done, and ends it.
+    /// Makes durable the changes of the program's transaction, and ends it.
     ///
     /// # Errors
     /// [`NotKept`]; the transaction is aborted.
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept>;
 
-    /// Undoes what the transaction of the program has done, and ends it.
+    /// Undoes the changes of the program's transaction, and ends it.
     fn abort(&self, cx: &mut Cx);
 
-    /// A collection is about to free all objects of which `lives` says that they do not: forgets those that it has no roots
-    /// for.
+    /// A collection is about to free all objects of which `lives` says that they do not: forgets
+    /// those that it has no roots for.
     fn collected(&self, lives: &dyn Fn(Word) -> bool);
 }
 
-/// Why a transaction of the program was not committed, for people.
+/// The reasons for which a transaction of the program was not committed, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
-    /// It could not be: others were faster, or something cannot be stored. The program gets `aborted`.
+    /// It could not be: others were faster, or something cannot be stored. The program gets
+    /// `aborted`.
     #[error("{0}")]
     Refused(String),
     /// The repository failed, or the transaction was doomed. The program gets `failure`.
@@ -211,10 +227,10 @@ impl std::fmt::Display for Doom {
     }
 }
 
-/// When a context is in a transaction.
+/// The times at which a context is in a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Scope {
-    /// Always: whoever has the context ends one and so begins the next.
+    /// Always: the owner of the context ends one and so begins the next.
     #[default]
     Always,
     /// In the program's `transaction` statements, and this is none.
@@ -223,21 +239,22 @@ pub(crate) enum Scope {
     Inside,
 }
 
-/// What a transaction has done to objects in the modes unread and clean.
+/// The changes of a transaction to objects in the modes unread and clean.
 #[derive(Default)]
 pub(crate) struct Transaction {
     pub scope: Scope,
     pub keeper: Option<Arc<dyn Keeper>>,
     /// The objects that were unread and are not any more.
     pub reads: Vec<Word>,
-    /// How many more it has read that are absent again.
+    /// The number of further objects that it has read and that are absent again.
     pub forgotten: usize,
-    /// The objects that were clean and have been changed, with what they were; with 0 outside transactions, where nothing is
-    /// undone.
+    /// The objects that were clean and have been changed, with copies of their states of before.
+    /// The copy is 0 outside transactions, where nothing is undone.
     pub undo: Vec<(Word, Word)>,
     /// The number of objects that the keeper was asked for, ever.
     pub fetched: u64,
-    /// What had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
+    /// The objects that had changed when the context was killed for [`Kill::Conflict`] last, as far
+    /// as known.
     pub stale: Vec<Overtaken>,
     /// Set while the transaction can only be aborted.
     pub doomed: Option<Doom>,
@@ -272,8 +289,8 @@ impl Cx {
         }
     }
 
-    /// Makes sure that an object may be looked into: fetches it if it is absent, notes the read. Returned, or the outcome to
-    /// end with.
+    /// Makes sure that an object may be looked into: fetches it if it is absent, notes the read.
+    /// Returned, or the outcome to end with.
     ///
     /// # Safety
     /// `object` is a reference.
@@ -281,7 +298,7 @@ impl Cx {
     pub unsafe fn open(&mut self, object: Word) -> Ret {
         // SAFETY: promised by the caller.
         unsafe {
-            // What has been fetched is only noted: nothing here allocates.
+            // A read of a fetched object is only noted: nothing here allocates.
             let noted = Table::of(object).mode() == Mode::Unread && self.transaction.scope != Scope::Outside;
             if noted && self.read_count() < self.limits.transaction_objects {
                 self.transaction.reads.push(object);
@@ -293,7 +310,7 @@ impl Cx {
         let _kept = self.keep(object);
         // SAFETY: promised by the caller.
         while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
-            // What never changes may be looked into at any time.
+            // An object that never changes may be looked into at any time.
             // SAFETY: as above.
             if self.transaction.scope == Scope::Outside && !unsafe { self.never_changes(object) } {
                 return self.no_transaction();
@@ -325,7 +342,8 @@ impl Cx {
         Ret::NOTHING
     }
 
-    /// Makes sure that an object may be changed: as [`Cx::open`], and keeps an undo copy if there is none.
+    /// Makes sure that an object may be changed: as [`Cx::open`], and keeps an undo copy if there
+    /// is none.
     ///
     /// # Safety
     /// As for [`Cx::open`].
@@ -364,8 +382,8 @@ impl Cx {
         self.image.program().types.def(ty).immutable
     }
 
-    /// True if an object must stay what it is although the transaction has not read it: code around a transaction of the program
-    /// may be in the middle of it, as a loop over a sequence is.
+    /// True if an object must stay as it is although the transaction has not read it: code around a
+    /// transaction of the program may be in the middle of it, as a loop over a sequence is.
     ///
     /// # Safety
     /// As for [`Cx::never_changes`].
@@ -374,7 +392,7 @@ impl Cx {
         self.transaction.scope != Scope::Always && unsafe { self.never_changes(object) }
     }
 
-    /// The answer to who wants persistent objects outside transactions.
+    /// Fails: the answer to code that uses persistent objects outside transactions.
     #[cold]
     pub(crate) fn no_transaction(&mut self) -> Ret {
         self.failure("no transaction")
@@ -401,8 +419,8 @@ impl Cx {
         self.limit_nesting();
     }
 
-    /// From now on there are transactions where the program says `transaction`, and nowhere else. Between transactions, in a context
-    /// with a keeper.
+    /// Makes transactions begin and end, from now on, where the program says `transaction`, and
+    /// nowhere else. Between transactions, in a context with a keeper.
     pub fn set_transactions_by_program(&mut self) {
         self.set_scope(Scope::Outside);
     }
@@ -436,8 +454,8 @@ impl Cx {
         }
     }
 
-    /// Commits the transaction of the program that is under way. Returned, or the outcome to end with: `aborted` or `failure`,
-    /// and then it is aborted.
+    /// Commits the transaction of the program that is under way. Returned, or the outcome to end
+    /// with: `aborted` or `failure`, and then it is aborted.
     ///
     /// The exception and the results in the context stay as they are, unless it signals.
     pub fn commit_transaction(&mut self) -> Ret {
@@ -455,8 +473,9 @@ impl Cx {
         }
     }
 
-    /// Aborts the transaction of the program that is under way, which `ended` so: with an exception, which goes on, or from outside. If it was
-    /// ended because others have changed what it has read, that becomes `aborted`.
+    /// Aborts the transaction of the program that is under way, which `ended` so: with an
+    /// exception, which goes on, or from outside. If it was ended because others have changed the
+    /// objects that it has read, that becomes `aborted`.
     pub fn abort_transaction(&mut self, ended: Ret) -> Ret {
         let Some(keeper) = self.transaction.keeper.clone() else { return ended };
         keeper.abort(self);
@@ -469,12 +488,13 @@ impl Cx {
         ended
     }
 
-    /// What others had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
+    /// The objects that others had changed when the context was killed for [`Kill::Conflict`] last,
+    /// as far as known.
     pub fn overtaken(&self) -> &[Overtaken] {
         &self.transaction.stale
     }
 
-    /// Why a transaction was aborted, if that is what the exception under way says.
+    /// The reason for which a transaction was aborted, if the exception under way says one.
     pub(crate) fn why_aborted(&self) -> Option<&str> {
         let (value, why) = self.transaction.aborted.as_ref()?;
         let name = self.image.program().types.signal_name(self.signalled());
@@ -506,7 +526,7 @@ impl Cx {
         }
     }
 
-    /// A copy of an object and of what it is made of, but not of what it refers to.
+    /// A copy of an object and of its parts, but not of the objects that it refers to.
     ///
     /// # Safety
     /// As for [`Cx::open`].
@@ -567,12 +587,13 @@ impl Cx {
         }
     }
 
-    /// Enters who keeps the objects.
+    /// Enters the keeper of the objects.
     pub fn set_keeper(&mut self, keeper: Arc<dyn Keeper>) {
         self.transaction.keeper = Some(keeper);
     }
 
-    /// The objects that the transaction has read, each once; those that it has changed are among them, if they were not its own.
+    /// The objects that the transaction has read, each once; those that it has changed are among
+    /// them, if they were not its own.
     pub fn reads(&self) -> &[Word] {
         &self.transaction.reads
     }
@@ -582,7 +603,8 @@ impl Cx {
         self.transaction.reads.len() + self.transaction.forgotten
     }
 
-    /// Forgets of what the transaction has read the objects that are absent again: their keeper knows them.
+    /// Forgets those reads of the transaction whose objects are absent again: their keeper knows
+    /// them.
     pub fn forget_reads(&mut self, absent: &dyn Fn(Word) -> bool) {
         let before = self.transaction.reads.len();
         self.transaction.reads.retain(|object| !absent(*object));
@@ -599,14 +621,16 @@ impl Cx {
         self.transaction.undo.iter().map(|(object, _)| *object)
     }
 
-    /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo`
-    /// everything becomes what it was when the transaction began; objects that it made can be used
-    /// no more ([`is_undone`]), but where the program says what a transaction is: there they stay
-    /// what they are.
+    /// Ends the transaction: persistent objects become unread, all others clean. With `undo`
     ///
-    /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the program.
+    /// - all objects get their states from the beginning of the transaction;
+    /// - objects that it made can be used no more ([`is_undone`]), if the scope is
+    ///   [`Scope::Always`]; in a transaction of the program they stay as they are.
     ///
-    /// Cost: what was read and written, and the new objects that something still refers to.
+    /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the
+    /// program.
+    ///
+    /// Cost: the objects read and written, and the new objects that something still refers to.
     pub fn end_transaction(&mut self, undo: bool) {
         self.transaction.doomed = None;
         if self.image.modes().is_none() {
@@ -615,12 +639,12 @@ impl Cx {
         let Transaction { reads, undo: copies, .. } = &mut self.transaction;
         let (reads, copies) = (std::mem::take(reads), std::mem::take(copies));
         self.transaction.forgotten = 0;
-        // SAFETY: reads and changed objects were roots, and so were the copies; nothing is collected here. Copies have the
-        // fields of their originals.
+        // SAFETY: reads and changed objects were roots, and so were the copies; nothing is
+        // collected here. Copies have the fields of their originals.
         unsafe {
             for (object, copy) in &copies {
                 for field in 0..if undo { object::fields(*object) } else { 0 } {
-                    // What a native owns has one owner.
+                    // The property of a native has one owner.
                     let then = object::get(*copy, field);
                     object::set(*copy, field, object::get(*object, field));
                     object::set(*object, field, then);
@@ -629,9 +653,9 @@ impl Cx {
             for object in &reads {
                 self.set_mode(*object, Mode::Unread);
             }
-            // Code around a transaction of the program goes on with what that has made.
+            // Code around a transaction of the program goes on with the objects that it has made.
             let undone = undo && self.transaction.scope == Scope::Always;
-            // What was there before refers to new objects only if it was changed.
+            // Objects from before refer to new objects only if they were changed.
             let mut open: Vec<Word> = self.roots.words();
             if self.transaction.scope != Scope::Always {
                 self.words_of_code(&mut open);
@@ -647,15 +671,15 @@ impl Cx {
         }
     }
 
-    /// Makes an object clean, or unread if it is persistent, and adds what it refers to. With
-    /// `undone`, what the transaction has made can be used no more ([`is_undone`]), but for what
-    /// never changes.
+    /// Makes an object clean, or unread if it is persistent, and adds the objects that it refers
+    /// to. With `undone`, objects that the transaction has made can be used no more
+    /// ([`is_undone`]), but for those that never change.
     ///
     /// # Safety
     /// `object` is a reference or 0.
     unsafe fn clean(&mut self, object: Word, undone: bool, open: &mut Vec<Word>) {
-        // SAFETY: promised by the caller; fields that the shape names are references or 0. Inner objects are part of one other
-        // object, so that the walk ends.
+        // SAFETY: promised by the caller; fields that the shape names are references or 0. Inner
+        // objects are part of one other object, so that the walk ends.
         unsafe {
             if object == 0 || object::is_lasting(object) {
                 return;
@@ -693,7 +717,7 @@ pub unsafe fn is_undone(object: Word) -> bool {
     unsafe { Table::of(object).mode() == Mode::Absent && bifrost_heap::number(object) == 0 }
 }
 
-/// Adds what an object refers to.
+/// Adds the objects that an object refers to.
 ///
 /// # Safety
 /// `object` is a reference.

@@ -1,7 +1,9 @@
-//! What embedders add to the built-in functions: functions and classes written in Rust (`docs/book/language/natives.md`).
+//! The natives that embedders add to the built-in ones: functions and classes written in Rust
+//! (`docs/book/language/natives.md`).
 //!
-//! [`Natives`] is a table of entries by name, with headings that linking compares with those of the program. Objects of
-//! native classes have one field, the address of a value that they own ([`Cx::new_native`]).
+//! [`Natives`] is a table of entries by name, with headings that linking compares with those of the
+//! program. Objects of native classes have one field, the address of a value that they own
+//! ([`Cx::new_native`]).
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -20,33 +22,35 @@ use crate::object;
 /// A function written in Rust.
 #[derive(Clone, Debug)]
 pub struct NativeFunction {
-    /// Its entry, of the calling convention. The first word is the receiver of a method, the descriptor of a routine.
+    /// Its entry, of the calling convention. The first word is the receiver of a method, the
+    /// descriptor of a routine.
     pub code: Code,
-    /// What it takes and gives.
+    /// The types of its parameters and results.
     pub heading: NativeHeading,
     /// True if it is a method that may change its receiver.
     pub changes: bool,
 }
 
-/// What the value behind an object of a native class is made of where it is stored.
+/// The parts of which the value behind an object of a native class is made where it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// What only the class understands.
+    /// Bytes that only the class understands.
     pub bytes: Vec<u8>,
     /// References to objects that the value holds.
     pub objects: Vec<Word>,
 }
 
-/// How the values behind objects of a native class are stored. Both say why not if they cannot.
+/// The functions that store and load the values behind objects of a native class. Both return the
+/// reason if they cannot.
 #[derive(Clone, Copy, Debug)]
 pub struct Persistence {
-    /// The version of what `encode` gives.
+    /// The version of the parts that `encode` gives.
     pub version: u32,
-    /// What the value is made of.
+    /// Returns the parts of the value.
     ///
     /// The object is one of the class, and has a value.
     pub encode: unsafe fn(cx: &mut Cx, object: Word) -> Result<Parts, String>,
-    /// A value of what one was made of in that version.
+    /// Makes a value from the parts of one in that version.
     ///
     /// The objects are ones of the context.
     pub decode: unsafe fn(cx: &mut Cx, version: u32, parts: Parts) -> Result<Behind, String>,
@@ -70,7 +74,8 @@ impl Natives {
     /// Adds a function. A later one of the same name takes its place.
     ///
     /// # Safety
-    /// The code has the calling convention ([`crate::abi`]), does not unwind, and takes and gives what the heading says.
+    /// The code has the calling convention ([`crate::abi`]), does not unwind, and takes and gives
+    /// words as the heading says.
     pub unsafe fn add(&mut self, name: impl Into<String>, function: NativeFunction) {
         self.functions.insert(name.into(), function);
     }
@@ -85,12 +90,12 @@ impl Natives {
         self.functions.iter().map(|(name, function)| (name.as_str(), &function.heading))
     }
 
-    /// Says how the values of a class are stored.
+    /// Enters the functions that store the values of a class.
     pub fn set_persistence(&mut self, class: &'static str, persistence: Persistence) {
         self.persistent.insert(class, persistence);
     }
 
-    /// How the values of a class are stored, if they can be.
+    /// The functions that store the values of a class, if they can be stored.
     pub fn persistence(&self, class: &str) -> Option<Persistence> {
         self.persistent.get(class).copied()
     }
@@ -113,7 +118,7 @@ struct Owned<T> {
     value: T,
 }
 
-/// The field of an object of a native class: the address of what it owns.
+/// The field of an object of a native class: the address of the value that it owns.
 const VALUE: usize = 0;
 /// Fields of an object of a native class.
 pub(crate) const FIELDS: usize = 1;
@@ -157,13 +162,13 @@ impl Drop for Behind {
     }
 }
 
-/// Frees what an object of a native class owns.
+/// Frees the value that an object of a native class owns.
 ///
 /// # Safety
 /// The object is one of a native class, and nothing uses it any more.
 pub(crate) unsafe fn finalize(object: *mut Word) {
-    // SAFETY: the field is the address of an `Owned`, made in `new_native`, or 0 before that; each begins with the function
-    // that frees it.
+    // SAFETY: the field is the address of an `Owned`, made in `new_native`, or 0 before that; each
+    // begins with the function that frees it.
     unsafe {
         let owned = object::get(object as Word, VALUE) as *mut ();
         if !owned.is_null() {
@@ -182,13 +187,15 @@ pub unsafe fn value<T>(object: Word) -> *const T {
 }
 
 impl Cx {
-    /// Puts a value of stored parts behind an object of a native class, in place of the one that was there.
+    /// Puts a value of stored parts behind an object of a native class, in place of the one that
+    /// was there.
     ///
     /// # Errors
-    /// Why they are no value of the class; the object is as before.
+    /// The reason for which they are no value of the class; the object is as before.
     ///
     /// # Safety
-    /// The object is one of a native class, and nothing uses its value; the parts are those of this context.
+    /// The object is one of a native class, and nothing uses its value; the parts are those of this
+    /// context.
     pub unsafe fn set_native(&mut self, object: Word, version: u32, parts: Parts) -> Result<(), String> {
         let _kept = self.keep(object);
         // SAFETY: promised by the caller.
@@ -200,10 +207,10 @@ impl Cx {
         Ok(())
     }
 
-    /// What the value behind an object of a native class is made of.
+    /// Returns the parts of the value behind an object of a native class.
     ///
     /// # Errors
-    /// Why it cannot be stored.
+    /// The reason for which it cannot be stored.
     ///
     /// # Safety
     /// The object is one of a native class.

@@ -1,8 +1,8 @@
-//! How built-in objects are laid out, and how Rust code makes and reads them.
+//! The layouts of built-in objects, and the functions by which Rust code makes and reads them.
 //!
 //! Field numbers count from the first word after the header. Compiled code uses the same numbers.
-//! The reading functions are `unsafe` because a word does not say what it refers to: their callers know it from
-//! the static type that the verifier or the session's check has established.
+//! The reading functions are `unsafe` because a word does not say to which object it refers: their
+//! callers know it from the static type that the verifier or the session's check has established.
 
 use bifrost_heap::{HeapFull, OBJECT_WORDS};
 use bifrost_ir::{Program, TypeId, TypeKind};
@@ -27,7 +27,7 @@ pub mod array {
     pub const LOW: usize = 0;
     /// The number of elements.
     pub const LENGTH: usize = 1;
-    /// Where in the storage the first element is.
+    /// The position of the first element in the storage.
     pub const HEAD: usize = 2;
     /// The storage, whose fields are the elements; 0 before the first.
     pub const STORAGE: usize = 3;
@@ -53,7 +53,7 @@ pub mod vector {
 
 /// Fields of bytes: how many, and then the bytes themselves.
 pub mod bytes {
-    /// How many.
+    /// The number of bytes.
     pub const LENGTH: usize = 0;
     /// The first word of the bytes.
     pub const BYTES: usize = 1;
@@ -161,7 +161,8 @@ pub unsafe fn get(object: Word, field: usize) -> Word {
 /// Changes a field of an object.
 ///
 /// # Safety
-/// `object` is a reference to an object with more than `field` fields, and `value` has the field's type.
+/// `object` is a reference to an object with more than `field` fields, and `value` has the field's
+/// type.
 #[inline]
 pub unsafe fn set(object: Word, field: usize, value: Word) {
     // SAFETY: promised by the caller.
@@ -182,7 +183,8 @@ pub unsafe fn fields(object: Word) -> usize {
 /// The fields from `from` on, `count` of them.
 ///
 /// # Safety
-/// `object` is a reference to an object with at least `from + count` fields, which do not change while the slice lives.
+/// `object` is a reference to an object with at least `from + count` fields, which do not change
+/// while the slice lives.
 #[inline]
 pub unsafe fn slice<'a>(object: Word, from: usize, count: usize) -> &'a [Word] {
     // SAFETY: promised by the caller.
@@ -192,10 +194,12 @@ pub unsafe fn slice<'a>(object: Word, from: usize, count: usize) -> &'a [Word] {
 /// The text of a string.
 ///
 /// # Safety
-/// `word` is a reference to a string. Strings never change; the text is used as long as something keeps the string.
+/// `word` is a reference to a string. Strings never change; the text is used as long as something
+/// keeps the string.
 #[inline]
 pub unsafe fn text<'a>(word: Word) -> &'a str {
-    // SAFETY: strings are made from Rust strings by `Cx::new_string` only, with their length in the field.
+    // SAFETY: strings are made from Rust strings by `Cx::new_string` only, with their length in the
+    // field.
     unsafe {
         let start = (word as *const Word).add(OBJECT_WORDS + string::TEXT).cast::<u8>();
         std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, get(word, string::BYTES) as usize))
@@ -265,7 +269,8 @@ impl Cx {
         self.new_string_of(&[text])
     }
 
-    /// A new string, the concatenation of the parts. Strings that parts are the texts of are the caller's to keep.
+    /// A new string, the concatenation of the parts. Strings that parts are the texts of are the
+    /// caller's to keep.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -302,7 +307,8 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new object of this table with these fields. References among them are the caller's to keep.
+    /// A new object of this table with these fields. References among them are the caller's to
+    /// keep.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -314,8 +320,8 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new object of this table whose first field is the number of elements, followed by the elements, which are the
-    /// caller's to keep if they are references.
+    /// A new object of this table whose first field is the number of elements, followed by the
+    /// elements. If they are references the caller keeps them.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -334,7 +340,8 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new array of this table with these elements, which are the caller's to keep if they are references.
+    /// A new array of this table with these elements, which are the caller's to keep if they are
+    /// references.
     ///
     /// # Errors
     /// [`HeapFull`]

@@ -1,13 +1,13 @@
-//! What keeps objects alive besides other objects.
+//! Roots: the references that keep objects alive besides those of other objects.
 //!
-//! Objects never move, so a root is a copy of a reference that the collector can find; the word itself may be anywhere else
-//! besides. There is a kind for each way to hold references:
+//! Objects never move, so a root is a copy of a reference that the collector can find; the word
+//! itself may be anywhere else besides. There is a kind for each way to hold references:
 //!
-//! | who | how | until |
+//! | holder | kept by | until |
 //! | --- | --- | --- |
-//! | a native, while it runs | [`Cx::keep`], [`Cx::keep_all`], [`Cx::keep_list`] | the guard is dropped |
+//! | a running native | [`Cx::keep`], [`Cx::keep_all`], [`Cx::keep_list`] | the guard is dropped |
 //! | a Rust value that outlives a call | [`Cx::root`] | the last clone is dropped |
-//! | a table of references, such as a session's handles | [`Cx::new_root_set`] | the set is dropped |
+//! | a table of references, as a session's handles | [`Cx::new_root_set`] | the set is dropped |
 //! | the interpreter's variables | [`Frame`] | the guard is dropped |
 //! | compiled code | stack maps, see [`crate::abi`] | |
 
@@ -20,7 +20,8 @@ use bifrost_heap::Marker;
 use crate::abi::Word;
 use crate::cx::Cx;
 
-/// The words that natives keep, behind a pointer of its own so that guards need not borrow the context.
+/// The words that natives keep, behind a pointer of its own so that guards need not borrow the
+/// context.
 #[derive(Debug, Default)]
 pub(crate) struct KeptWords {
     words: RefCell<Vec<Word>>,
@@ -56,7 +57,7 @@ impl KeptWords {
 pub(crate) struct Roots {
     kept: NonNull<KeptWords>,
     rooted: Vec<Weak<Word>>,
-    /// How many of `rooted` there are at most before the dropped ones are sorted out.
+    /// The length of `rooted` at which the dropped ones are sorted out.
     rooted_most: usize,
     sets: Vec<Option<(Weak<()>, Vec<Word>)>>,
 }
@@ -171,7 +172,8 @@ impl Drop for KeptAll {
     }
 }
 
-/// Keeps objects alive that come one after the other. It belongs to the thread that runs the context.
+/// Keeps objects alive that come one after the other. It belongs to the thread that runs the
+/// context.
 #[derive(Debug)]
 #[must_use = "the objects are kept as long as this lives"]
 pub struct KeptList(KeptAll);
@@ -267,7 +269,8 @@ impl Cx {
         KeptAll { kept: roots.kept, from: roots.kept().push(words), count: words.len() }
     }
 
-    /// Keeps alive what is put into the list, until that is dropped. It begins with `count` places for words, which are 0.
+    /// Keeps alive the references put into the list, until that is dropped. It begins with `count`
+    /// places for words, which are 0.
     pub fn keep_list(&mut self, count: usize) -> KeptList {
         let kept = self.roots.kept;
         let mut words = self.roots.kept().words.borrow_mut();
@@ -276,7 +279,8 @@ impl Cx {
         KeptList(KeptAll { kept, from, count })
     }
 
-    /// Keeps an object alive until the root and its clones are dropped. `word` is a reference, or 0 for nothing.
+    /// Keeps an object alive until the root and its clones are dropped. `word` is a reference, or 0
+    /// for nothing.
     pub fn root(&mut self, word: Word) -> Root {
         let roots = &mut self.roots;
         if roots.rooted.len() >= roots.rooted_most {
@@ -343,8 +347,8 @@ impl Frame {
     /// Puts the frame into the context's list until the guard is dropped.
     ///
     /// # Safety
-    /// `cx` is the current context. The frame, its words and the list of places stay where they are while the guard lives, and
-    /// guards are dropped in the reverse order of their making.
+    /// `cx` is the current context. The frame, its words and the list of places stay where they are
+    /// while the guard lives, and guards are dropped in the reverse order of their making.
     #[inline]
     pub unsafe fn link(&mut self, cx: *mut Cx) -> FrameGuard {
         // SAFETY: promised by the caller.

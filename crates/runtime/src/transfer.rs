@@ -1,30 +1,37 @@
 //! Values on their way from one heap to another, as bytes (`docs/book/language/actors.md`).
 //!
-//! Objects of one heap never refer to those of another, so what a message carries is written here by [`encode`] and made anew
-//! there by [`decode`]. Both run the same program: classes are numbers of its types. Sharing and cycles are kept, no depth needs
-//! stack, and both take time and room in proportion to what is sent.
+//! Objects of one heap never refer to those of another. So the values of a message are written here
+//! by [`encode`] and made anew there by [`decode`], which are the functions to read first. Both run
+//! the same program: classes are numbers of its types. Sharing and cycles are kept, no depth needs
+//! stack, and both take time and room in proportion to the bytes sent.
 //!
 //! ```text
-//! message    the values, then what each numbered object holds (`crate::content`), in the order of the numbers
+//! message    the values, then the contents of each numbered object (`crate::content`), in the
+//!            order of the numbers
 //! basic      8 bytes, as are counts, truth values and bounds
-//! reference  4 bytes, little-endian as everything, and what follows:
+//! reference  4 bytes, little-endian as everything, and then:
 //!            0     none; only in the empty list
-//!            1     a string: its length in 4 bytes, then the text; numbered if it is longer than INLINE_BYTES_MAX
+//!            1     a string: its length in 4 bytes, then the text; numbered if it is longer than
+//!                  INLINE_BYTES_MAX
 //!            2     bytes, the same
-//!            3     a new object: its class in 4 bytes, and its length in 4 if objects of the class differ in that; numbered. A boxed
-//!                  value follows at once and is not numbered; neither is an object of a class that needs only one
+//!            3     a new object: its class in 4 bytes, and its length in 4 if objects of the class
+//!                  differ in that; numbered. A boxed value follows at once and is not numbered;
+//!                  neither is an object of a class that needs only one
 //!            4     an actor or a destination of answers: its class in 4 bytes, its address in 16
 //!            8+n   the object with the number n
 //! ```
 //!
-//! Numbers are counted, not written: an object has the number of objects that were numbered before it. So a reader makes each object
-//! when the first reference to it comes, with room for all that it holds, and fills it later.
+//! Numbers are counted, not written: an object has the number of objects that were numbered before
+//! it. So a reader makes each object when the first reference to it comes, with room for all its
+//! contents, and fills it later.
 //!
-//! What is read comes from somebody who may be wrong or lie, and nothing after it checks types again: every class, every length
-//! and every basic value is compared with what the place allows. Memory that is asked for is bounded by the bytes that are there:
-//! each object takes as many bytes at least as were promised when it was made ([`Receiving::promised`]).
+//! The bytes read come from a sender that may be wrong or lie, and nothing after it checks types
+//! again. So every class, every length and every basic value is compared with those that the place
+//! allows. Memory that is asked for is bounded by the bytes that are there: each object takes as
+//! many bytes at least as were promised when it was made ([`Receiving::promised`]).
 //!
-//! The native `clone` copies within a heap, from words to words, and so has no use for kinds of objects.
+//! The native `clone` copies within a heap, from words to words, and so has no use for kinds of
+//! objects.
 
 mod pattern;
 
@@ -53,7 +60,7 @@ const INLINE_BYTES_MAX: usize = 32;
 /// So many numbered objects are searched one by one; more by hash.
 const SEARCHED_MAX: usize = 8;
 
-/// What a reference begins with.
+/// The kinds of references, with which each begins.
 const NOTHING: u32 = 0;
 const STRING: u32 = 1;
 const BYTES: u32 = 2;
@@ -64,14 +71,14 @@ const FIRST_NUMBER: u32 = 8;
 /// Bytes that every reference takes at least; a basic value takes more.
 const VALUE_BYTES_MIN: usize = 4;
 
-/// Where something is, for others than its node.
+/// The address of an object, for others than its node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Address {
     /// The process.
     pub capsule: u32,
     /// The scheduler thread in it.
     pub node: u32,
-    /// The place in the node's table of what others know.
+    /// The place in the node's table of the objects that others know.
     pub index: u32,
     /// The number of times that the place was used before.
     pub generation: u32,
@@ -97,7 +104,7 @@ impl Address {
     }
 }
 
-/// What is sent as an address.
+/// The kinds of objects that are sent as an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaf {
     /// An actor.
@@ -106,7 +113,7 @@ pub enum Leaf {
     Replier,
 }
 
-/// What of the objects of a class goes to other heaps.
+/// The part of the objects of a class that goes to other heaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
     /// A string's text.
@@ -117,16 +124,16 @@ pub enum Transfer {
     Boxed(Place),
     /// The class: one object of it is enough.
     Class,
-    /// What they hold.
+    /// Their contents.
     Content,
-    /// Where they are.
+    /// Their addresses.
     Address(Leaf),
     /// Nothing, for this reason.
     Never(&'static str),
 }
 
 impl Transfer {
-    /// What of the objects of a type goes to other heaps.
+    /// The part of the objects of a type that goes to other heaps.
     pub(crate) fn new(program: &Program, ty: TypeId) -> Transfer {
         let def = program.types.def(ty);
         let class = match def.kind {
@@ -154,7 +161,7 @@ impl Transfer {
     }
 }
 
-/// Why values cannot be sent.
+/// The reasons for which values cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// One of the objects stays where it is.
@@ -162,7 +169,7 @@ pub enum NotSent {
     Object {
         /// Its class.
         class: String,
-        /// What about it.
+        /// The reason.
         why: String,
     },
     /// They are more than fits.
@@ -173,29 +180,29 @@ pub enum NotSent {
     Ended(Ret),
 }
 
-/// Why bytes are no values.
+/// The reasons for which bytes are no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReceived {
     /// They are none that [`encode`] writes.
     #[error("at byte {at}: {wrong}")]
     Malformed {
-        /// The position behind what is wrong.
+        /// The position behind the wrong bytes.
         at: usize,
-        /// What is wrong.
+        /// The kind of mistake.
         wrong: Wrong,
     },
-    /// An object cannot be what its bytes say.
+    /// An object cannot have the contents that its bytes say.
     #[error(transparent)]
     Unfit(#[from] Unfit),
     /// There is no room for them.
     #[error(transparent)]
     Full(#[from] HeapFull),
-    /// There is nothing at an address, or not what was said.
+    /// There is nothing at an address, or not the object that was said.
     #[error("{0:?} is no address here")]
     Address(Address),
 }
 
-/// Why bytes are none that [`encode`] writes.
+/// The reasons for which bytes are none that [`encode`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The bytes end within the values.
@@ -224,20 +231,21 @@ pub enum Wrong {
 /// Gives the address of something that is sent as such.
 pub type AddressOf<'f> = dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent> + 'f;
 
-/// Gives what is at an address, with the class that it is said to have.
+/// Gives the object at an address, with the class that it is said to have.
 pub type ObjectAt<'f> = dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived> + 'f;
 
 /// Appends values to `out`; nothing if they cannot be sent.
 ///
-/// `address` gives the address of something that is sent as such, and may enter it into a table. Persistent objects that are
-/// not here are fetched, so that a collection is possible; the values are kept meanwhile. It polls at each object, as what belongs to a
-/// run of the context.
+/// `address` gives the address of an object that is sent as such, and may enter it into a table.
+/// Persistent objects that are not here are fetched, so that a collection is possible; the values
+/// are kept meanwhile. It polls at each object, as code of a run of the context does.
 ///
 /// # Errors
 /// [`NotSent`]
 ///
 /// # Safety
-/// `cx` is the current context. Each value has the type of its place, and there are as many places as values.
+/// `cx` is the current context. Each value has the type of its place, and there are as many places
+/// as values.
 pub unsafe fn encode(
     cx: &mut Cx,
     values: &[Word],
@@ -256,17 +264,18 @@ pub unsafe fn encode(
     sent
 }
 
-/// Makes the values that `bytes` begin with, one for each place, in the heap of this context; `bytes` are those behind them then.
-/// The words are the caller's to keep.
+/// Makes the values that `bytes` begin with, one for each place, in the heap of this context;
+/// `bytes` are those behind them then. The words are the caller's to keep.
 ///
-/// `reference` gives what is at an address. It is told the class, which fits the place; whether that is the class of what is there, only
-/// it can know.
+/// `reference` gives the object at an address. It is told the class, which fits the place; only it
+/// can know if that is the class of the object there.
 ///
 /// # Errors
-/// [`NotReceived`]; what was made is garbage.
+/// [`NotReceived`]; the objects made are garbage.
 ///
 /// # Safety
-/// `cx` is the current context, and no code of the program runs. What `reference` gives are references of this context.
+/// `cx` is the current context, and no code of the program runs. The words that `reference` gives
+/// are references of this context.
 pub unsafe fn decode(
     cx: &mut Cx,
     bytes: &mut &[u8],
@@ -316,7 +325,7 @@ impl Sending<'_, '_> {
         Ok(())
     }
 
-    /// Writes what a numbered object holds.
+    /// Writes the contents of a numbered object.
     unsafe fn content(&mut self, object: Word) -> Result<(), NotSent> {
         if self.cx.must_attend() {
             let attended = self.cx.attend();
@@ -513,11 +522,11 @@ impl Sink for Sending<'_, '_> {
     }
 }
 
-/// Numbers of objects, by address. What lies together is often sent together, so that there is a table of stretches of the heap
-/// and not of objects.
+/// Numbers of objects, by address. Objects that lie together are often sent together, so that there
+/// is a table of stretches of the heap and not of objects.
 #[derive(Default)]
 struct Numbers {
-    /// Where each stretch is.
+    /// The position of each stretch.
     stretches: FxHashMap<Word, usize>,
     /// One more than the number of the object at each word of a stretch, or 0.
     numbers: Vec<[u32; STRETCH_WORDS]>,
@@ -529,7 +538,7 @@ struct Numbers {
 const STRETCH_WORDS: usize = 32;
 
 impl Numbers {
-    /// Which stretch an object is in, and where.
+    /// The stretch that an object is in, and its place there.
     fn split(object: Word) -> (Word, usize) {
         let at = object / size_of::<Word>() as Word;
         (at / STRETCH_WORDS as Word, at as usize % STRETCH_WORDS)
@@ -565,7 +574,8 @@ struct Receiving<'b, 'r, 'f> {
     values: usize,
     /// The values, and behind them the objects that have numbers, by number.
     objects: KeptList,
-    /// Bytes that what the numbered objects hold takes at least, as far as it was not read yet.
+    /// The least number of bytes of the contents of the numbered objects, as far as they were not
+    /// read yet.
     promised: usize,
     /// True if there are lists among the objects.
     lists: bool,
@@ -574,7 +584,7 @@ struct Receiving<'b, 'r, 'f> {
     reference: &'r mut ObjectAt<'f>,
 }
 
-/// True if the keys of a map differ. Sorted, and not hashed: whoever has sent them may have chosen them.
+/// True if the keys of a map differ. Sorted, and not hashed: the sender may have chosen them.
 ///
 /// # Safety
 /// `object` is a map whose keys are of this kind.
@@ -589,7 +599,7 @@ unsafe fn keys_differ(object: Word, kind: PlaceKind) -> bool {
             _ => keys.push(key),
         }
     }
-    // The same object twice is found before what it holds is looked at.
+    // The same object twice is found before its contents are compared.
     if !all_differ(&mut keys) {
         return false;
     }
@@ -611,7 +621,7 @@ fn all_differ<T: Ord>(all: &mut [T]) -> bool {
     all.windows(2).all(|two| two[0] != two[1])
 }
 
-/// Bytes that what an object holds takes at least.
+/// The least number of bytes of an object's contents.
 fn least_bytes(content: &Content, fields: usize) -> usize {
     match content {
         Content::Map(..) => size_of::<Word>(),
@@ -651,7 +661,8 @@ impl<'b> Receiving<'b, '_, '_> {
         Ok(values)
     }
 
-    /// Makes sure that each list is one element longer than its rest: natives go by the lengths. So no list is its own rest.
+    /// Makes sure that each list is one element longer than its rest: natives go by the lengths. So
+    /// no list is its own rest.
     fn check_lists(&self) -> Result<(), NotReceived> {
         for at in self.values..self.objects.len() {
             let object = self.objects.get(at);
@@ -675,7 +686,8 @@ impl<'b> Receiving<'b, '_, '_> {
         Ok(())
     }
 
-    /// Makes sure that no map has a key twice, of those whose keys can be compared without code of the program.
+    /// Makes sure that no map has a key twice, of those whose keys can be compared without code of
+    /// the program.
     fn check_maps(&self) -> Result<(), NotReceived> {
         for at in self.values..self.objects.len() {
             let object = self.objects.get(at);
@@ -724,7 +736,7 @@ impl<'b> Receiving<'b, '_, '_> {
         Ok(u32::from_le_bytes(self.take()?))
     }
 
-    /// Bytes that are left for what has not been promised yet.
+    /// The bytes that are left and have not been promised yet.
     fn left(&self) -> usize {
         self.rest.len().saturating_sub(self.promised)
     }

@@ -1,8 +1,11 @@
-//! Frees what nothing leads to any more in a store that only this process has, while sessions go on.
+//! The collector of a store that only this process has: it frees unreachable objects while sessions
+//! go on.
 //!
-//! A database that servers share is collected when its owner says so (`bifrost store gc`). The collector looks at others now and then,
-//! and collects when about as much has been added as lived after the last collection, sooner when there is little room left: so
-//! what it costs follows what is committed. What lives in a folder when it is opened it does not know, and takes all for that.
+//! A database that servers share is collected when its owner says so (`bifrost store gc`). The
+//! collector looks at other stores now and then. It collects when about as much has been added as
+//! lived after the last collection, and sooner when there is little room left. So its cost follows
+//! the commits. It does not know how much lives in a folder when that is opened, and takes all for
+//! living.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,22 +15,24 @@ use std::time::{Duration, Instant};
 
 use bifrost_repository::{Collected, Error, OBJECT_BYTES, Place, Repository};
 
-/// The number of times that the collector looks.
+/// The pause between two looks of the collector.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long it rests at most after a collection that has freed nothing; each such rest is twice as long as the one before.
+/// The longest rest after a collection that has freed nothing; each such rest is twice as long as
+/// the one before.
 const REST_MAX: Duration = Duration::from_secs(10);
-/// For how many times as long as a collection took there is none at least.
+/// The shortest rest between collections, as a multiple of the time that one took.
 const REST_TIMES: u32 = 9;
-/// Bytes that are added at least before a collection, if there is room: in memory, and in a folder, where all of it must be read.
+/// The least number of bytes added before a collection, if there is room: in memory, and in a
+/// folder, where all of it must be read.
 const ADDED_MIN: u64 = 8 << 20;
 const ADDED_MIN_FOLDER: u64 = 64 << 20;
 /// When less than this part of the whole is free, it is time.
 const FREE_PART: u64 = 32;
 
-/// When a store is collected.
+/// The conditions for a collection of a store.
 #[derive(Clone, Copy)]
 struct Due {
-    /// What was there after the last collection, in bytes.
+    /// The bytes that were left after the last collection.
     live: u64,
     added_min: u64,
     bytes_max: u64,
@@ -117,7 +122,7 @@ fn look(repository: &dyn Repository, due: &mut Due, stop: &AtomicBool) -> Result
 }
 
 impl Due {
-    /// With how many bytes there is a collection.
+    /// Returns the number of bytes at which there is a collection.
     fn bytes(&self) -> u64 {
         let room = self.bytes_max.saturating_sub(self.live);
         let added = self.live.max(self.added_min).min(room / 2);

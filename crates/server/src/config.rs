@@ -1,4 +1,9 @@
-//! Settings: defaults, then `bifrost.toml`, then `BIFROST_*`, then what the command line says.
+//! Settings: defaults, then `bifrost.toml`, then `BIFROST_*`, then the command line.
+//!
+//! Read [`Config`] first: its fields are the settings of a server. [`Config::gather`] merges the
+//! four sources, of which the later ones win. The other methods check settings and turn them into
+//! the types of the modules that use them; each error is a [`ConfigError`]. Variables of clients,
+//! logs and tests also begin with `BIFROST_`; `NO_SETTINGS` lists them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,27 +23,31 @@ use crate::connections;
 use crate::guests::HOSTS_MAX;
 use crate::newcomers::Bounds;
 
-/// Where objects are kept if nothing else is said.
+/// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";
 
 /// The settings of a server. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where to listen, as URLs. Empty: shared memory and a unix socket in the default folder.
+    /// The addresses to listen on, as URLs. Empty: shared memory and a unix socket in the default
+    /// folder.
     pub listen: Vec<String>,
-    /// What clients must show to be let in over TCP. Empty: one is made up and printed at the start.
+    /// The token that clients must show to be let in over TCP. Empty: one is made up and printed at
+    /// the start.
     pub token: String,
-    /// True if TCP on a loopback address lets everybody in.
+    /// True if TCP on a loopback address needs no token.
     pub anonymous_loopback: bool,
-    /// Where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or `unix:///path`. Whoever reaches it can read them, so
-    /// better a loopback address. Empty: nowhere.
+    /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or
+    /// `unix:///path`. All that reach it can read them, so better a loopback address. Empty:
+    /// nowhere.
     pub metrics: String,
-    /// Where objects are kept: a folder, a database as `postgres://...`, or `memory:`, where they are gone when the server ends.
+    /// The place of objects: a folder, a database as `postgres://...`, or `memory:`, where they are
+    /// gone when the server ends.
     pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
-    /// The number of threads run the program's actors, if it has some.
+    /// The number of threads that run the program's actors, if it has some.
     pub nodes: u32,
     /// Most sessions at a time.
     pub sessions_max: usize,
@@ -60,33 +69,36 @@ pub struct Config {
     /// Most bytes of the objects of all sessions and nodes together. The newest of the largest
     /// batches are ended before they are more.
     pub server_heap_bytes_max: usize,
-    /// Most bytes that one batch may add to the objects. What it makes and drops again does not count. Answers of actors that wait for a session
-    /// have as many at most.
+    /// Most bytes that one batch may add to the objects. Objects that it makes and drops again do
+    /// not count. Answers of actors that wait for a session have as many at most.
     pub batch_heap_bytes_max: usize,
     /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter
     /// of `heap_bytes_max`.
     pub mailbox_bytes_max: usize,
-    /// Most bytes of objects that a session keeps in its cache. What one call reads may be more.
+    /// Most bytes of objects that a session keeps in its cache. One call may read more.
     pub cache_bytes_max: usize,
-    /// Most neighbours of a kind that are fetched along with an object; 0 fetches each object alone.
+    /// Most neighbours of a kind that are fetched along with an object; 0 fetches each object
+    /// alone.
     pub prefetch_objects_max: usize,
-    /// Most bytes of what was fetched along and not asked for yet.
+    /// Most bytes of objects that were fetched along and not asked for yet.
     pub prefetch_bytes_max: usize,
     /// Bytes of stack for running code.
     pub stack_bytes: usize,
-    /// How long a client may take for its `hello`, in milliseconds; twelve times as long if it is on this machine, where it may
-    /// be a person who types.
+    /// The time that a client may take for its `hello`, in milliseconds. It is twelve times as long
+    /// if the client is on this machine, where it may be a person who types.
     pub hello_ms_max: u64,
-    /// How long a client may take for a command that it began, in milliseconds, besides a second for each kilobyte.
+    /// The time that a client may take for a command that it began, in milliseconds, besides a
+    /// second for each kilobyte.
     pub command_ms_max: u64,
-    /// How long a client may leave replies unread, in milliseconds.
+    /// The time that a client may leave replies unread, in milliseconds.
     pub unread_ms_max: u64,
     /// Shared memory: bytes of each direction's ring, a power of two.
     pub ring_bytes: usize,
-    /// Shared memory: the longest spin before a sleep, in microseconds. Absent: as the machine allows.
+    /// Shared memory: the longest spin before a sleep, in microseconds. Absent: as the machine
+    /// allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spin_us_max: Option<u64>,
-    /// What each session is allowed, by the names that `welcome` announces.
+    /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
 }
 
@@ -127,10 +139,10 @@ impl Default for Config {
     }
 }
 
-/// What is wrong with the settings.
+/// The reason why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file, variable or flag has a value that does not fit, or a name that nobody knows.
+    /// A file, variable or flag has a value that does not fit, or an unknown name.
     #[error("the settings cannot be used: {}", list(.0))]
     Settings(#[from] Box<figment::Error>),
     /// A limit that does not exist.
@@ -144,26 +156,26 @@ pub enum ConfigError {
     /// Metrics over shared memory.
     #[error("metrics cannot be told on `{url}`: write `tcp://host:port` or `unix:///path`")]
     Metrics {
-        /// As it was written.
+        /// The URL as it was written.
         url: String,
     },
     /// More nodes than there can be, or none.
     #[error("the setting `nodes` is {0}: a server has 1 to {HOSTS_MAX} nodes")]
     Nodes(u32),
-    /// Where objects are to be kept is no place.
+    /// The setting for the place of objects is no place.
     #[error("the setting `store` cannot be used: {0}")]
     Store(#[from] bifrost_repository::Error),
     /// An address that is none.
     #[error("cannot listen on `{url}`: {source}")]
     Address {
-        /// As it was written.
+        /// The URL as it was written.
         url: String,
-        /// What is wrong with it.
+        /// The fault of the URL.
         source: AddressError,
     },
 }
 
-/// What is wrong, with the setting and where it comes from.
+/// Lists the faults, each with its setting and where it comes from.
 fn list(error: &figment::Error) -> String {
     let line = |error: figment::Error| {
         let metadata = error.metadata.as_ref();
@@ -184,7 +196,8 @@ fn list(error: &figment::Error) -> String {
     error.clone().into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// What follows `BIFROST_` in variables that are no settings: those of clients, of logs, and of the tests.
+/// Names behind `BIFROST_` of variables that are no settings: those of clients, of logs, and of the
+/// tests.
 const NO_SETTINGS: &[&str] = &[
     "log",
     "url",
@@ -206,7 +219,7 @@ const NO_SETTINGS: &[&str] = &[
 ];
 
 impl Config {
-    /// True if there can be so many nodes.
+    /// Checks that there can be so many nodes.
     ///
     /// # Errors
     /// [`ConfigError::Nodes`]
@@ -214,7 +227,8 @@ impl Config {
         (1..=HOSTS_MAX).contains(&self.nodes).then_some(()).ok_or(ConfigError::Nodes(self.nodes))
     }
 
-    /// Gathers the settings. `file` is read if it exists; `overrides` come from the command line and win.
+    /// Gathers the settings. `file` is read if it exists; `overrides` come from the command line
+    /// and win.
     ///
     /// # Errors
     /// [`ConfigError::Settings`], which names the file, variable or flag.
@@ -228,7 +242,7 @@ impl Config {
             .map_err(|e| ConfigError::Settings(Box::new(e)))
     }
 
-    /// Where to listen.
+    /// Returns the addresses to listen on.
     ///
     /// # Errors
     /// [`ConfigError::Address`]
@@ -242,7 +256,7 @@ impl Config {
         self.listen.iter().map(parse).collect()
     }
 
-    /// Where metrics are told, if they are.
+    /// Returns the address where metrics are told, if they are.
     ///
     /// # Errors
     /// [`ConfigError::Address`] and [`ConfigError::Metrics`].
@@ -258,7 +272,7 @@ impl Config {
         }
     }
 
-    /// Where objects are kept.
+    /// Returns the place of objects.
     ///
     /// # Errors
     /// [`ConfigError::Store`]
@@ -269,7 +283,7 @@ impl Config {
         })
     }
 
-    /// The limits of a session.
+    /// Returns the limits of a session.
     ///
     /// # Errors
     /// [`ConfigError::NoSuchLimit`]
@@ -287,7 +301,7 @@ impl Config {
         Ok(limits)
     }
 
-    /// The bounds of connections.
+    /// Returns the bounds of connections.
     pub(crate) fn connection_limits(&self) -> connections::Limits {
         connections::Limits {
             sessions: self.sessions_max,
@@ -297,7 +311,7 @@ impl Config {
         }
     }
 
-    /// The limits of running code.
+    /// Returns the limits of running code.
     pub fn run_limits(&self) -> bifrost_runtime::Limits {
         bifrost_runtime::Limits {
             heap_bytes: self.heap_bytes_max,
@@ -309,14 +323,14 @@ impl Config {
         }
     }
 
-    /// What the cache of a session may have.
+    /// Returns the limits of a session's cache.
     pub fn cache_options(&self) -> bifrost_cache::Options {
         let prefetch =
             Prefetch { objects_max: self.prefetch_objects_max, bytes_max: self.prefetch_bytes_max };
         bifrost_cache::Options { bytes_max: self.cache_bytes_max, prefetch }
     }
 
-    /// How to listen.
+    /// Returns the options for listening.
     pub fn listen_options(&self) -> ListenOptions {
         let mut options = ListenOptions { ring_bytes: self.ring_bytes, ..ListenOptions::default() };
         if let Some(us) = self.spin_us_max {
@@ -326,8 +340,10 @@ impl Config {
     }
 }
 
-/// When heaps are collected, as `BIFROST_GC` says, which is for tests: `check` makes what is freed unusable, `zeal` collects
-/// at every allocation, `zeal=100` at every hundredth.
+/// Returns the time of collections, as `BIFROST_GC` says, which is for tests:
+///
+/// - `check` makes freed objects unusable;
+/// - `zeal` collects at every allocation, `zeal=100` at every hundredth.
 pub fn collect() -> Collect {
     let Ok(asked) = std::env::var("BIFROST_GC") else { return Collect::Ordinary };
     asked.parse().unwrap_or_else(|error: String| {

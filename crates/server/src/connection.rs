@@ -1,4 +1,15 @@
 //! One connection: bytes from the stream to the session and back.
+//!
+//! Read [`serve`] first. This module knows the forms of bytes and the time limits of clients, and
+//! no commands.
+//!
+//! 1. A connection waits for its `hello` (`hello.rs`).
+//! 2. [`open`] gives its client the place of a session, or a refusal.
+//! 3. [`run_session`] moves bytes until an [`End`] is reached: the session, the client, the server,
+//!    a slow client or a stream that fails.
+//!
+//! The thread of the connection owns the stream and the buffer of input; the session owns its
+//! replies until they are written.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,12 +26,12 @@ use crate::server::Shared;
 use crate::space::Space;
 use crate::text::TextForm;
 
-/// What a client must at least get through in a second, in bytes.
+/// The least progress of a client in a second, in bytes.
 const PROGRESS_BYTES: u64 = 1024;
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 enum End {
     /// The session said so.
     Session,
@@ -126,7 +137,8 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
         Err(_) => {
-            // Ours, not the client's: told to both, and the other sessions go on.
+            // The fault is ours, not the client's: it is told to both, and the other sessions go
+            // on.
             tracing::error!(session = number, "session.fault");
             session.clear_output();
             session.fail(ErrorNumber::Internal, FAULT);
@@ -140,7 +152,7 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     }
     let output = form.output(&mut session);
     if !output.is_empty() && !matches!(end, End::Closed) {
-        // The client may be gone already: then nobody misses it.
+        // The client may be gone already: then the message is missed by none.
         let _ = stream.write(output, Duration::from_secs(1));
         stream.flush();
     }
@@ -167,7 +179,7 @@ enum Form {
 }
 
 impl Form {
-    /// Gives the session what has come; returns how many bytes were used.
+    /// Gives the session the bytes that have come; returns how many were used.
     fn handle(&mut self, space: &Space, session: &mut Session, bytes: &[u8]) -> usize {
         match self {
             Form::Text(text) => text.handle(session, &mut space.lock(), bytes),
@@ -175,7 +187,7 @@ impl Form {
         }
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to be sent.
     fn output<'o>(&'o mut self, session: &'o mut Session) -> &'o [u8] {
         match self {
             Form::Text(text) => text.output(session),
@@ -183,7 +195,7 @@ impl Form {
         }
     }
 
-    /// Forgets what was sent.
+    /// Forgets the bytes that were sent.
     fn clear_output(&mut self, session: &mut Session) {
         match self {
             Form::Text(text) => text.clear_output(),
@@ -213,15 +225,15 @@ struct Times {
     /// As `idle`, in a transaction: at most that.
     transaction_idle: Duration,
     command: Duration,
-    /// When the client sent its last whole command, or was answered.
+    /// The time at which the client sent its last whole command, or was answered.
     since: Instant,
-    /// When the command began whose rest is missing.
+    /// The time at which the command began whose rest is missing.
     partial: Option<Instant>,
 }
 
 impl Times {
-    /// When the session ends, or its transaction is aborted, if no command comes. `unused` bytes
-    /// begin one.
+    /// Returns the time at which the session ends, or its transaction is aborted, if no command
+    /// comes. `unused` bytes begin one.
     #[inline]
     fn next(&self, in_transaction: bool, unused: usize) -> Instant {
         let idle = self.since + if in_transaction { self.transaction_idle } else { self.idle };
@@ -273,7 +285,7 @@ fn run(
                 Err(end) => return end,
             }
             if let Some(pause) = session.pause() {
-                // Others got in between of the batch: it runs again when they are done.
+                // Others have committed in between: the batch runs again after a pause.
                 std::thread::sleep(pause);
             } else if !form.has_more() {
                 break;
@@ -295,7 +307,8 @@ fn run(
             true => times.partial = times.partial.or(Some(now)),
             false => times.partial = None,
         }
-        // What is left begins a command: keep it at the front, so that the buffer does not grow with the session.
+        // The bytes left begin a command: keep them at the front, so that the buffer does not grow
+        // with the session.
         if done > READ_BYTES {
             input.drain(..done);
             done = 0;
@@ -314,7 +327,8 @@ fn run(
     }
 }
 
-/// Sends what there is to say, and returns whether there was something; or how the connection ends.
+/// Sends the bytes to be sent, and returns whether there were some; or the reason why the
+/// connection ends.
 fn answer(
     stream: &mut Stream,
     session: &mut Session,

@@ -1,7 +1,7 @@
 //! [`Connections`]: the table of a server's connections, and the bounds that each address has.
 //!
 //! A connection enters with [`Connections::enter`] and is a newcomer until its client has said a
-//! `hello` that the server accepts; [`Place::open_session`] then gives it the place of a session.
+//! `hello` that the server accepts. [`Place::open_session`] then gives it the place of a session.
 //! So a client that says nothing takes no place from one that does.
 //!
 //! Each address has a rate of new connections. One that has shown a wrong token waits for its turn
@@ -25,7 +25,7 @@ use crate::space::Space;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The time that sessions have to tell their clients.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
-/// An address may open at once what it may open in so many seconds.
+/// An address may open as many connections at once as in so many seconds.
 const BURST_SECONDS: f64 = 5.0;
 /// A wrong token counts half as much after each such time.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);

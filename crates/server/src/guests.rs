@@ -1,8 +1,17 @@
-//! The nodes of a server, which run the actors of its program, and the sessions, which are their guests (`runtime::actor::guest`).
+//! The nodes of a server, which run the actors of its program, and the sessions, which are their
+//! guests (`runtime::actor::guest`).
 //!
-//! A guest has mail as a node has, and takes it while it waits for answers. It is known to nobody before it sends something: then it opens
-//! itself to all nodes, and when it is dropped they lose it. What has a name is held by the table of names, which is a guest for ever: the
-//! first number above the nodes is its.
+//! Read `Hosts` first: it owns the nodes, and makes the context of a session that of a guest.
+//! `Guests` is the table of guests that the nodes see; `Guest` is a session's way to the nodes. The
+//! nodes themselves are in [`crate::nodes`].
+//!
+//! 1. A guest is unknown to all nodes before it sends something.
+//! 2. Then it opens itself to all nodes. It has mail as a node has, and takes it while it waits for
+//!    answers.
+//! 3. When it is dropped, the nodes lose it.
+//!
+//! An actor with a name is held by the table of names, which is a guest for ever: the first number
+//! above the nodes is its.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +32,8 @@ use crate::nodes::{Mail, Nodes, Shared};
 use crate::server::StartError;
 use crate::space::Space;
 
-/// Most nodes of a server: one less than a program has alone, since all guests together have a number of theirs.
+/// Most nodes of a server: one less than a program has alone, since all guests together have a
+/// number of theirs.
 pub const HOSTS_MAX: u32 = crate::nodes::NODES_MAX - 1;
 
 /// Most names of actors.
@@ -32,14 +42,14 @@ const NAMES_MAX: usize = 100_000;
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Who sends more than so many bytes that nodes have not taken waits.
+/// A guest that sends waits while there are more than so many bytes that no node has taken.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// How long it waits before it looks again, and how often it does at most.
+/// The pause before it looks again, and the largest number of pauses.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 10_000;
 
-/// What nodes know of the guests of their process.
+/// The things that nodes know of the guests of their process.
 #[derive(Debug)]
 pub(crate) struct Guests {
     /// Those that have sent something, and are there.
@@ -61,10 +71,10 @@ struct GuestDoor {
     waits: Arc<AtomicBool>,
     /// Its client has hung up.
     gone: AtomicBool,
-    /// Bytes that it has not taken, and how many there may be.
+    /// The number of bytes that it has not taken, and their limit.
     waiting: AtomicUsize,
     waiting_most: usize,
-    /// There were more, and some were dropped: it hears nothing of the nodes any more.
+    /// Bytes were dropped at the limit: it hears nothing of the nodes any more.
     full: AtomicBool,
 }
 
@@ -98,7 +108,7 @@ impl Guests {
         self.doors.read().get(&guest).is_some_and(|door| door.waits.load(Ordering::Relaxed))
     }
 
-    /// The nodes have ended: nobody answers any more.
+    /// Notes that the nodes have ended, and answer no more.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
         for door in self.doors.read().values() {
@@ -107,7 +117,8 @@ impl Guests {
     }
 }
 
-/// Enters an actor under a name, or takes the name away; the table was told of the actor. Returns true if an actor had it.
+/// Enters an actor under a name, or takes the name away; the table was told of the actor. Returns
+/// true if an actor had it.
 pub(crate) fn publish(shared: &Shared, name: &str, actor: Option<Named>) -> Result<bool, String> {
     let names_of = shared.nodes();
     let let_go = |named: Named| shared.deliver(names_of, named.0.node, release(named.0));
@@ -127,9 +138,10 @@ pub(crate) fn publish(shared: &Shared, name: &str, actor: Option<Named>) -> Resu
     Ok(before.map(let_go).is_some())
 }
 
-/// The actor of a name, of which a node or guest is told.
+/// Returns the actor of a name, of which a node or guest is told.
 pub(crate) fn find(shared: &Shared, name: &str, to: u32) -> Option<Named> {
-    // The table knows the actor for as long as it is locked: its owner hears of who asks before anybody can forget it.
+    // The table knows the actor for as long as it is locked. So its owner hears of the node that
+    // asks before the actor can be forgotten.
     let names = shared.guests.names.lock();
     let named = *names.get(name)?;
     if named.0.node != to {
@@ -147,14 +159,14 @@ struct Guest {
     door: Arc<GuestDoor>,
     /// The nodes know of it.
     open: bool,
-    /// Where the next actor goes if no node rests.
+    /// The node of the next actor if no node rests.
     next: u32,
     /// Notices that the client hangs up.
     _watch: Option<HangUp>,
 }
 
 impl Guest {
-    /// Has the nodes know of it.
+    /// Opens the guest: tells the nodes of it.
     fn open(&mut self) {
         if !self.open {
             self.open = true;
@@ -199,7 +211,7 @@ impl Network for Guest {
         }
         let door = &self.door;
         if door.gone.load(Ordering::Acquire) || door.full.load(Ordering::Acquire) {
-            // Nobody waits for answers any more, or some are missing.
+            // The guest waits for answers no more, or some are missing.
             return Received::Stopped;
         }
         self.door.waits.store(true, Ordering::Relaxed);
@@ -270,7 +282,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Starts nodes in these contexts, after the routine `start`, if the program has it, has run on the first one.
+    /// Starts nodes in these contexts, after the routine `start`, if the program has it, has run on
+    /// the first one.
     pub fn start(engine: &Arc<Engine>, contexts: Vec<(Arc<Space>, Cache)>) -> Result<Hosts, StartError> {
         let (spaces, caches): (Vec<_>, Vec<_>) = contexts.into_iter().unzip();
         let ready = |cx: &mut Cx| {
@@ -290,8 +303,8 @@ impl Hosts {
         Ok(Hosts { nodes, thread: Some(thread), _caches: caches })
     }
 
-    /// Makes the context of a session that of a guest, which waits for answers for as long as its client is there. Without numbers left, it
-    /// reaches no node.
+    /// Makes the context of a session that of a guest, which waits for answers for as long as its
+    /// client is there. Without numbers left, it reaches no node.
     pub fn enter(&self, space: &Space, stream: &Stream) {
         let shared = self.nodes.shared();
         let nodes = shared.nodes();
@@ -324,7 +337,7 @@ impl Hosts {
         cx.actors.set_network(Box::new(guest), nodes);
     }
 
-    /// What there is to tell of the nodes.
+    /// Returns the metrics of the nodes.
     pub fn measured(&self) -> NodesMeasured {
         let shared = self.nodes.shared();
         NodesMeasured {

@@ -28,7 +28,7 @@ const LOCAL_PATIENCE: u32 = 12;
 /// The reason that a client hears whose connection others have replaced.
 const MAKES_WAY: &str = "it has not said `hello`, and makes way for another connection";
 
-/// A client that is let in, and what it has sent so far.
+/// A client that is let in, and the bytes that it has sent so far.
 pub(crate) struct Greeted {
     pub form: Form,
     pub input: Vec<u8>,

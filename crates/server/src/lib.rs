@@ -1,16 +1,16 @@
 //! A capsule: listeners, sessions, configuration.
 //!
-//! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects, listens, and
-//! serves each connection on a thread of its own until [`Server::stop`].
+//! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects,
+//! listens, and serves each connection on a thread of its own until [`Server::stop`].
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store;
-//! [`space`] is the objects of a session; [`connections`] is the table of connections and their
+//! [`space`] is the objects of a session. [`connections`] is the table of connections and their
 //! bounds, [`hello`] the time before a session, and [`connection`] moves bytes between a stream and
-//! a session; [`metrics`] says what sessions and store have done, in the form that Prometheus
+//! a session. [`metrics`] tells the counts of sessions and store, in the form that Prometheus
 //! reads.
 //!
-//! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
-//! goes back.
+//! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
+//! back.
 
 mod active;
 pub mod capsules;
@@ -32,7 +32,7 @@ pub mod program;
 mod server;
 mod simulation;
 pub mod space;
-/// The atomics of what is model checked.
+/// The atomics of the code that is model checked.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }

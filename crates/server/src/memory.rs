@@ -18,7 +18,7 @@ use bifrost_heap::{Need, Source};
 use bifrost_runtime::cx::{Kill, Poll};
 use parking_lot::{Condvar, Mutex};
 
-/// Bytes up to which a heap is small: what a session needs that has few objects.
+/// Bytes up to which a heap is small: the need of a session that has few objects.
 pub(crate) const SMALL_BYTES: usize = 4 << 20;
 
 /// The time that a heap waits for the memory of batches that were ended.

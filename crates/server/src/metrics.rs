@@ -1,7 +1,11 @@
-//! What a server tells those who watch it: counters, gauges and times, over HTTP in the text form of Prometheus (0.0.4).
+//! The metrics that a server tells its monitors: counters, gauges and times, over HTTP in the text
+//! form of Prometheus (0.0.4).
 //!
-//! Everything is in memory: who asks waits for no batch and for no database. [`text`] is the whole form; docs/book/persistence.md
-//! says what each metric counts.
+//! Read [`Measured`] first: the numbers. [`text`] is the whole form; docs/book/persistence.md
+//! defines each metric. [`Endpoint::start`] listens, and answers each request on a thread of its
+//! own.
+//!
+//! Everything is in memory: a request waits for no batch and for no database.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,10 +25,10 @@ use crate::server::tell_shortage;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Most requests at a time.
 const REQUESTS_MAX: usize = 16;
-/// How long who asks may take to ask, and to read the answer.
+/// The time that a client may take to ask, and to read the answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// What is told.
+/// The numbers that are told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
     /// Sessions that are open.
@@ -39,18 +43,18 @@ pub struct Measured {
     pub heap_bytes: u64,
     /// The limit of these bytes.
     pub heap_bytes_max: u64,
-    /// What the caches of all sessions have done.
+    /// The counts of the caches of all sessions.
     pub counted: Counted,
-    /// What the repository has.
+    /// The gauges of the repository.
     pub gauges: Gauges,
     /// The nodes of the program's actors, if it has some.
     pub nodes: Option<NodesMeasured>,
 }
 
-/// What is told of the nodes of a program's actors.
+/// The numbers that are told of the nodes of a program's actors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodesMeasured {
-    /// How many there are.
+    /// The number of nodes.
     pub nodes: u64,
     /// Sessions that have reached them, and are open.
     pub sessions: u64,
@@ -58,7 +62,7 @@ pub struct NodesMeasured {
     pub names: u64,
     /// Bytes of messages that no node has taken yet.
     pub waiting_bytes: u64,
-    /// What they have done together.
+    /// Their counts together.
     pub stats: Stats,
 }
 
@@ -94,7 +98,7 @@ fn counters(text: &mut String, name: &'static str, help: &'static str, of: &[(&s
     of.iter().for_each(|(labels, value)| metric.sample("", labels, value));
 }
 
-/// A gauge; nothing for one that this store has not.
+/// Adds a gauge; nothing for one that this store has not.
 fn gauge(text: &mut String, name: &'static str, help: &'static str, value: impl Into<Option<u64>>) {
     if let Some(value) = value.into() {
         Metric::begin(text, name, "gauge", help).sample("", "", value);
@@ -114,7 +118,7 @@ fn histogram(text: &mut String, name: &'static str, help: &'static str, times: &
     metric.sample("_count", "", all);
 }
 
-/// All metrics as text.
+/// Returns all metrics as text.
 pub fn text(measured: &Measured) -> String {
     let mut out = String::new();
     let to = &mut out;
@@ -197,7 +201,7 @@ fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
     counter(to, "lost_exceptions_total", "Exceptions of actors that nobody awaited.", stats.lost_exceptions);
 }
 
-/// Where metrics are told. It ends when it is dropped.
+/// The place where metrics are told. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     address: Address,
@@ -300,7 +304,8 @@ fn thread() -> Builder {
     Builder::new().name("bifrost-metrics".to_owned())
 }
 
-/// Answers one request, and that is the end of the connection. Whoever does not read the answer does not get it.
+/// Answers one request, and that is the end of the connection. A client that does not read the
+/// answer does not get it.
 fn answer(stream: &mut Stream, measure: &dyn Fn() -> Measured) {
     let deadline = Instant::now() + WITHIN;
     let mut request = Vec::new();
@@ -325,7 +330,7 @@ fn answer(stream: &mut Stream, measure: &dyn Fn() -> Measured) {
     stream.flush();
 }
 
-/// The status, and the text.
+/// Returns the status, and the text.
 fn response(request: &[u8], measure: &dyn Fn() -> Measured) -> (&'static str, String) {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');

@@ -1,10 +1,22 @@
-//! Nodes: threads that share a program, each with a context and actors of its own (`docs/book/language/actors.md`).
+//! Nodes: threads that share a program, each with a context and actors of its own
+//! (`docs/book/language/actors.md`).
 //!
-//! Packets between nodes go through channels. One counter ([`Active`]) says when nothing can happen any more: how many nodes are busy, and how
-//! many packets are under way, together. A node that has nothing to do takes its part away; who takes the last tells the first node, whose
-//! `main` may wait in vain then, or be done. A packet has its part until the node that takes it is busy, so the counter is 0 only when
-//! all rest (the credit method of termination detection). With nodes in other processes ([`crate::capsules`]) that says only that those of
-//! this one rest.
+//! Read [`Nodes`] first: it makes the contexts and runs the threads. `Shared` is the state that all
+//! nodes of this process share. A `Door` is the [`Network`] of one node: its receiver of mail, and
+//! its way to the others. The packets themselves are written and read by the runtime.
+//!
+//! Packets between nodes go through channels. One counter ([`Active`]) is the number of busy nodes
+//! plus the number of packets under way. When it is 0, nothing can happen any more.
+//!
+//! 1. A node that has nothing to do looks for mail for a short time.
+//! 2. Then it rests: it subtracts its part of the counter.
+//! 3. The node that subtracts the last part tells the first node, whose `main` may wait in vain
+//!    then, or be done.
+//! 4. A packet keeps its part until the node that takes it is busy. So the counter is 0 only when
+//!    all nodes rest (the credit method of termination detection).
+//!
+//! With nodes in other processes ([`crate::capsules`]) the counter says only that the nodes of this
+//! process rest.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,17 +39,19 @@ use crate::processors::{self, Sleeper};
 use crate::simulation::Simulation;
 use crate::space::Space;
 
-/// Most nodes of a program, in all its processes.
+/// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
 
-/// How long a method of an actor runs before it makes way for others at the end of a loop's step.
+/// The time that a method of an actor runs before it makes way for others at the end of a loop's
+/// step.
 const TURN: Duration = TICK;
 
-/// How long a node that has nothing to do looks for mail before it says so: what comes within a request's time to another node finds it
-/// busy, as it was.
+/// The time that a node that has nothing to do looks for mail before it says so. An answer that
+/// comes within the time of a request to another node finds the node busy, as it was.
 const LOOK: Duration = Duration::from_micros(2);
 
-/// How long it looks in all, with pauses, before it sleeps: to be woken takes the other a system call, and itself more.
+/// The time that it looks in all, with pauses, before it sleeps. To wake a node takes its sender a
+/// system call, and the node more.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The number of times that it looks before it looks at the clock.
@@ -49,7 +63,7 @@ const SLEEPS_PER_PROBE: u32 = 64;
 /// Pauses between two looks of a node that has said that it has nothing to do.
 const PAUSES: u32 = 8;
 
-/// What goes through a channel.
+/// Mail: the contents of the channel of a node.
 #[derive(Debug)]
 pub(crate) enum Mail {
     Packets(u32, Vec<u8>),
@@ -57,42 +71,42 @@ pub(crate) enum Mail {
     Lost(Range<u32>),
     /// There is a guest of this number.
     Guest(u32),
-    /// A guest that waits shall look whether it may.
+    /// A guest that waits looks whether it may go on.
     Wake,
-    /// A node that rests is to look at what waits.
+    /// A node that rests looks at its waits.
     Look,
-    /// Nothing can happen any more, when it was sent.
+    /// Nothing could happen any more when this was sent.
     Quiet,
     /// The run is over.
     Stop,
 }
 
-/// What the nodes of a program in this process know of each other.
+/// The things that the nodes of a program in this process know of each other.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// The number of the first node here.
     first: u32,
     /// Busy nodes here, and mail under way to them.
     active: Active,
-    /// Of all nodes; of those in other processes by what they have told.
+    /// All nodes; for those in other processes, as they have told.
     idle: Vec<Idle>,
-    /// How many of them are idle.
+    /// The number of idle nodes.
     idlers: Arc<AtomicU32>,
-    /// Of the nodes here.
+    /// The senders of mail to the nodes here.
     doors: Vec<Sender<Mail>>,
     polls: Vec<Arc<Poll>>,
-    /// Bytes that came from other processes and that no node has taken yet.
+    /// The number of bytes that came from other processes and that no node has taken yet.
     waiting_bytes: AtomicUsize,
     /// The number of processors for nodes.
     processors: u32,
-    /// The number of nodes here look for mail, and have said that they have nothing to do.
+    /// The number of nodes here that look for mail, and have said that they have nothing to do.
     lookers: AtomicU32,
     ticks: Ticks,
     /// The sessions of a server.
     pub guests: Guests,
     /// True if there can be any.
     hosts: bool,
-    /// By node: what it has done, where somebody wants to know.
+    /// By node: the counts of its actors, for a server's metrics.
     stats: Vec<Mutex<Stats>>,
 }
 
@@ -101,7 +115,7 @@ pub(crate) struct Shared {
 #[repr(align(64))]
 struct Idle {
     idle: AtomicBool,
-    /// Somebody has given it something to do, and it has not looked yet.
+    /// Another node has given it something to do, and it has not looked yet.
     given: AtomicBool,
     /// The number of times that it had nothing to do.
     rests: AtomicU32,
@@ -112,7 +126,7 @@ struct Idle {
     sleeper: Sleeper,
 }
 
-/// Nodes of other processes are told of one that had nothing to do for so long.
+/// A node that has had nothing to do for this time is reported to nodes of other processes.
 const TELL: Duration = Duration::from_micros(20);
 
 impl Shared {
@@ -121,7 +135,7 @@ impl Shared {
         self.idle.len() as u32
     }
 
-    /// What the nodes of a server have done together, as far as they have told.
+    /// Returns the counts of a server's nodes together, as far as they have told.
     pub(crate) fn stats(&self) -> Stats {
         self.stats.iter().fold(Stats::default(), |all, one| all.with(&one.lock()))
     }
@@ -146,12 +160,13 @@ impl Shared {
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
         self.active.add(self.doors.len());
         for door in &self.doors {
-            // Who has ended takes nothing, and the run is over then.
+            // A node that has ended takes nothing, and the run is over then.
             let _ = door.send(mail());
         }
     }
 
-    /// True if each busy node has a processor, and each that looks for mail: then one of them may look instead of sleeping.
+    /// True if each busy node has a processor, and each that looks for mail: then one of them may
+    /// look instead of sleeping.
     fn may_look(&self) -> bool {
         let busy = self.nodes().saturating_sub(self.idlers.load(Ordering::Relaxed));
         busy + self.lookers.load(Ordering::Relaxed) <= self.processors
@@ -162,7 +177,7 @@ impl Shared {
         self.place(node).is_some()
     }
 
-    /// The place of a node of this process among those.
+    /// Returns the place of a node of this process among the nodes here.
     fn place(&self, node: u32) -> Option<usize> {
         let place = node.checked_sub(self.first)? as usize;
         (place < self.doors.len()).then_some(place)
@@ -170,7 +185,7 @@ impl Shared {
 
     fn send(&self, node: u32, mail: Mail) {
         if let Some(place) = self.place(node) {
-            // Who has ended takes nothing, and the run is over then.
+            // A node that has ended takes nothing, and the run is over then.
             let _ = self.doors[place].send(mail);
         }
     }
@@ -188,7 +203,7 @@ impl Shared {
         self.send(to, Mail::Packets(from, packets));
     }
 
-    /// Bytes that came from other processes and that no node has taken yet.
+    /// Returns the number of bytes that came from other processes and that no node has taken yet.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
@@ -219,26 +234,28 @@ impl Shared {
         }
     }
 
-    /// The number of times that a node here, by its place, had nothing to do; nothing while it has.
+    /// Returns the number of times that a node here, by its place, had nothing to do; nothing while
+    /// it is busy.
     pub(crate) fn rested(&self, place: u32) -> Option<u32> {
         let idle = &self.idle[(self.first + place) as usize];
         idle.idle.load(Ordering::Relaxed).then(|| idle.rests.load(Ordering::Relaxed))
     }
 
-    /// The number of times that a node here, by its place, has taken something; nothing while more is under way to it.
+    /// Returns the number of times that a node here, by its place, has taken something from its
+    /// mail. Returns nothing while more is under way to it.
     pub(crate) fn hungered(&self, place: u32) -> Option<u32> {
         let idle = &self.idle[(self.first + place) as usize];
         (!idle.given.load(Ordering::Relaxed)).then(|| idle.meals.load(Ordering::Relaxed))
     }
 
-    /// A node of another process has nothing behind what it does.
+    /// Notes that a node of another process has nothing queued behind its present work.
     pub(crate) fn hint_hungry(&self, node: u32) {
         if let Some(idle) = self.idle.get(node as usize).filter(|_| !self.is_here(node)) {
             idle.given.store(false, Ordering::Relaxed);
         }
     }
 
-    /// A node of another process has nothing to do.
+    /// Notes that a node of another process has nothing to do.
     pub(crate) fn hint(&self, node: u32) {
         if !self.is_here(node) {
             self.hint_hungry(node);
@@ -246,12 +263,12 @@ impl Shared {
         }
     }
 
-    /// A node of another process is given something to do.
+    /// Notes that a node of another process is given something to do.
     pub(crate) fn take_hint(&self, node: u32) {
         self.mark(node, false);
     }
 
-    /// Keeps whether a node has nothing to do. Returns true if that is new.
+    /// Notes whether a node has nothing to do. Returns true if that is new.
     fn mark(&self, node: u32, idle: bool) -> bool {
         let Some(known) = self.idle.get(node as usize) else { return false };
         // Mostly it is so already, and others look at it.
@@ -267,8 +284,8 @@ impl Shared {
     }
 }
 
-/// How long a node looks for mail before it sleeps: as long as that has paid lately. Where two nodes have one processor, none comes while one
-/// looks.
+/// The time that a node looks for mail before it sleeps: as long as that has paid lately. Where two
+/// nodes have one processor, none comes while one looks.
 #[derive(Debug)]
 struct Patience {
     time: Duration,
@@ -295,7 +312,7 @@ impl Patience {
     }
 }
 
-/// A node's way to the others.
+/// A node's way to the others: its part of the network.
 #[derive(Debug)]
 struct Door {
     node: u32,
@@ -303,15 +320,15 @@ struct Door {
     /// To the nodes of other processes, if there are any.
     links: Option<Arc<Links>>,
     mail: Receiver<Mail>,
-    /// What was found there and not taken yet.
+    /// The mail that was found there and not taken yet.
     found: Option<Mail>,
-    /// Where the search for an idle node begins.
+    /// The node at which the search for an idle one begins.
     next: u32,
     patience: Patience,
 }
 
 impl Door {
-    /// What to do with mail, for a node that is counted as busy or, with `rested`, is not.
+    /// Turns mail into the event for a node, which is counted as busy or, with `rested`, is not.
     fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
         let active = &self.shared.active;
         if let (Mail::Quiet, Some(links)) = (&mail, &self.links) {
@@ -352,7 +369,7 @@ impl Door {
         }
     }
 
-    /// The part of what was under way becomes that of the node.
+    /// Makes the part of the mail that was under way that of the node.
     fn take_part(&self, rested: bool) {
         if !rested {
             self.shared.active.took();
@@ -368,11 +385,12 @@ impl Door {
         if idle {
             own.rests.fetch_add(1, Ordering::Relaxed);
         }
-        // Only a hint: who is told of an idle node sends it packets, which it finds in any case.
+        // Only a hint: a node that is told of an idle node sends it packets, which it finds in any
+        // case.
         self.shared.mark(self.node, idle);
     }
 
-    /// Waits until there is mail, or nothing can happen any more, or it is time to look at what
+    /// Waits until there is mail, or nothing can happen any more, or it is time to look at its
     /// waits.
     fn rest(&mut self, look_after: Option<Duration>) -> Received {
         self.set_looking(true);
@@ -393,7 +411,7 @@ impl Door {
         received
     }
 
-    /// The same, when nothing came soon after `since`, and without a time.
+    /// Sleeps: as [`Door::rest`], when nothing came soon after `since`, and without a time.
     fn sleep(&mut self, since: Instant) -> Received {
         self.set_idle(true);
         if self.shared.active.rest() && self.links.is_none() {
@@ -424,24 +442,29 @@ impl Door {
                         return received;
                     }
                 }
-                // The doors are shared, this node's own among them.
+                // The senders are shared, this node's own among them.
                 None => return Received::Stopped,
             }
         }
     }
 
-    /// While it looks, other processes need wake nobody.
+    /// Tells other processes that this node looks, or has looked: while it looks, they need wake no
+    /// thread.
     fn set_looking(&self, looking: bool) {
         let Some(links) = &self.links else { return };
         links.set_looking(looking);
         if !looking {
-            // What came before that would wake nobody.
+            // Mail that came before that would wake no thread.
             links.look();
         }
     }
 
-    /// Looks for mail until so long after a time, with so many pauses between looks, unless others need the processor: nothing, or what there
-    /// is, which is nothing if none can come any more.
+    /// Looks for mail until so long after a time, with so many pauses between looks. Stops when
+    /// others need the processor. Returns:
+    ///
+    /// - `None`: nothing was found;
+    /// - `Some(Some(_))`: the mail;
+    /// - `Some(None)`: no mail can come any more.
     fn look(&self, since: Instant, time: Duration, pauses: u32) -> Option<Option<Mail>> {
         while self.shared.may_look() && since.elapsed() < time {
             for _ in 0..LOOKS {
@@ -470,7 +493,8 @@ impl Network for Door {
             _ => {
                 self.shared.active.add(1);
                 self.shared.idle[node as usize].sleeper.will_wake();
-                // It will be busy: what else goes there before it is waits for company.
+                // It will be busy: packets that other nodes send before then wait until they can go
+                // together.
                 self.shared.mark(node, false);
                 self.shared.send(node, Mail::Packets(self.node, packets));
             }
@@ -517,14 +541,15 @@ impl Network for Door {
     fn idle_node(&mut self) -> Option<u32> {
         let count = self.shared.idle.len() as u32;
         let all = || (0..count).map(|at| (self.next + at) % count);
-        // What is nearer costs less.
+        // A node that is nearer costs less.
         let here = all().filter(|node| self.shared.is_here(*node)).find(|node| {
             let other = &self.shared.idle[*node as usize];
             *node != self.node
                 && other.idle.load(Ordering::Relaxed)
                 && !other.given.swap(true, Ordering::Relaxed)
         });
-        // One far away gets something small at once, and may get something larger behind it before it has said that it has begun.
+        // A node far away gets something small at once. It may get something larger behind it
+        // before it has said that it has begun.
         let is_free = |node: &u32| !self.shared.is_here(*node) && self.shared.mark(*node, false);
         let found = here.or_else(|| all().find(is_free));
         self.next = found.map_or(self.next, |node| node + 1);
@@ -536,7 +561,7 @@ impl Network for Door {
             let given = &self.shared.idle[*node as usize].given;
             *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
         };
-        // What is nearer costs less.
+        // A node that is nearer costs less.
         let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
         let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
         here.into_iter().find(is_hungry).or_else(|| others().find(is_hungry))
@@ -586,15 +611,15 @@ impl Network for Door {
 pub struct Nodes {
     spaces: Vec<Arc<Space>>,
     shared: Arc<Shared>,
-    /// In place of threads and channels.
+    /// The simulation, in place of threads and channels.
     simulation: Option<Simulation>,
     links: Option<Arc<Links>>,
 }
 
-/// Why there are no nodes.
+/// The reason why there are no nodes.
 #[derive(Debug, thiserror::Error)]
 pub enum NodesError {
-    /// There can be none, or not so many.
+    /// There can be no nodes, or not so many.
     #[error("a program has 1 to {NODES_MAX} nodes, not {0}")]
     Count(u32),
     /// The system has no means for one.
@@ -603,7 +628,8 @@ pub enum NodesError {
 }
 
 impl Nodes {
-    /// So many nodes. `first` is that of `main`; the others are new and have these limits each, and `ready` makes each node's context ready.
+    /// Makes so many nodes. `first` is the context of `main`'s node; the others are new and have
+    /// these limits each. `ready` makes each node's context ready.
     ///
     /// # Errors
     /// [`NodesError`]
@@ -620,13 +646,14 @@ impl Nodes {
         Ok(Nodes::make(spaces, None, false, ready))
     }
 
-    /// The nodes of a server: as many as there are contexts. They run until they are ended, and have guests.
+    /// Makes the nodes of a server: as many as there are contexts. They run until they are ended,
+    /// and have guests.
     pub(crate) fn hosting(spaces: Vec<Arc<Space>>, ready: impl Fn(&mut Cx)) -> Nodes {
         Nodes::make(spaces, None, true, ready)
     }
 
-    /// The nodes of a capsule, as many as the run has in each. What programs print is printed by the first capsule, where `output` gets what the
-    /// others send.
+    /// Makes the nodes of a capsule, as many as the run has in each. The text that programs print
+    /// is printed by the first capsule, where `output` gets the text of the others.
     ///
     /// # Errors
     /// [`NodesError`]
@@ -671,7 +698,7 @@ impl Nodes {
                 let links = links.clone();
                 cx.set_output(Output::Lines(Lines(Box::new(move |text| links.print(text)))));
             }
-            // One node needs nobody to tell it that it has nothing to do.
+            // A single node is the only one to know that it has nothing to do.
             if all > 1 || hosts {
                 let (next, links) = (node + 1, links.clone());
                 let door = Door {
@@ -689,8 +716,8 @@ impl Nodes {
         Nodes { spaces, shared, simulation: None, links }
     }
 
-    /// So many nodes on one thread, with channels between them, in an order that a seed decides: which node takes a step, and which packets
-    /// arrive. The same seed gives the same run.
+    /// Makes so many nodes on one thread, with channels between them. A seed decides which node
+    /// takes a step, and which packets arrive. The same seed gives the same run.
     ///
     /// # Errors
     /// [`NodesError`]
@@ -704,7 +731,8 @@ impl Nodes {
         Nodes::simulated_with_loss(first, count, limits, seed, None, ready)
     }
 
-    /// The same, where some nodes, not the first, are lost when that has looked for packets so often.
+    /// Makes the same nodes, of which some are lost. These, not the first, are lost when the first
+    /// has looked for packets so often.
     ///
     /// # Errors
     /// [`NodesError`]
@@ -727,13 +755,14 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// The number of events between simulated nodes, and the digest of their log; empty for other
-    /// nodes.
+    /// Returns the number of events between simulated nodes, and the digest of their log; nothing
+    /// for other nodes.
     pub fn events(&self) -> Option<(u64, String)> {
         self.simulation.as_ref().map(Simulation::events)
     }
 
-    /// Runs `main` on the first node's stack while the others do what they are asked for, and ends them when it comes back.
+    /// Runs `main` on the first node's stack while the others do the work that they get, and ends
+    /// them when it comes back.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -753,15 +782,16 @@ impl Nodes {
         self.run_with(&self.spaces[1..], || self.spaces[0].on_stack(main))?.map_err(NodesError::System)
     }
 
-    /// Has the thread of a node begin on another processor than those of other nodes, as far as there are so many.
+    /// Lets the thread of a node begin on another processor than those of other nodes, as far as
+    /// there are so many.
     fn spread(&self, at: u32) {
         if self.shared.idle.len() > 1 {
             processors::begin_on(self.shared.first + at);
         }
     }
 
-    /// Does, in a capsule that is not the first, what the others ask for until the run is over. Returns true if it was ended by the first capsule; else
-    /// that is lost.
+    /// Runs the nodes of a capsule that is not the first, until the run is over. Returns true if
+    /// the first capsule ended it; false if the first capsule is lost.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -775,7 +805,7 @@ impl Nodes {
         Ok(self.links.as_ref().is_some_and(|links| !links.is_orphaned()))
     }
 
-    /// Runs nodes beside what `work` does, and ends them when it comes back.
+    /// Runs nodes beside `work`, and ends them when it comes back.
     fn run_with<T>(&self, beside: &[Arc<Space>], work: impl FnOnce() -> T) -> Result<T, NodesError> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -794,7 +824,7 @@ impl Nodes {
             }
             let clock = thread::Builder::new().spawn_scoped(scope, || self.tick(&over));
             failed = failed.or(clock.err());
-            // Or the others would be waited for in vain when a node panics.
+            // Else the other nodes would be waited for in vain when a node panics.
             let end = End { over: &over, shared: &self.shared };
             let ended = match failed {
                 None => Ok(work()),
@@ -822,7 +852,8 @@ impl Nodes {
         }
     }
 
-    /// Ends the run in the other capsules, and all connections with them. What they report, by their numbers.
+    /// Ends the run in the other capsules, and all connections with them. Returns their reports, by
+    /// their numbers.
     pub fn stop_others(&self) -> Vec<(u32, Vec<u8>)> {
         let Some(links) = &self.links else { return Vec::new() };
         let reports = links.stop_others();
@@ -830,7 +861,8 @@ impl Nodes {
         reports
     }
 
-    /// Tells the first capsule what the nodes here have done, in a form that it understands, and ends all connections.
+    /// Reports the counts of the nodes here to the first capsule, in a form that it understands,
+    /// and ends all connections.
     pub fn report(&self, bytes: &[u8]) {
         if let Some(links) = &self.links {
             links.report(bytes);
@@ -838,34 +870,34 @@ impl Nodes {
         }
     }
 
-    /// What the nodes know of each other.
+    /// Returns the state that the nodes share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// The number of the first of these nodes.
+    /// Returns the number of the first of these nodes.
     pub fn first_node(&self) -> u32 {
         self.shared.first
     }
 
-    /// The contexts of the nodes.
+    /// Returns the contexts of the nodes.
     pub fn spaces(&self) -> &[Arc<Space>] {
         &self.spaces
     }
 
-    /// What the actors of each node have done.
+    /// Returns the counts of the actors of each node.
     pub fn stats(&self) -> Vec<Stats> {
         self.spaces.iter().map(|space| space.lock().actors.stats).collect()
     }
 
-    /// What became of the heaps together.
+    /// Returns the counts of all heaps together.
     pub fn heap_stats(&self) -> HeapStats {
         let all = self.spaces.iter().map(|space| space.lock().heap_stats());
         all.reduce(|all, one| all.with(&one)).unwrap_or_default()
     }
 }
 
-/// A context and others like it.
+/// Returns a context and others like it.
 fn more(first: Arc<Space>, count: u32, limits: Limits) -> Result<Vec<Arc<Space>>, NodesError> {
     let engine: Arc<Engine> = first.engine().clone();
     let mut spaces = vec![first];
@@ -898,7 +930,7 @@ fn run_node(space: &Space) {
     cx.leave();
 }
 
-/// How a node sleeps until a time.
+/// Lets a node sleep for so many milliseconds.
 pub fn nap(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
 }
@@ -917,7 +949,8 @@ mod tests {
         assert_eq!(patience.time, LOOK);
         patience.learn_paid();
         assert_eq!(patience.time, 2 * LOOK);
-        // Long sleeps say nothing of whether a look would have paid; after so many short ones it is tried.
+        // A long sleep is no sign that a look would have paid; after so many short ones it is
+        // tried.
         patience.learn_slept(LOOK_MAX);
         assert_eq!(patience.time, LOOK);
         patience.learn_slept(short);
@@ -956,7 +989,7 @@ mod tests {
         shared.hint_hungry(1);
         shared.hint_hungry(3);
         assert_eq!(hungry(), [Some(3), None, None, None]);
-        // Who has nothing to do gets something, and something behind it.
+        // A node that has nothing to do gets something, and something behind it.
         shared.hint(2);
         assert_eq!([(); 2].map(|()| door.idle_node()), [Some(2), None]);
         let mut hungry = || [(); 2].map(|()| door.hungry_node());

@@ -1,5 +1,5 @@
-//! Where the objects of sessions are: in a repository, and in a space for each session. A program that is run by itself
-//! (`bifrost run --store`) has them as a session has.
+//! The objects of sessions: in a repository, and in a space for each session. A program that is run
+//! by itself (`bifrost run --store`) has them as a session has.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::memory::Memory;
 use crate::server::StartError;
 use crate::space::{Space, Watch};
 
-/// Why a server has no objects.
+/// The reason why a server has no objects.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The repository cannot be opened, or failed.
     #[error("the store cannot be used: {0}")]
     Repository(#[from] bifrost_repository::Error),
-    /// What is stored are not objects of this program.
+    /// The objects in the store are not those of this program.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// What `setup` made cannot be stored.
+    /// The objects that `setup` made cannot be stored.
     #[error("what `setup` made is not stored: {0}")]
     Setup(NotCommitted),
-    /// Nobody knows whether there are objects.
+    /// It cannot be found out if there are objects.
     #[error("the store's directory cannot be fetched: look into the store with `bifrost store check`")]
     Directory,
 }
@@ -39,15 +39,15 @@ pub struct Objects {
     watch: Option<Watch>,
     memory: Option<Arc<Memory>>,
     schema: Arc<Schema>,
-    /// Ends before a store can be opened again.
+    /// The collector, which ends before a store can be opened again.
     _collector: Option<Collector>,
 }
 
 impl Objects {
-    /// Opens a store, and has `setup` make the objects where there are none. What runs too long is
-    /// ended by the watch, if there is one. With `report`, clients are not told what only who runs
-    /// the server can use ([`Schema::reporting`]). The heaps of all contexts share the memory, if
-    /// there is some to share.
+    /// Opens a store, and runs `setup` to make the objects where there are none. Runs that last too
+    /// long are ended by the watch, if there is one. With `report`, clients are not told things
+    /// that only the owner of the server can use ([`Schema::reporting`]). The heaps of all contexts
+    /// share the memory, if there is some to share.
     ///
     /// # Errors
     /// The store cannot be used, or `setup` failed.
@@ -69,7 +69,7 @@ impl Objects {
         let schema = Schema::reporting(engine.image().clone(), repository, report);
         let schema = schema.map_err(StoreError::Schema)?;
         let objects = Objects { engine, limits, caching, watch, memory, schema, _collector: collector };
-        // `setup` takes as long as it takes.
+        // `setup` may run for any time.
         let (space, cache) = objects.open_space(false)?;
         loop {
             // A store that has objects has had its `setup`.
@@ -88,7 +88,7 @@ impl Objects {
         }
     }
 
-    /// The space of a session, and its cache.
+    /// Returns the space of a session, and its cache.
     ///
     /// # Errors
     /// When the system has no random number for the seed.
@@ -98,7 +98,7 @@ impl Objects {
         Ok((space, cache))
     }
 
-    /// The context of a node, which runs for as long as it runs, and its cache.
+    /// Returns the context of a node, which runs for as long as it runs, and its cache.
     ///
     /// # Errors
     /// When the system has no random number for the seed.
@@ -106,7 +106,7 @@ impl Objects {
         self.open_space(false)
     }
 
-    /// A space, which runs `batches` of a client or not, and its cache.
+    /// Returns a space, which runs `batches` of a client or not, and its cache.
     fn open_space(&self, batches: bool) -> Result<(Arc<Space>, Cache), StartError> {
         let space = Space::new(self.engine.clone(), self.limits)?;
         if let Some(memory) = &self.memory {
@@ -117,17 +117,17 @@ impl Objects {
         Ok((space, cache))
     }
 
-    /// What the caches of all sessions have done.
+    /// Returns the counts of the caches of all sessions.
     pub fn cached(&self) -> Counted {
         self.schema.counters().get()
     }
 
-    /// What the repository has.
+    /// Returns the gauges of the repository.
     pub fn gauges(&self) -> Gauges {
         self.schema.repository().gauges()
     }
 
-    /// The bytes of stack of a thread that runs a session.
+    /// Returns the bytes of stack of a thread that runs a session.
     pub fn stack_bytes(&self) -> usize {
         Space::stack_bytes_for(&self.engine, self.limits)
     }

@@ -1,4 +1,4 @@
-//! On which processors nodes begin and go on.
+//! The processors on which nodes begin and go on.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Sleeper, begin_on};
@@ -13,9 +13,9 @@ mod linux {
     use parking_lot::Mutex;
     use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-    /// Has the calling thread go on on the processor of this number, counted among those that it may use and round, and lets it go anywhere
-    /// from there. A new thread begins on the processor of whoever has made it, and it may take the system a tenth of a second to see that
-    /// another one has nothing to do.
+    /// Moves the calling thread to the processor of this number, counted round among those that it
+    /// may use. From there it may go anywhere. A new thread begins on the processor of its creator.
+    /// It may take the system a tenth of a second to see that another one has nothing to do.
     pub(crate) fn begin_on(number: u32) {
         let Ok(may) = sched_getaffinity(None) else { return };
         let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| may.is_set(*processor)).collect();
@@ -25,15 +25,16 @@ mod linux {
         let mut one = CpuSet::new();
         one.set(usable[number as usize % usable.len()]);
         if sched_setaffinity(None, &one).is_ok() {
-            // What it was allowed before it still is.
+            // The processors that it may use are those of before.
             let _ = sched_setaffinity(None, &may);
         }
     }
 
     /// A thread that sleeps until it has something to do.
     ///
-    /// The system likes to wake a thread on the processor of whoever wakes it, even if others rest: in a virtual machine it cannot tell whether
-    /// those would run at once. There the thread waits until the other makes way, which may be for milliseconds.
+    /// The system likes to wake a thread on the processor of the waker, even if others rest: in a
+    /// virtual machine it cannot tell whether those would run at once. There the thread waits until
+    /// the waker makes way, which may be for milliseconds.
     #[derive(Debug, Default)]
     pub(crate) struct Sleeper {
         /// True if it sleeps and was not sent elsewhere yet: a hint.
@@ -44,12 +45,12 @@ mod linux {
     #[derive(Debug)]
     struct Asleep {
         thread: Pid,
-        /// Where it may run, if it was sent elsewhere.
+        /// The processors on which it may run, if it was sent elsewhere.
         may: Option<CpuSet>,
     }
 
     impl Sleeper {
-        /// The calling thread is it, and does something in which it sleeps.
+        /// Notes that the calling thread is it, and runs `work`, in which it sleeps.
         pub(crate) fn sleep<T>(&self, work: impl FnOnce() -> T) -> T {
             *self.asleep_as.lock() = Some(Asleep { thread: gettid(), may: None });
             self.asleep.store(true, Ordering::Release);
@@ -62,7 +63,8 @@ mod linux {
             done
         }
 
-        /// The thread will be woken by the calling one, which goes on: on another processor, if there is one that it may use.
+        /// Prepares the waking of the thread by the calling one, which goes on. The thread goes to
+        /// another processor, if there is one that it may use.
         pub(crate) fn will_wake(&self) {
             // Each post asks: mostly it is awake, and then nothing is written.
             if !self.asleep.load(Ordering::Relaxed) || !self.asleep.swap(false, Ordering::Acquire) {
@@ -126,7 +128,7 @@ mod linux {
                     assert_eq!(may, before);
                     elsewhere += usize::from(there != here);
                 }
-                // Who is not woken, because it does not sleep, stays as it is.
+                // A thread that is not woken, because it does not sleep, stays as it is.
                 drop(wake);
                 assert!(before.count() == 1 || elsewhere > 50, "{elsewhere}");
             });

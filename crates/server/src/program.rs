@@ -10,18 +10,18 @@ use bifrost_ir::Program;
 use bifrost_native::Registry;
 use bifrost_theta::{Colour, Diagnostic, NativeHeadings, Options, Sources, compile, imports, render_all};
 
-/// What a source may have at most, in bytes.
+/// The largest size of a source, in bytes.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why files do not make a program.
+/// The reason why files do not make a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// A file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// There are mistakes in the sources.
@@ -29,7 +29,7 @@ pub enum ProgramError {
     Theta {
         /// The texts.
         sources: Box<Sources>,
-        /// What is wrong with them.
+        /// The mistakes in them.
         diagnostics: Vec<Diagnostic>,
     },
     /// The program cannot run.
@@ -37,9 +37,10 @@ pub enum ProgramError {
     Load(#[from] LoadError),
 }
 
-/// The sources of a program: the files named, and what they import.
+/// Reads the sources of a program: the files named, and their imports.
 ///
-/// Imports start at `root`, or at the folder of the first file; what is not there may be among the registry's texts.
+/// Imports start at `root`, or at the folder of the first file; files that are not there may be
+/// among the registry's texts.
 ///
 /// # Errors
 /// [`ProgramError::Read`]; an import that is missing is a diagnostic of compiling.
@@ -83,7 +84,7 @@ pub fn read(
     Ok((sources, options))
 }
 
-/// The text of a source file.
+/// Returns the text of a source file.
 ///
 /// # Errors
 /// It cannot be read, is longer than 16 MiB, or is no UTF-8 text.
@@ -91,7 +92,7 @@ pub fn read_file(path: &Path) -> io::Result<String> {
     read_text(File::open(path)?)
 }
 
-/// The text of a source.
+/// Returns the text of a source.
 ///
 /// # Errors
 /// As for [`read_file`].
@@ -112,7 +113,8 @@ fn headings(registry: &Registry) -> Option<Arc<NativeHeadings>> {
     Some(Arc::new(registry.headings()))
 }
 
-/// Compiles files to a program that is ready to run, with the standard natives, which reach no files.
+/// Compiles files to a program that is ready to run, with the standard natives, which reach no
+/// files.
 ///
 /// # Errors
 /// [`ProgramError`]
@@ -137,12 +139,13 @@ pub fn load_with(
     engine(compile_files(files, root, registry)?, run, registry)
 }
 
-/// A program that clients are served with.
+/// Makes the engine of a program for clients.
 fn engine(program: Program, run: impl Into<Run>, registry: &Registry) -> Result<Arc<Engine>, ProgramError> {
     Ok(Engine::with_natives(program, run, registry.natives().clone())?)
 }
 
-/// Compiles files to a program that may use these natives, for who has to look at it before it is made ready to run.
+/// Compiles files to a program that may use these natives, for a caller that looks at it before it
+/// is made ready to run.
 ///
 /// # Errors
 /// [`ProgramError::Read`], [`ProgramError::Theta`]
@@ -155,7 +158,8 @@ pub fn compile_files(
     compile_sources(sources, &options)
 }
 
-/// Compiles texts to a program that is ready to run, with the standard natives, which reach no files.
+/// Compiles texts to a program that is ready to run, with the standard natives, which reach no
+/// files.
 ///
 /// # Errors
 /// [`ProgramError::Theta`], [`ProgramError::Load`]
@@ -181,7 +185,7 @@ pub fn load_sources_with(
     engine(compile_sources(sources, &options)?, run, registry)
 }
 
-/// Compiles texts to a program, for who has to look at it before it is made ready to run.
+/// Compiles texts to a program, for a caller that has to look at it before it is made ready to run.
 ///
 /// # Errors
 /// [`ProgramError::Theta`]

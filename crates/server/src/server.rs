@@ -23,7 +23,7 @@ use crate::objects::{Objects, StoreError};
 use crate::process;
 use crate::space::Watch;
 
-/// How long slow clients are waited for.
+/// The times for which slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub hello: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Patience {
     pub unread: Duration,
 }
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub objects: Objects,
@@ -44,25 +44,25 @@ pub(crate) struct Shared {
     pub hosts: Option<Mutex<Hosts>>,
 }
 
-/// Why a server does not start.
+/// The reason why a server does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The settings.
+    /// The settings are at fault.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An address.
+    /// An address is at fault.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Where the objects are kept.
+    /// The store is at fault.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The routine that makes the objects.
+    /// The routine that makes the objects failed.
     #[error("`setup` ended with an exception: {0}")]
     Setup(Raised),
-    /// The routine that makes the actors.
+    /// The routine that makes the actors failed.
     #[error("`start` ended with an exception: {0}")]
     Start(Raised),
-    /// The system.
+    /// The system refused a thing that the server needs.
     #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
 }
@@ -79,7 +79,7 @@ pub struct Server {
 }
 
 impl Shared {
-    /// What there is to tell of the server.
+    /// Returns the metrics of the server.
     fn measured(&self) -> Measured {
         Measured {
             sessions: self.connections.sessions() as u64,
@@ -96,7 +96,8 @@ impl Shared {
 }
 
 impl Server {
-    /// Makes the program's objects (routine `setup`, if there is one) unless the store has some, listens, and serves.
+    /// Makes the program's objects (routine `setup`, if there is one) unless the store has some,
+    /// listens, and serves.
     ///
     /// # Errors
     /// [`StartError`]; nothing keeps running.
@@ -172,7 +173,7 @@ impl Server {
         Ok(())
     }
 
-    /// The token of the settings, or one that nobody can guess.
+    /// Returns the token of the settings, or a random one.
     fn token(&mut self, config: &Config) -> Result<String, StartError> {
         if self.token.is_none() {
             self.token = Some(if config.token.is_empty() { random_token()? } else { config.token.clone() });
@@ -180,48 +181,51 @@ impl Server {
         Ok(self.token.clone().unwrap_or_default())
     }
 
-    /// Where the server listens, with the ports that the system chose.
+    /// Returns the addresses where the server listens, with the ports that the system chose.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Where metrics are told, with the port that the system chose, if they are.
+    /// Returns the address where metrics are told, with the port that the system chose, if they
+    /// are.
     pub fn metrics_address(&self) -> Option<&Address> {
         self.metrics.as_ref().map(Endpoint::address)
     }
 
-    /// What TCP clients must show, if any must.
+    /// Returns the token that TCP clients must show, if they must.
     pub fn required_token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// The interface that clients see.
+    /// Returns the interface that clients see.
     pub fn tables(&self) -> &'static Tables {
         self.shared.tables
     }
 
-    /// What the heaps of the open sessions have, and what collections took in all sessions so far. Waits for the batches that run.
+    /// Returns the sizes of the open sessions' heaps, and the time of collections in all sessions
+    /// so far. Waits for the batches that run.
     pub fn heap_stats(&self) -> HeapStats {
         self.shared.connections.heap_stats()
     }
 
-    /// What the caches of all sessions have done so far.
+    /// Returns the counts of the caches of all sessions so far.
     pub fn cached(&self) -> bifrost_cache::Counted {
         self.shared.objects.cached()
     }
 
-    /// What the store has.
+    /// Returns the gauges of the store.
     pub fn gauges(&self) -> bifrost_repository::Gauges {
         self.shared.objects.gauges()
     }
 
-    /// The number of sessions open.
+    /// Returns the number of sessions open.
     pub fn sessions(&self) -> usize {
         self.shared.connections.sessions()
     }
 
-    /// Stops: no new connections, running batches are cancelled, clients are told, and after a few seconds
-    /// whatever is left is abandoned. Returns how many sessions did not end in time.
+    /// Stops the server: no new connections, running batches are cancelled, clients are told. After
+    /// a few seconds the remaining sessions are abandoned. Returns the number of sessions that did
+    /// not end in time.
     pub fn stop(&mut self) -> usize {
         self.metrics = None;
         for stopper in &self.stoppers {
@@ -245,7 +249,7 @@ impl Drop for Server {
     }
 }
 
-/// 128 random bits in hexadecimal.
+/// Returns 128 random bits in hexadecimal.
 fn random_token() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
@@ -271,7 +275,7 @@ pub(crate) fn tell_shortage(address: &Address, shortage: &Shortage) {
     }
 }
 
-/// Has a thread serve a connection.
+/// Starts a thread that serves a connection.
 fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
     let place = match shared.connections.enter(&stream) {
         Ok(place) => place,

@@ -1,9 +1,10 @@
 //! Nodes on one thread, in an order that a seed decides.
 //!
-//! The first node runs as ever. Whenever it looks for packets, the seed decides how many steps which of the others take meanwhile, and which
-//! packets arrive; when it has nothing to do, they go on until there are packets for it or nobody has anything to do. So all that nodes
-//! can do to each other happens in some run, and any run can be repeated. Nodes can be lost in a run, after so many looks of the first one:
-//! the others hear of it sooner or later.
+//! The first node runs as ever. When it looks for packets, the seed decides two things: how many
+//! steps which of the others take meanwhile, and which packets arrive. When it has nothing to do,
+//! the others go on until there are packets for it or no node has anything to do. So every order of
+//! the nodes' steps occurs in some run, and any run can be repeated. Nodes can be lost in a run,
+//! after so many looks of the first one: the others hear of it sooner or later.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,7 +31,7 @@ struct State {
     loss: Option<(Range<u32>, u32)>,
     /// Nodes that are lost.
     lost: Range<u32>,
-    /// By node: whether it has yet to hear of that.
+    /// By node: true if it has yet to hear of that.
     unheard: Vec<bool>,
     /// The log of all that has happened between nodes.
     events: Events,
@@ -68,7 +69,7 @@ impl Events {
 }
 
 impl State {
-    /// A number below `n` (xorshift64*).
+    /// Returns a number below `n` (xorshift64*).
     fn choose(&mut self, n: usize) -> usize {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -76,7 +77,7 @@ impl State {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n.max(1)
     }
 
-    /// Packets for a node, from any that has sent some.
+    /// Returns packets for a node, from any that has sent some.
     fn packets(&mut self, node: u32) -> Option<(u32, Vec<u8>)> {
         let senders: Vec<usize> =
             (0..self.queues.len()).filter(|from| !self.queues[node as usize][*from].is_empty()).collect();
@@ -97,7 +98,7 @@ impl State {
                     let of_lost = nodes.contains(&node);
                     self.unheard[node as usize] = !of_lost;
                     for (from, queue) in (0..).zip(&mut self.queues[node as usize]) {
-                        // What such nodes have sent may still come.
+                        // Packets that such nodes have sent may still come.
                         if of_lost || nodes.contains(&from) && self.random >> from & 1 == 0 {
                             queue.clear();
                         }
@@ -110,7 +111,7 @@ impl State {
         }
     }
 
-    /// What a node hears that looks for packets.
+    /// Returns an event for a node that looks for packets, if there is one.
     fn hear(&mut self, node: u32) -> Option<Received> {
         if self.unheard[node as usize] && self.choose(4) == 0 {
             self.unheard[node as usize] = false;
@@ -132,7 +133,7 @@ impl Simulation {
         Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard, events })))
     }
 
-    /// The number of events, and the digest of their log.
+    /// Returns the number of events, and the digest of their log.
     pub(crate) fn events(&self) -> (u64, String) {
         let events = &self.state().events;
         (events.count, events.hasher.finalize().to_hex().to_string())
@@ -161,13 +162,14 @@ impl Simulation {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has another node take a step; whether it could. `None` when a node was ended.
+    /// Lets another node take a step; returns true if it could. `None` when a node was ended.
     fn step(&self, other: usize) -> Option<bool> {
         if self.state().lost.contains(&(other as u32 + 1)) {
             return Some(false);
         }
         let Some(cx) = self.state().others.get(other).copied() else { return Some(false) };
-        // SAFETY: the contexts are locked during the run, on this thread, and none of them is in use: only the first node comes here.
+        // SAFETY: the contexts are locked during the run, on this thread, and none of them is in
+        // use: only the first node comes here.
         let stepped = unsafe { step_node(cx as *mut Cx) }.ok();
         self.state().events.add(Event::Step, other as u32 + 1, u32::from(stepped == Some(true)), &[]);
         stepped
@@ -179,7 +181,7 @@ impl Simulation {
 struct Door {
     node: u32,
     simulation: Simulation,
-    /// What was said last of another node.
+    /// The last answer about another node: true if it had nothing to do.
     idle: AtomicBool,
 }
 

@@ -1,7 +1,8 @@
-//! The objects of a session, and the code that works on them.
+//! The space of a session: its objects, and the code that works on them.
 //!
-//! Each session has a context of its own, whose objects are those of its cache, and which its thread locks while it works off what has
-//! arrived; others take the lock for the figures of the heap. So objects need no locks of their own.
+//! Each session has a context of its own, whose objects are those of its cache. Its thread locks
+//! the context while it handles the bytes that have arrived; others take the lock for the figures
+//! of the heap. So objects need no locks of their own.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -18,11 +19,12 @@ pub struct Space {
     engine: Arc<Engine>,
     cx: Mutex<Box<Cx>>,
     poll: Arc<Poll>,
-    /// Those of running code.
+    /// The bytes of stack of running code.
     stack_bytes: usize,
 }
 
-/// The context of a space while it is locked. At the end it tells of the collections that there were, as an event.
+/// The context of a space while it is locked. When dropped, it logs the collections that there
+/// were, as an event.
 #[derive(Debug)]
 pub struct SpaceGuard<'a> {
     cx: MutexGuard<'a, Box<Cx>>,
@@ -65,13 +67,13 @@ impl Drop for SpaceGuard<'_> {
     }
 }
 
-/// The number of times that the watch looks while something runs, and while nothing does.
+/// The pause between two looks of the watch while something runs, and while nothing does.
 const LOOK_BUSY: Duration = Duration::from_millis(5);
 const LOOK_IDLE: Duration = Duration::from_millis(100);
 
 impl Space {
-    /// An empty space for a program. The bytes of stack in `limits` are those of machine code; the interpreter gets more, to
-    /// get as deep.
+    /// Makes an empty space for a program. The bytes of stack in `limits` are those of machine
+    /// code; the interpreter gets more, to get as deep.
     ///
     /// # Errors
     /// When the system has no random number for the seed.
@@ -85,7 +87,8 @@ impl Space {
         Ok(Arc::new(Space { engine, cx: Mutex::new(cx), poll, stack_bytes: limits.stack_bytes }))
     }
 
-    /// Runs `work` on a stack with room for running code, and for what the runtime and the system need besides.
+    /// Runs `work` on a stack with room for running code, and for the needs of the runtime and the
+    /// system besides.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -109,51 +112,52 @@ impl Space {
         })
     }
 
-    /// The bytes of stack that a thread needs to run code here.
+    /// Returns the bytes of stack that a thread needs to run code here.
     pub fn stack_bytes(&self) -> usize {
         self.stack_bytes + STACK_EXTRA
     }
 
-    /// What [`Space::stack_bytes`] would be with these limits.
+    /// Returns the value of [`Space::stack_bytes`] for these limits.
     pub fn stack_bytes_for(engine: &Engine, limits: Limits) -> usize {
         engine.mode().stack_bytes(limits.stack_bytes) + STACK_EXTRA
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The context, for as long as the guard lives.
+    /// Locks the context, for as long as the guard lives.
     pub fn lock(&self) -> SpaceGuard<'_> {
         let cx = self.cx.lock();
         let collections = cx.heap_stats().usage.collections;
         SpaceGuard { cx, collections }
     }
 
-    /// Sends what programs print to a buffer instead of the standard output.
+    /// Sends the text that programs print to a buffer instead of the standard output.
     pub fn capture_output(&self) {
         self.lock().set_output(Output::Buffer(String::new()));
     }
 
-    /// Ends what runs now.
+    /// Ends the run under way.
     pub fn interrupt(&self, why: Kill) {
         self.poll.kill(self.poll.epoch(), why);
     }
 
-    /// What may interrupt the context.
+    /// Returns the poll, by which the context may be interrupted.
     pub fn poll(&self) -> &Arc<Poll> {
         &self.poll
     }
 }
 
-/// Ends what runs too long, in any number of spaces. It looks often while something runs, and seldom when nothing does.
+/// Ends runs that last too long, in any number of spaces. It looks often while something runs, and
+/// seldom when nothing does.
 #[derive(Debug)]
 pub struct Watch {
     polls: Arc<Mutex<Vec<Watched>>>,
 }
 
-/// A context, and since when the run has lasted that was last seen.
+/// A context, and the start of the run that was last seen.
 #[derive(Debug)]
 struct Watched {
     poll: Arc<Poll>,
@@ -162,7 +166,7 @@ struct Watched {
 }
 
 impl Watch {
-    /// Starts the watch: what runs longer than `limit` is ended. It goes when this is dropped.
+    /// Starts the watch: a run longer than `limit` is ended. The watch ends when this is dropped.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -203,14 +207,14 @@ fn look(polls: &mut Vec<Watched>, limit: Duration) -> bool {
     busy
 }
 
-/// Milliseconds since 1970.
+/// Returns milliseconds since 1970.
 fn now_ms() -> i64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Nanoseconds since the first question.
+/// Returns nanoseconds since the first question.
 fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)

@@ -1,7 +1,8 @@
-//! The text form on a connection, for people with `nc` and for scripts in languages without a veneer.
+//! The text form on a connection, for people with `nc` and for scripts in languages without a
+//! veneer.
 //!
-//! Lines become commands before the session sees them, and its replies become lines: the session itself knows only
-//! the binary form. What the form looks like is in `docs/spec/wire.md`, section 6.
+//! Lines become commands before the session sees them, and its replies become lines: the session
+//! itself knows only the binary form. `docs/spec/wire.md`, section 6, describes the text form.
 
 use std::sync::Arc;
 
@@ -11,17 +12,17 @@ use bifrost_wire::interface::Numbering;
 use bifrost_wire::text::{Due, Translator};
 use bifrost_wire::{DecodedReply, ErrorNumber, Limit, REPLY_BYTES_MAX, decode_reply, op};
 
-/// Answers are sent before more lines are looked at when there are so many bytes of them: a short line may
-/// have a long answer.
+/// Answers are sent before more lines are looked at when there are so many bytes of them: a short
+/// line may have a long answer.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Most names of a conversation. Each line looks through them.
 const NAMES_MAX: usize = 10_000;
 
 /// A connection's conversation.
 ///
-/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the
-/// last answer. The commands of an open structure are among them: the session ends a batch that has
-/// more bytes than it may.
+/// Invariant: its memory is bounded, by the names and by the bytes of the lines since the last
+/// answer. The commands of an open structure are among them: the session ends a batch that has more
+/// bytes than it may.
 pub struct TextForm {
     translator: Translator,
     limits: Limits,
@@ -41,7 +42,7 @@ pub(crate) fn is_text(first: u8) -> bool {
 }
 
 impl TextForm {
-    /// A conversation about an interface.
+    /// Makes a conversation about an interface.
     pub fn new(numbering: Arc<Numbering>, limits: Limits) -> TextForm {
         TextForm {
             translator: Translator::new(numbering),
@@ -53,13 +54,13 @@ impl TextForm {
         }
     }
 
-    /// True if the last [`TextForm::handle`] has left whole lines, because their answers would be too long. They
-    /// must be given to it again when the answers have been sent.
+    /// True if the last [`TextForm::handle`] has left whole lines, because their answers would be
+    /// too long. They must be given to it again when the answers have been sent.
     pub fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Works off whole lines in `bytes`, and returns how many bytes they have.
+    /// Handles whole lines in `bytes`, and returns the number of their bytes.
     pub fn handle(&mut self, session: &mut Session, cx: &mut Cx, bytes: &[u8]) -> usize {
         let mut done = 0;
         self.more = false;
@@ -120,7 +121,7 @@ impl TextForm {
         }
     }
 
-    /// Turns what the session has answered into lines.
+    /// Turns the replies of the session into lines.
     fn translate(&mut self, session: &mut Session) -> Due {
         let mut replies = session.output();
         let mut due = Due::Nothing;
@@ -133,13 +134,13 @@ impl TextForm {
         due
     }
 
-    /// What is to be sent.
+    /// Returns the text to be sent.
     pub fn output(&mut self, session: &mut Session) -> &[u8] {
         self.translate(session);
         self.answer.as_bytes()
     }
 
-    /// Forgets what was sent.
+    /// Forgets the text that was sent.
     pub fn clear_output(&mut self) {
         self.answer.clear();
     }

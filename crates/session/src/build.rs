@@ -1,7 +1,13 @@
-//! From the commands of a structure to the IR: the second reading.
+//! The second reading of a structure: from its commands to the IR.
 //!
-//! What comes from outside are the function's parameters, in the order in which [`Scan`] met them; a procedure's own
-//! parameters come before. Sites are positions counted from the structure's start.
+//! Read [`func`] first. It decodes the commands again, and a `Builder` makes a function of them,
+//! which the verifier checks before it runs. Nothing is looked up here: [`Scan`] has found no
+//! fault, and has resolved the names.
+//!
+//! - The parameters are the values from outside, in the order in which [`Scan`] met them. A
+//!   procedure's own parameters come before.
+//! - Sites are positions counted from the structure's start.
+//! - A [`Level`] is an open structure: its end marker makes one statement of the statements inside.
 
 use std::sync::Arc;
 
@@ -26,16 +32,16 @@ pub struct Procedure {
     pub params: Box<[TypeId]>,
     /// The type of its result.
     pub result: Option<TypeId>,
-    /// What it uses from outside; passed behind the arguments.
+    /// The values that it uses from outside; passed behind the arguments.
     pub captured: Vec<(Word, TypeId)>,
-    /// What runs.
+    /// The prepared batch that runs.
     pub batch: Arc<Batch>,
 }
 
-/// Why a structure cannot be built, and at which call.
+/// The reason why a structure cannot be built, and the call with the fault.
 type Refusal = (u32, FailureKind);
 
-/// Builds the function of a structure that [`Scan`] found nothing wrong with. `bytes` are its commands.
+/// Builds the function of a structure in which [`Scan`] found no fault. `bytes` are its commands.
 pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Refusal> {
     let mut builder = Builder {
         tables,
@@ -97,7 +103,7 @@ struct Builder<'a> {
     kind: FuncKind,
     name: String,
     results: Vec<TypeId>,
-    /// What the calls of a procedure may signal.
+    /// The exceptions that the calls of a procedure may signal.
     signals: Vec<SignalSig>,
     levels: Vec<Level>,
     current: Vec<Stmt>,
@@ -110,7 +116,7 @@ impl Builder<'_> {
         (self.scan.base() + 1, FailureKind::refused(ErrorNumber::Internal, text))
     }
 
-    /// The site of the next call.
+    /// Returns the site of the next call.
     fn site(&self) -> Site {
         Site(self.futures.len() as u32 + 1)
     }
@@ -119,7 +125,7 @@ impl Builder<'_> {
         self.vars.push(VarDecl { name, ty })
     }
 
-    /// A variable for the next future.
+    /// Makes a variable for the next future.
     fn future(&mut self, ty: TypeId) -> Var {
         let position = self.scan.base() + self.futures.len() as u32 + 1;
         let var = self.var(format!("-{position}"), ty);
@@ -131,7 +137,8 @@ impl Builder<'_> {
         self.tables.ty(number).ok_or_else(|| self.internal("a type number that was checked is gone"))
     }
 
-    /// Declares the parameters, which are the first variables: a procedure's own, then what comes from outside.
+    /// Declares the parameters, which are the first variables: a procedure's own, then the values
+    /// from outside.
     fn parameters(&mut self, first: &Command<'_>) -> Result<(), Refusal> {
         let mut declared = Vec::new();
         if let Command::Procedure { name, params, result } = first {
@@ -157,7 +164,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The next thing from outside.
+    /// Returns the next value from outside.
     fn outside(&mut self) -> Operand {
         self.next_param += 1;
         Operand::Var(Var::from_u32(self.next_param as u32 - 1))
@@ -192,7 +199,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A call, or the iterator of a FOREACH.
+    /// Builds a call, or the iterator of a FOREACH.
     fn call(
         &mut self,
         callee: Callee,
@@ -212,7 +219,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A request to an actor, whose answer is awaited where it is needed.
+    /// Builds a request to an actor, whose answer is awaited where it is needed.
     fn request(&mut self, row: &MethodRow, args: SmallVec<[Operand; 3]>) {
         let site = self.site();
         let dst = match row.call.results.first() {
@@ -225,7 +232,8 @@ impl Builder<'_> {
         self.current.push(Stmt::Request { method: row.method, args, dst, element: None, site });
     }
 
-    /// Notes what a call inside a procedure may signal, so that the procedure's heading covers it.
+    /// Notes the exceptions that a call inside a procedure may signal, so that the procedure's
+    /// heading covers them.
     fn may_signal(&mut self, signature: &Signature) -> Result<(), Refusal> {
         if self.kind != FuncKind::Procedure {
             return Ok(());
@@ -249,7 +257,8 @@ impl Builder<'_> {
     fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Refusal> {
         let mut operands = SmallVec::new();
         self.operands(args, &mut operands)?;
-        // The scan has put the procedures that it met in order; this call's is found by its number there.
+        // The scan has put the procedures that it met in order; this call's is found by its number
+        // there.
         let (callee, result) = match self.scan.procedure_at(number) {
             Some((index, procedure)) => {
                 for _ in &procedure.captured {
@@ -261,7 +270,7 @@ impl Builder<'_> {
                 (Callee::Procedure(index), procedure.result)
             }
             None => {
-                // What the procedure uses from outside is passed on to itself.
+                // The values that the procedure uses from outside are passed on to itself.
                 let first = self.params.len() - self.scan.params.len();
                 operands.extend((first..self.params.len()).map(|i| Operand::Var(Var::from_u32(i as u32))));
                 (Callee::Itself, self.results.first().copied())

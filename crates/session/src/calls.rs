@@ -1,4 +1,16 @@
 //! Single calls, run as they arrive.
+//!
+//! Read `Session::call` first. Calls inside structures are checked and built elsewhere
+//! (`structure.rs`, `build.rs`).
+//!
+//! 1. Each operand is looked up (`Session::resolve`): a handle, a future, or a value that comes
+//!    with the call.
+//! 2. Its type is checked against the heading, by the object's actual type.
+//! 3. The call is entered as its row in [`crate::tables`] says.
+//! 4. The results become futures, and an exception becomes a failure (`Session::finished`).
+//!
+//! The words of a call are references into the context's heap; handles and the batch keep their
+//! objects alive.
 
 use crate::tables::MethodRow;
 use bifrost_interp::{BatchEnd, OpError, apply};
@@ -28,7 +40,7 @@ pub(crate) struct Operand {
 type Words = SmallVec<[Word; 8]>;
 
 impl Session {
-    /// What a reference stands for; `argument` (0 is the receiver) is for the failure.
+    /// Returns the operand of a reference; `argument` (0 is the receiver) is for the failure.
     #[inline]
     pub(crate) fn resolve(&self, reference: Ref, argument: u32) -> Result<Operand, FailureKind> {
         if reference.is_handle() {
@@ -128,7 +140,8 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a method call (000 section 2.3: look up, check, call, keep the result). With `past`, it is a message that nobody awaits.
+    /// Runs a method call (000 section 2.3: look up, check, call, keep the result). With `past`, it
+    /// is a message without an answer.
     #[inline]
     pub(crate) fn call(
         &mut self,
@@ -180,7 +193,7 @@ impl Session {
         self.finished(cx, row, ret);
     }
 
-    /// What a method's call has come to.
+    /// Keeps the results of a method's call, or notes its failure.
     #[inline]
     pub(crate) fn finished(&mut self, cx: &mut Cx, row: &MethodRow, ret: Ret) {
         if ret.returned() {
@@ -217,7 +230,7 @@ impl Session {
         self.ended_badly(cx, row.call.numbers, ret, &def.signature);
     }
 
-    /// The answer to a call of a procedure that is not there.
+    /// Fails a call of a procedure that is not there.
     #[cold]
     pub(crate) fn no_procedure(&self, number: ProcedureNumber) -> FailureKind {
         let text = match self.undone_procedures.contains(&number.0) {
@@ -247,7 +260,8 @@ impl Session {
         words.extend(procedure.captured.iter().map(|(word, _)| *word));
         let calls = cx.calls;
         cx.number_from(Base::At(self.next()));
-        // SAFETY: the arguments were just checked; the captured words have the types they were captured with.
+        // SAFETY: the arguments were just checked; the captured words have the types they were
+        // captured with.
         let end = unsafe { self.tables.engine().run(cx, &procedure.batch, &words) };
         self.batch.calls += cx.calls.saturating_sub(calls);
         let call = self.next();
@@ -309,7 +323,8 @@ impl Session {
         self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
     }
 
-    /// The exception under way, which a call with this heading signalled. Its values live until the end of the batch.
+    /// Returns the exception under way, which a call with this heading signalled. Its values live
+    /// until the end of the batch.
     pub(crate) fn signalled(&self, cx: &mut Cx, signature: &Signature) -> FailureKind {
         let name = cx.signalled();
         let types: &[TypeId] = match signature.signal(name) {
@@ -341,7 +356,7 @@ impl Session {
     }
 }
 
-/// Signals what an operation could not do.
+/// Signals the failure of an operation.
 fn signal(cx: &mut Cx, error: OpError) -> Ret {
     let signals = *cx.image().signals();
     cx.signal(match error {

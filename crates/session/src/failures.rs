@@ -1,4 +1,4 @@
-//! What went wrong in a batch, and the history of it (001 section 7.1).
+//! The failures of a batch, and the history of them (001 section 7.1).
 
 use std::collections::VecDeque;
 
@@ -14,15 +14,15 @@ use crate::tables::Tables;
 pub struct Failure {
     /// The position of the call's first future.
     pub call: u32,
-    /// In which round of each loop around it, from the outermost.
+    /// The round of each loop around it, from the outermost.
     pub iterations: SmallVec<[u32; 4]>,
-    /// What happened.
+    /// The kind of failure.
     pub kind: FailureKind,
 }
 
 impl Failure {
     /// Puts nil in the place of the objects among the values of which `undone` says that an aborted
-    /// transaction made them; whether there are some.
+    /// transaction made them. Returns true if there are some.
     pub(crate) fn forget(&mut self, tables: &Tables, undone: impl Fn(Word) -> bool) -> bool {
         let FailureKind::Signal { values, .. } = &mut self.kind else { return false };
         let mut found = false;
@@ -35,7 +35,7 @@ impl Failure {
         found
     }
 
-    /// The objects among the values of an exception.
+    /// Returns the objects among the values of an exception.
     fn objects(&self, tables: &Tables) -> impl Iterator<Item = Word> {
         let values = match &self.kind {
             FailureKind::Signal { values, .. } => values.as_slice(),
@@ -45,7 +45,7 @@ impl Failure {
     }
 }
 
-/// What happened to a call.
+/// The ways in which a call fails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FailureKind {
     /// It signalled an exception.
@@ -57,16 +57,16 @@ pub enum FailureKind {
     },
     /// It was not run: an argument (0 is the receiver) is the result of a call that failed.
     Unhandled {
-        /// Which.
+        /// The position of the argument.
         argument: u32,
         /// The call that failed; 0 if the client named none.
         cause: u32,
     },
     /// It was refused.
     Refused {
-        /// Why.
+        /// The reason, as a number.
         number: ErrorNumber,
-        /// In words.
+        /// The reason in words.
         text: String,
     },
 }
@@ -87,18 +87,19 @@ impl FailureKind {
 /// Most bytes of a refusal's text.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// The exceptions since the client last cleared them, oldest first; bounded, and what does not fit is counted.
+/// The exceptions since the client last cleared them, oldest first. The history is bounded, and
+/// dropped ones are counted.
 #[derive(Debug, Default)]
 pub struct History {
     /// Each with the number of its batch.
     pub kept: VecDeque<(u64, Failure)>,
-    /// How many were dropped, the oldest first.
+    /// The number of exceptions that were dropped, the oldest first.
     pub omitted: u64,
 }
 
 impl History {
-    /// Adds a batch's failures, keeping the newest `most`. `roots` are the objects among the values of those that are kept,
-    /// in their order.
+    /// Adds a batch's failures, keeping the newest `most`. `roots` are the objects among the values
+    /// of those that are kept, in their order.
     pub fn add(
         &mut self,
         batch: u64,
@@ -119,12 +120,12 @@ impl History {
         }
     }
 
-    /// The exceptions that are kept.
+    /// Returns the exceptions that are kept.
     pub(crate) fn failures_mut(&mut self) -> impl Iterator<Item = &mut Failure> {
         self.kept.iter_mut().map(|(_, failure)| failure)
     }
 
-    /// The objects among their values, in their order.
+    /// Returns the objects among their values, in their order.
     pub(crate) fn objects(&self, tables: &Tables) -> impl Iterator<Item = Word> {
         self.kept.iter().flat_map(|(_, failure)| failure.objects(tables))
     }

@@ -1,9 +1,9 @@
-//! The future table F: what the results of the batch under way are (001 section 5.2).
+//! The future table F: the results of the batch under way (001 section 5.2).
 
 use bifrost_ir::{MethodRef, TypeId};
 use bifrost_runtime::abi::Word;
 
-/// What became of a position of the batch.
+/// The state of a position of the batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Future {
     /// A value of a basic type.
@@ -12,7 +12,7 @@ pub enum Future {
     Object(Word, TypeId),
     /// The call had no result.
     Nothing,
-    /// An actor was asked for it: the number of the request, which nobody has joined.
+    /// An actor was asked for it: the number of the request, which is not joined yet.
     Open(u64, MethodRef),
     /// The call failed: the failure's position in the batch's list.
     Failed(u32),

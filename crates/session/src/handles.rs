@@ -1,10 +1,11 @@
-//! The handle table H: what a client's handles stand for.
+//! The handle table H: the objects of a client's handles.
 //!
-//! A handle names a slot and the slot's generation; giving a handle back raises the generation, so that
-//! an old handle never means another object. One object has one handle in a session (001 section 3).
+//! A handle names a slot and the slot's generation; giving a handle back raises the generation, so
+//! that an old handle never means another object. One object has one handle in a session (001
+//! section 3).
 //!
-//! What has a handle lives: the table writes its objects into a root set of the context as well, at the numbers of their
-//! slots. The methods that change the table get that set's words.
+//! An object with a handle lives: the table writes its objects into a root set of the context as
+//! well, at the numbers of their slots. The methods that change the table get that set's words.
 
 use std::collections::HashMap;
 
@@ -39,20 +40,21 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// The object of a handle.
+    /// Returns the object of a handle.
     #[inline]
     pub fn get(&self, handle: Ref) -> Option<Word> {
         let slot = self.slots.get(handle.slot() as usize)?;
         (slot.object != 0 && slot.generation == handle.generation()).then_some(slot.object)
     }
 
-    /// The object's handle, if it has one.
+    /// Returns the object's handle, if it has one.
     pub fn find(&self, object: Word) -> Option<Ref> {
         let slot = *self.by_object.get(&object)?;
         Some(Ref::handle(slot, self.slots[slot as usize].generation))
     }
 
-    /// The object's handle, made now if it has none; nothing if there are `most` handles already.
+    /// Returns the object's handle, made now if it has none; nothing if there are `most` handles
+    /// already.
     pub fn of(&mut self, object: Word, most: usize, roots: &mut Vec<Word>) -> Option<Ref> {
         if let Some(known) = self.find(object) {
             return Some(known);
@@ -63,7 +65,8 @@ impl Handles {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
-                // Slot 0 is never used: generation 0 of it would be the number 0, which is no reference.
+                // Slot 0 is never used: generation 0 of it would be the number 0, which is no
+                // reference.
                 if self.slots.is_empty() {
                     self.slots.push(Slot::FREE);
                 }
@@ -93,7 +96,8 @@ impl Handles {
         let place = &mut self.slots[slot as usize];
         (place.object, place.undone) = (0, false);
         roots[slot as usize] = 0;
-        // A slot whose generations are used up stays out of use, so that no old handle ever fits again.
+        // A slot whose generations are used up stays out of use, so that no old handle ever fits
+        // again.
         if place.generation < 0x7fff_ffff {
             place.generation += 1;
             self.free.push(slot);

@@ -1,16 +1,18 @@
 //! One client's connection: handles, futures, checking, limits (the papers' Frontend).
 //!
-//! Bytes in, bytes out, no I/O: a server hands [`Session::handle`] whatever has arrived, together with the context whose
-//! objects the session works on, and sends [`Session::output`] back.
+//! Bytes in, bytes out, no I/O: a server hands [`Session::handle`] the bytes that have arrived,
+//! together with the context whose objects the session works on, and sends [`Session::output`]
+//! back.
 //!
-//! Read [`Session`] first. [`tables`] turns the program into the numbers that commands use; [`handles`] is the
-//! table H, [`futures`] the table F; [`structure`] collects a control structure up to its end marker, and has it
-//! checked whole before it runs; [`calls`] runs single calls as they arrive.
+//! Read [`Session`] first. [`tables`] turns the program into the numbers that commands use;
+//! [`handles`] is the table H, [`futures`] the table F. [`structure`] collects a control structure
+//! up to its end marker, and has it checked whole before it runs. [`calls`] runs single calls as
+//! they arrive.
 //!
-//! The session trusts nothing that a client says: every reference is looked up, every operand's type is checked before a
-//! call runs (for constant references by the object's actual type, inside structures by the apparent type: 000
-//! section 6.3), and everything has a limit. What it is asked to check is in its own memory, where the client cannot
-//! change it any more.
+//! The session trusts no input of a client. Every reference is looked up, and everything has a
+//! limit. Every operand's type is checked before a call runs: for constant references by the
+//! object's actual type, inside structures by the apparent type (000 section 6.3). The bytes that
+//! it checks are in its own memory, where the client cannot change them any more.
 //!
 //! Sources: 000 chapters 2 to 6, 001 sections 3 to 5 and 7.
 

@@ -1,8 +1,9 @@
-//! What a session allows its client.
+//! The limits of a session.
 
 use bifrost_wire::Limit;
 
-/// The limits of a session, each under its name in the configuration. A client is told them in `welcome`.
+/// The limits of a session, each under its name in the configuration. A client is told them in
+/// `welcome`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     values: [u64; Limit::ALL.len()],

@@ -9,7 +9,7 @@ use crate::failures::{Failure, FailureKind};
 use crate::handles::Handles;
 use crate::tables::Tables;
 
-/// The type under which clients know an object.
+/// Returns the type under which clients know an object.
 ///
 /// # Safety
 /// It is an object of the session's context.

@@ -1,14 +1,16 @@
-//! Requests to actors: sent when they come, joined where their answers are needed (`docs/internals/nodes.md`).
+//! Requests to actors: sent when they come, joined where their answers are needed
+//! (`docs/internals/nodes.md`).
 //!
-//! A call of an actor's method is a message. Its future is *open* until somebody needs it: another call that names it, the test of a
-//! structure, `commit`, or the end of the batch; there the session waits. So requests of a batch that do not need each other
-//! run at once. They are no part of the transaction.
+//! A call of an actor's method is a message. Its future is *open* until a command needs it: another
+//! call that names it, the test of a structure, `commit`, or the end of the batch; there the
+//! session waits. So requests of a batch that do not need each other run at once. They are no part
+//! of the transaction.
 
 use bifrost_ir::{MethodRef, TypeId};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::actor::{self, Asked, Wanted};
 use bifrost_runtime::{Cx, Ret};
-use bifrost_wire::{Arg, Args, Command, Ref};
+use bifrost_wire::{Command, Ref};
 use smallvec::SmallVec;
 
 use crate::failures::Failure;
@@ -21,8 +23,8 @@ impl Session {
     pub(crate) fn ask(&mut self, cx: &mut Cx, row: &MethodRow, slot: u32, words: &[Word], awaited: bool) {
         let wanted = if awaited { Wanted::Answer } else { Wanted::Nothing };
         let asked = Asked { call: self.next(), rounds: SmallVec::new() };
-        // SAFETY: the receiver and the arguments were just checked against the method's heading; what they refer to is held by
-        // the batch and the handles.
+        // SAFETY: the receiver and the arguments were just checked against the method's heading;
+        // what they refer to is held by the batch and the handles.
         let sent = unsafe { actor::ask(cx, row.method, slot, words, asked, wanted) };
         match sent {
             Ok(number) if awaited => self.make_one(cx, Future::Open(number, row.method)),
@@ -31,31 +33,12 @@ impl Session {
         }
     }
 
-    /// Joins what a command needs.
+    /// Joins the futures that a command needs.
     pub(crate) fn join_operands(&mut self, cx: &mut Cx, command: &Command<'_>) {
-        match command {
-            Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {
-                self.join_one(cx, *receiver);
-                self.join_args(cx, *args);
-            }
-            Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => {
-                self.join_args(cx, *args);
-            }
-            Command::Do { test } | Command::Then { test } => self.join_one(cx, *test),
-            Command::Return(Some(Arg::Ref(value))) => self.join_one(cx, *value),
-            _ => {}
-        }
+        command.references().for_each(|reference| self.join_one(cx, reference));
     }
 
-    fn join_args(&mut self, cx: &mut Cx, args: Args<'_>) {
-        for arg in args.iter() {
-            if let Arg::Ref(reference) = arg {
-                self.join_one(cx, reference);
-            }
-        }
-    }
-
-    /// Waits for what a reference stands for, if it is open.
+    /// Waits for the future of a reference, if it is open.
     fn join_one(&mut self, cx: &mut Cx, reference: Ref) {
         if let Some(position) = reference.position() {
             self.join_future(cx, position);
@@ -79,7 +62,7 @@ impl Session {
         self.batch.futures[at] = future;
     }
 
-    /// What an answer is for the batch.
+    /// Turns an answer into the future of the batch.
     fn joined(
         &mut self,
         cx: &mut Cx,
@@ -126,7 +109,7 @@ impl Session {
         if self.batch.dead {
             return;
         }
-        // What structures have asked and nothing in them needed.
+        // Requests of structures that nothing in them needed.
         // SAFETY: no code runs in the context.
         let failed = match unsafe { cx.open_requests() } {
             Ok(failed) => failed,

@@ -1,4 +1,17 @@
 //! The session: commands in, replies out.
+//!
+//! Read [`Session`] first, then [`Session::handle`]. There is no I/O here: the server moves the
+//! bytes.
+//!
+//! 1. `handle` decodes whole commands, and counts each against the limits of the batch.
+//! 2. A command of a structure is collected (`structure.rs`); one of a batch that is a transaction
+//!    too (`shipped.rs`). Other commands run at once (`calls.rs`).
+//! 3. Results become futures of the batch, and failures go into its list.
+//! 4. `flush` ends the batch: it answers the results that are wanted, and the failures.
+//!
+//! [`Batch`] is the state of the batch under way, and is new after each `flush`. Handles,
+//! procedures and the history of exceptions stay for the session. [`Roots`] keeps the objects of
+//! all these alive, in the context that the server locks for the session.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +56,7 @@ pub struct Welcome {
     pub session: u64,
 }
 
-/// What a session did so far, for metrics.
+/// The counts of a session so far, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Batches answered: pairs of domain crossings.
@@ -58,14 +71,15 @@ pub struct Counters {
     pub failures: u64,
 }
 
-/// What keeps the session's objects alive, in the context that it runs in.
+/// The root sets that keep the session's objects alive, in the context that it runs in.
 #[derive(Debug)]
 pub(crate) struct Roots {
-    /// What has a handle, by slot.
+    /// The objects with handles, by slot.
     pub handles: RootSet,
-    /// Whatever the batch under way has got hold of: results, strings that came with calls, values of exceptions.
+    /// The objects that the batch under way holds: results, strings that came with calls, values of
+    /// exceptions.
     batch: RootSet,
-    /// What batched procedures use from outside; procedures stay for the session.
+    /// The objects that batched procedures use from outside; procedures stay for the session.
     procedures: RootSet,
     /// The values of the exceptions in the history, in its order.
     pub history: RootSet,
@@ -85,7 +99,7 @@ impl Roots {
 /// The batch under way.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// F.
+    /// The future table F.
     pub futures: Vec<Future>,
     pub failures: Vec<Failure>,
     /// Failures beyond the limit.
@@ -101,7 +115,7 @@ pub(crate) struct Batch {
     /// Set when the rest of the batch is not run.
     pub dead: bool,
     pub fuel: i64,
-    /// Bytes of the heap that were taken for it before what runs now.
+    /// The bytes of the heap that were taken for it before the run under way.
     pub heap_bytes: usize,
 }
 
@@ -132,7 +146,7 @@ pub struct Session {
     pub(crate) transactions: Transactions,
     pub(crate) batch: Batch,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
-    /// The procedures that are gone because they used what an aborted transaction had made.
+    /// The procedures that are gone because they used objects of an aborted transaction.
     pub(crate) undone_procedures: BTreeSet<u32>,
     /// A structure whose end has not come yet.
     pub(crate) scan: Option<Scan>,
@@ -148,7 +162,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that waits for its client's `hello`. It runs in the context of the cache.
+    /// Makes a session that waits for its client's `hello`. It runs in the context of the cache.
     pub fn new(tables: &'static Tables, limits: Limits, welcome: Welcome, cache: Cache) -> Session {
         Session {
             transactions: Transactions::new(cache),
@@ -173,11 +187,13 @@ impl Session {
         }
     }
 
-    /// Executes the commands that are whole, and says how many bytes they had: hand in the others again, at the
-    /// same place, with what follows them. Does not read after the end of the session.
+    /// Executes the commands that are whole, and returns the number of their bytes. The caller
+    /// hands in the others again, at the same place, with the bytes that follow them. Does not read
+    /// after the end of the session.
     ///
-    /// `cx` is the context of the session's cache, which no other session has. When it asks for a [pause](Session::pause) it has done nothing of the
-    /// bytes that it has not counted.
+    /// `cx` is the context of the session's cache, which no other session has. When the session
+    /// asks for a [pause](Session::pause), it has done nothing of the bytes that it has not
+    /// counted.
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
@@ -198,7 +214,7 @@ impl Session {
         at
     }
 
-    /// Executes commands that are whole, and returns how many bytes they had.
+    /// Executes commands that are whole, and returns the number of their bytes.
     pub(crate) fn work(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         let frame = self.limits.size(Limit::FrameBytes);
         let mut sight = Sight::new(cx);
@@ -265,7 +281,7 @@ impl Session {
         at
     }
 
-    /// The replies since the last call of [`Session::clear_output`].
+    /// Returns the replies since the last call of [`Session::clear_output`].
     #[inline]
     pub fn output(&self) -> &[u8] {
         &self.output
@@ -280,7 +296,7 @@ impl Session {
         }
     }
 
-    /// True if the session is over: send what there is and close.
+    /// True if the session is over: send the output and close.
     #[inline]
     pub fn ended(&self) -> bool {
         self.ended
@@ -302,17 +318,18 @@ impl Session {
         self.scan.as_ref().map_or(0, Scan::bytes)
     }
 
-    /// The persistent objects.
+    /// Returns the persistent objects.
     pub fn cache(&self) -> &Cache {
         self.transactions.cache()
     }
 
-    /// What the session did so far.
+    /// Returns the counts of the session so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The number of bytes of replies may wait: a few bytes of commands can ask for many bytes of replies.
+    /// Returns the limit of the bytes of replies that may wait: a few bytes of commands can ask for
+    /// many bytes of replies.
     fn output_max(&self) -> usize {
         self.limits.size(Limit::ReplyBytes).saturating_mul(4).max(1 << 20)
     }
@@ -367,7 +384,7 @@ impl Session {
         cx.root_set(&self.roots().batch).push(word);
     }
 
-    /// Keeps what a procedure uses from outside alive until the end of the session.
+    /// Keeps the objects that a procedure uses from outside alive until the end of the session.
     pub(crate) fn hold_captured(&self, cx: &mut Cx, captured: &[(Word, TypeId)]) {
         let objects = captured.iter().filter(|(_, ty)| !self.tables.is_basic(*ty));
         cx.root_set(&self.roots().procedures).extend(objects.map(|(word, _)| *word));
@@ -378,7 +395,7 @@ impl Session {
         self.welcome.session
     }
 
-    /// How many batched procedures there are.
+    /// Returns the number of batched procedures, and of the objects that they hold.
     pub(crate) fn procedures(&self, cx: &mut Cx) -> Procedures {
         Procedures { defined: self.procedures.len(), captured: cx.root_set(&self.roots().procedures).len() }
     }
@@ -424,7 +441,8 @@ impl Session {
         }
     }
 
-    /// Notes a failure and gives its position in the batch's list, or a position beyond all lists if it is not kept.
+    /// Notes a failure and returns its position in the batch's list, or a position beyond all lists
+    /// if it is not kept.
     #[cold]
     pub(crate) fn note(&mut self, failure: Failure) -> u32 {
         self.counters.failures += 1;
@@ -448,7 +466,7 @@ impl Session {
         self.note(Failure { call: self.next(), iterations: SmallVec::new(), kind })
     }
 
-    /// What a run that was ended from outside means for the batch.
+    /// Ends the batch after a run that was ended from outside, as the reason demands.
     #[cold]
     pub(crate) fn killed(&mut self, cx: &mut Cx, call: u32, iterations: SmallVec<[u32; 4]>) -> u32 {
         let why = cx.killed();
@@ -492,7 +510,7 @@ impl Session {
         failed
     }
 
-    /// A command outside structures.
+    /// Executes a command outside structures.
     pub(crate) fn command(&mut self, cx: &mut Cx, command: Command<'_>) {
         if !self.greeted {
             return match command {
@@ -518,7 +536,8 @@ impl Session {
             Command::Flush { wanted, quiet } => {
                 self.batch.fuel = cx.fuel;
                 self.flush(cx, wanted, quiet);
-                // The next batch is a new run, with its own fuel and epoch: what ended this one does not end that.
+                // The next batch is a new run, with its own fuel and epoch: the end of this one
+                // does not end that.
                 cx.leave();
                 cx.begin();
                 cx.fuel = self.batch.fuel;
@@ -542,15 +561,16 @@ impl Session {
                 encode::farewell(&mut self.output);
             }
             Command::Hello(_) => self.fail(ErrorNumber::OutOfOrder, "`hello` is said once, at the start"),
-            // What begins a structure is collected before it gets here: this is a marker without its beginning.
+            // Commands that begin a structure are collected before they get here: this is a marker
+            // without its beginning.
             _ => {
                 self.refuse(ErrorNumber::MarkerMismatch, "the marker has no open structure to belong to");
             }
         }
     }
 
-    /// True if a command is left out because the batch is over. What a client waits for an answer to is not, and
-    /// procedures keep their numbers.
+    /// True if a command is left out because the batch is over. Commands whose answer a client
+    /// waits for are not left out, and procedures keep their numbers.
     fn skipped(&mut self, command: &Command<'_>) -> bool {
         if let Command::Procedure { .. } = command {
             self.undefined(1);
@@ -567,7 +587,8 @@ impl Session {
         )
     }
 
-    /// Gives numbers to procedures whose definition was refused. Numbers beyond the limit mean nothing anyway.
+    /// Gives numbers to procedures whose definition was refused. Numbers beyond the limit mean
+    /// nothing anyway.
     pub(crate) fn undefined(&mut self, count: usize) {
         let length = (self.procedures.len() + count).min(PROCEDURES_MAX).max(self.procedures.len());
         self.procedures.resize(length, None);
@@ -651,7 +672,7 @@ impl Session {
         self.make_one(cx, future);
     }
 
-    /// A value from outside as a word, with its type.
+    /// Turns a value from outside into a word, with its type.
     pub(crate) fn value(&self, cx: &mut Cx, value: Value<'_>) -> Result<(Word, TypeId), FailureKind> {
         Ok(match value {
             Value::Nil => (0, Types::NULL),
@@ -687,7 +708,7 @@ impl Session {
         self.make_one(cx, future);
     }
 
-    /// The type of cells of this element type.
+    /// Returns the type of cells of this element type.
     pub(crate) fn cell_type(&self, element: TypeNumber) -> Result<TypeId, (ErrorNumber, String)> {
         let ty = self
             .tables
@@ -792,8 +813,8 @@ impl Session {
         self.reset_batch(cx);
     }
 
-    /// The reply that is stored with the batch under way, all of which has gone well, for whoever sends it again: a handle
-    /// would mean nothing to them.
+    /// Returns the reply that is stored with the batch under way, all of which has gone well. It is
+    /// for a client that sends the batch again, for which a handle would mean nothing.
     pub(crate) fn stored_reply(&self, wanted: Ranges<'_>) -> Vec<u8> {
         let mut stored = Vec::new();
         let mut reply = Flushed::begin(&mut stored);
@@ -824,7 +845,7 @@ impl Session {
         stored
     }
 
-    /// Answers the batch with what was stored.
+    /// Answers the batch with the stored reply.
     pub(crate) fn replay(&mut self, cx: &mut Cx, reply: &[u8]) {
         self.counters.crossings += 1;
         self.batches += 1;

@@ -1,7 +1,9 @@
-//! Batches that are transactions of their own: collected whole, run, and run again by the session itself while others get in
-//! between (`docs/book/persistence.md`). No code of the client is run again, and nothing crosses.
+//! Batches that are transactions of their own (`docs/book/persistence.md`). Each is collected whole
+//! and run. The session itself runs it again after conflicts with others. No code of the client is
+//! run again, and nothing crosses.
 //!
-//! A named batch is done once: its reply is stored with its commit, and whoever sends it again gets that.
+//! A named batch is done once: its reply is stored with its commit, and a client that sends it
+//! again gets that.
 
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use crate::futures::Future;
 use crate::session::Session;
 use crate::transactions::Refusal;
 
-/// What asking an actor fails with in a batch that may run several times.
+/// The failure of a request to an actor in a batch that may run several times.
 const NO_REQUESTS: &str =
     "a batch that is a transaction cannot ask actors, for it may run several times: send, or ask before it";
 
@@ -29,9 +31,9 @@ const PAUSES_DOUBLE: u32 = 7;
 #[derive(Debug)]
 pub(crate) struct Shipped {
     batch: Option<BatchId>,
-    /// What comes between `transaction` and `flush`, and `flush`.
+    /// The commands between `transaction` and `flush`, and `flush`.
     commands: Vec<u8>,
-    /// Where `flush` is in them.
+    /// The position of `flush` in them.
     flush: usize,
     /// Handles given back: they go when the batch has run to its end.
     frees: Vec<Ref>,
@@ -40,14 +42,14 @@ pub(crate) struct Shipped {
     /// The number of times that it may be run from now on, and how often it was.
     tries: u64,
     failed: u32,
-    /// What there was before it.
+    /// The number of errors before it.
     errors: u32,
     procedures: Procedures,
     /// Set while the session waits before it runs it again.
     pause: Option<Duration>,
 }
 
-/// How many batched procedures there are, and how many objects they use from outside.
+/// The number of batched procedures, and of the objects that they use from outside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Procedures {
     pub defined: usize,
@@ -55,16 +57,18 @@ pub(crate) struct Procedures {
 }
 
 impl Session {
-    /// For how long the caller waits before it calls [`Session::handle`] again, which then runs a batch again that others got in
-    /// between of. What has not been counted as used is handed in then as well.
+    /// Returns the time for which the caller waits before it calls [`Session::handle`] again. That
+    /// then runs a batch again after a conflict. Bytes that have not been counted as used are
+    /// handed in then as well.
     pub fn pause(&self) -> Option<Duration> {
         self.shipped.as_ref()?.pause
     }
 
-    /// `transaction`: the batch is collected from here on. The future is nil if all goes well.
+    /// Executes `transaction`: the batch is collected from here on. The future is nil if all goes
+    /// well.
     pub(crate) fn ship(&mut self, cx: &mut Cx, tries: u16, batch: Option<BatchName>) {
         let batch = batch.map(|name| BatchId { session: name.client, number: name.number });
-        // What neither calls nor makes anything may come before.
+        // Only commands that neither call nor make anything may come before.
         let refused = if !self.batch.futures.is_empty() || !self.batch.failures.is_empty() {
             Some((ErrorNumber::InTransaction, "`transaction` comes before all that a batch calls and makes"))
         } else if !self.transactions.end_unchanged(cx) {
@@ -77,7 +81,7 @@ impl Session {
         if let Some((number, text)) = refused {
             let unseen = self.transactions.unseen;
             let failed = self.refuse(number, text);
-            // What is not run does not spoil what was under way.
+            // A batch that is not run does not spoil the work under way.
             self.transactions.unseen = unseen;
             return self.make_one(cx, Future::Failed(failed));
         }
@@ -97,7 +101,8 @@ impl Session {
         });
     }
 
-    /// Takes up a command of such a batch; `bytes` are those of the command. Runs the batch when it is whole.
+    /// Takes up a command of such a batch; `bytes` are those of the command. Runs the batch when it
+    /// is whole.
     pub(crate) fn collect(&mut self, cx: &mut Cx, command: Command<'_>, bytes: &[u8]) {
         let Some(shipped) = &mut self.shipped else { return };
         match command {
@@ -116,7 +121,7 @@ impl Session {
             | Command::Commit
             | Command::Abort
             | Command::Bye => {
-                // The batch is not run. What a client waits for an answer to is answered.
+                // The batch is not run. Commands whose answer a client waits for are answered.
                 let (frees, definitions) = (std::mem::take(&mut shipped.frees), shipped.definitions);
                 self.shipped = None;
                 if !self.batch.dead {
@@ -187,7 +192,7 @@ impl Session {
         let mut lost = self.batch.failures.iter().any(conflict);
         let mut committed = false;
         if shipped.batch.is_none() && self.is_idle(cx) {
-            // Nothing was done, and nobody asks whether it was.
+            // Nothing was done, and no client asks for the outcome.
             committed = true;
         } else if !self.batch.dead {
             let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
@@ -227,7 +232,7 @@ impl Session {
         !self.batch.dead && !self.transactions.cache().is_busy(cx) && self.transactions.end_unchanged(cx)
     }
 
-    /// Nothing of the batch has happened yet, and a new run begins.
+    /// Restores the state before the batch, and begins a new run.
     fn begin_try(&mut self, cx: &mut Cx, shipped: &Shipped) {
         self.reset_batch(cx);
         self.batch.commands = 1;
@@ -248,7 +253,8 @@ impl Session {
         self.replay(cx, reply);
     }
 
-    /// Longer each time, and another one in each session, so that those who got in each other's way do not do so again.
+    /// Returns the pause, which is longer each time, and another one in each session. So sessions
+    /// in conflict with each other do not meet again.
     fn pause_after(&self, failed: u32) -> Duration {
         let longest = PAUSE * (1 << failed.min(PAUSES_DOUBLE));
         // SplitMix64 (Steele, Lea, Flood 2014): as good as chance here, and the same in each run.

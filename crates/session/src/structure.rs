@@ -1,11 +1,16 @@
 //! Control structures: collected up to their end marker, checked whole, then run.
 //!
-//! A structure is read twice at most. The first reading ([`Scan`]) follows the bytes as they arrive. It matches the
-//! markers, looks up what the structure uses from outside (handles, futures made before, values), and writes down
-//! the structure's *content*: the commands with references by position and with the types of what comes from outside, but
-//! not the words themselves. Those become parameters. So the same structure over other objects of the same
-//! classes, or with other numbers, has the same content, and if the engine has it already, nothing is left but to run it.
-//! Otherwise the second reading ([`crate::build`]) makes the IR, which the verifier checks before anything runs.
+//! Read [`Scan`] first, then `Session::scan_on`. A structure is read twice at most.
+//!
+//! 1. The first reading ([`Scan`]) follows the bytes as they arrive. It matches the markers, and
+//!    looks up the things that the structure uses from outside (handles, futures made before,
+//!    values).
+//! 2. It also writes down the structure's *content*: the commands with references by position and
+//!    with the types of the words from outside. The words themselves become parameters.
+//! 3. If the engine has this content already, the prepared structure is run. So the same structure
+//!    over other objects of the same classes, or with other numbers, is not built again.
+//! 4. Otherwise the second reading ([`crate::build`]) makes the IR, which the verifier checks
+//!    before anything runs.
 //!
 //! Sources: 000 sections 6.3 and 6.4; the caching of prepared structures is ours.
 
@@ -35,7 +40,7 @@ pub(crate) fn begins(command: &Command<'_>) -> bool {
     )
 }
 
-/// What is open, for matching markers.
+/// An open structure or part of one, for matching markers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Open {
     WhileCond,
@@ -71,9 +76,9 @@ pub(crate) struct Scan {
     /// Bytes that were read.
     offset: usize,
     open: SmallVec<[Open; 8]>,
-    /// What the engine keeps prepared structures by.
+    /// The key under which the engine keeps prepared structures.
     content: Vec<Word>,
-    /// What comes from outside, in the order of use.
+    /// The words from outside, in the order of use.
     pub(crate) params: Vec<(Word, TypeId)>,
     /// Futures of the batch before the structure.
     base: u32,
@@ -81,7 +86,7 @@ pub(crate) struct Scan {
     pub(crate) numbers: u32,
     /// True if the next command must call an iterator.
     wants_iterator: bool,
-    /// The first thing that is wrong, and at which call.
+    /// The first fault, and its call.
     error: Option<(u32, FailureKind)>,
     /// The batched procedures that it calls, in the order of their first call, and their numbers.
     pub(crate) procedures: Vec<Arc<Procedure>>,
@@ -90,12 +95,13 @@ pub(crate) struct Scan {
     frees: Vec<Ref>,
     /// True if it is the definition of a procedure.
     procedure: bool,
-    /// How many procedure numbers it takes: one for each PROCEDURE, misplaced ones included.
+    /// The number of procedure numbers that it takes: one for each PROCEDURE, misplaced ones
+    /// included.
     definitions: usize,
 }
 
 impl Scan {
-    /// A structure that begins after `base` futures.
+    /// Makes a structure that begins after `base` futures.
     pub(crate) fn new(base: u32) -> Scan {
         Scan {
             offset: 0,
@@ -114,12 +120,12 @@ impl Scan {
         }
     }
 
-    /// The bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(crate) fn bytes(&self) -> usize {
         self.offset
     }
 
-    /// The position of the next future.
+    /// Returns the position of the next future.
     fn next(&self) -> u32 {
         self.base + self.numbers + 1
     }
@@ -142,7 +148,7 @@ impl Scan {
         self.refuse(ErrorNumber::MarkerMismatch, text);
     }
 
-    /// A marker that goes from one part of a structure to the next.
+    /// Handles a marker that goes from one part of a structure to the next.
     fn turn(&mut self, marker: &str, from: &[Open], to: Open) {
         match self.open.last_mut() {
             Some(open) if from.contains(open) => *open = to,
@@ -150,8 +156,8 @@ impl Scan {
         }
     }
 
-    /// A marker that ends a structure. One that does not fit ends the innermost all the same, so that the end of the
-    /// whole is found.
+    /// Handles a marker that ends a structure. One that does not fit ends the innermost all the
+    /// same, so that the end of the whole is found.
     fn end(&mut self, marker: &str, from: &[Open]) {
         if !self.open.last().is_some_and(|open| from.contains(open)) {
             self.mismatch(marker);
@@ -165,7 +171,8 @@ const INNER: Word = 1 << 56;
 const PARAM: Word = 2 << 56;
 
 impl Session {
-    /// Goes on with the open structure: the bytes it had if it is over (run or refused), `None` if it needs more.
+    /// Goes on with the open structure. Returns the number of its bytes if it is over (run or
+    /// refused), `None` if it needs more.
     pub(crate) fn scan_on(&mut self, cx: &mut Cx, bytes: &[u8]) -> Option<usize> {
         let mut scan = self.scan.take()?;
         let frame = self.limits.size(Limit::FrameBytes);
@@ -177,7 +184,8 @@ impl Session {
                         return Some(scan.offset);
                     }
                     if self.batch.dead {
-                        // A limit was passed: what was collected is not run, and the rest is read and dropped.
+                        // A limit was passed: the collected commands are not run, and the rest is
+                        // read and dropped.
                         let at = scan.offset;
                         self.dropped(cx, &scan);
                         return Some(at);
@@ -215,7 +223,7 @@ impl Session {
         }
     }
 
-    /// The batch ended inside the structure.
+    /// Refuses a structure in which the batch ended.
     pub(crate) fn unfinished(&mut self, cx: &mut Cx, scan: Scan) {
         let open = scan.open.last().map_or("a structure", |o| o.name());
         let text = format!("the batch ended inside {open}: its end marker is missing");
@@ -224,7 +232,8 @@ impl Session {
         self.dropped(cx, &scan);
     }
 
-    /// What remains of a structure that is not run: its procedures have their numbers, its handles are given back.
+    /// Does the rest of a structure that is not run: its procedures have their numbers, its handles
+    /// are given back.
     fn dropped(&mut self, cx: &mut Cx, scan: &Scan) {
         self.undefined(scan.definitions);
         for handle in &scan.frees {
@@ -436,7 +445,8 @@ impl Session {
         }
     }
 
-    /// An operand that is a reference: one of the structure's own futures, or something from outside.
+    /// Adds an operand that is a reference: one of the structure's own futures, or an object from
+    /// outside.
     fn scan_ref(&self, scan: &mut Scan, reference: Ref, argument: u32) {
         if let Some(position) = reference.position()
             && position > scan.base
@@ -488,7 +498,8 @@ impl Session {
             return scan.wrong(self.no_procedure(number));
         };
         scan.content.push(head(op::CALL_PROCEDURE, args, 0, false));
-        // Kept alive by whatever is kept under this content, so that the address is never another's.
+        // The batches kept under this content keep it alive, so that the address is never
+        // another's.
         scan.content.push(Arc::as_ptr(&procedure.batch.prepared) as Word);
         if !scan.procedure_numbers.contains(&number) {
             scan.procedures.push(procedure);
@@ -496,7 +507,7 @@ impl Session {
         }
     }
 
-    /// What a called procedure uses from outside comes with the call.
+    /// Adds the objects that a called procedure uses from outside, which come with the call.
     fn scan_captured(&self, scan: &mut Scan, number: ProcedureNumber) {
         if let Some(procedure) = self.procedures.get(number.index()).cloned().flatten() {
             for (word, ty) in &procedure.captured {
@@ -505,7 +516,7 @@ impl Session {
         }
     }
 
-    /// A whole structure has come: runs it, or refuses it.
+    /// Runs a structure that is whole, or refuses it.
     fn structure(&mut self, cx: &mut Cx, scan: Scan, bytes: &[u8]) {
         let failed = match self.prepared(&scan, bytes) {
             Ok(batch) if scan.procedure => {
@@ -525,7 +536,7 @@ impl Session {
         }
     }
 
-    /// The structure ready to run: found by its content, or built and checked now.
+    /// Returns the structure ready to run: found by its content, or built and checked now.
     fn prepared(&mut self, scan: &Scan, bytes: &[u8]) -> Result<Arc<Batch>, (u32, FailureKind)> {
         if let Some((call, kind)) = &scan.error {
             return Err((*call, kind.clone()));
@@ -561,7 +572,8 @@ impl Session {
         let words: SmallVec<[Word; 16]> = scan.params.iter().map(|(word, _)| *word).collect();
         let calls = cx.calls;
         cx.number_from(Base::After(scan.base));
-        // SAFETY: the words have the types that the content names, and the batch was built for that content.
+        // SAFETY: the words have the types that the content names, and the batch was built for that
+        // content.
         let end = unsafe { self.tables.engine().run(cx, batch, &words) };
         self.batch.calls += cx.calls.saturating_sub(calls);
         match end {
@@ -586,31 +598,33 @@ impl Scan {
         self.content.push(PARAM | Word::from(ty.as_u32()));
     }
 
-    /// A called procedure and its position among those that the structure calls; nothing for the one being defined.
+    /// Returns a called procedure and its position among those that the structure calls; nothing
+    /// for the one being defined.
     pub(crate) fn procedure_at(&self, number: ProcedureNumber) -> Option<(u32, &Arc<Procedure>)> {
         let index = self.procedure_numbers.iter().position(|n| *n == number)?;
         Some((index as u32, &self.procedures[index]))
     }
 
-    /// Futures of the batch before the structure.
+    /// Returns the number of futures of the batch before the structure.
     pub(crate) fn base(&self) -> u32 {
         self.base
     }
 }
 
-/// A command in a content: its code, how many operands it has, a number, and whether it is a FOREACH's iterator.
+/// Encodes a command in a content: its code, the number of its operands, a number, and whether it
+/// is a FOREACH's iterator.
 fn head(code: u8, count: usize, number: u32, iterator: bool) -> Word {
     Word::from(code) | (count as Word & 0xff) << 8 | Word::from(iterator) << 16 | Word::from(number) << 24
 }
 
-/// Where a structure failed, in the batch's numbering. Sites are counted from the structure's start, because the same
-/// prepared structure runs at other places too.
+/// Returns the place at which a structure failed, in the batch's numbering. Sites are counted from
+/// the structure's start, because the same prepared structure runs at other places too.
 fn place(base: u32, trace: &Trace) -> (u32, SmallVec<[u32; 4]>) {
     let iterations = trace.iterations.iter().map(|i| u32::try_from(*i).unwrap_or(u32::MAX)).collect();
     (base + trace.site.0.max(1), iterations)
 }
 
-/// The heading of the call at a site.
+/// Finds the heading of the call at a site.
 fn find_site<'a>(
     tables: &'a Tables,
     batch: &'a Batch,
@@ -638,7 +652,7 @@ fn find_site<'a>(
     })
 }
 
-/// What the verifier found, as the client is told.
+/// Turns the errors of the verifier into a refusal for the client.
 fn refusal(tables: &Tables, base: u32, errors: &[VerifyError]) -> (u32, FailureKind) {
     let Some(error) = errors.first() else {
         return (base + 1, FailureKind::refused(ErrorNumber::Internal, "refused without a reason"));

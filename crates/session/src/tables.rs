@@ -1,4 +1,14 @@
-//! From the numbers of commands to the program: computed once for all sessions of a server.
+//! The tables from the numbers of commands to the program: computed once for all sessions of a
+//! server.
+//!
+//! Read [`Tables`] first. It owns the interface that clients see, with its numbers, and the rows by
+//! which calls are checked and dispatched: one [`MethodRow`] for each method number, one
+//! [`RoutineRow`] for each routine number. Both have a [`CallRow`], which is the heading of the
+//! call. Nothing here changes after [`Tables::new`], and nothing belongs to a session.
+//!
+//! 1. [`visible_types`] finds the types that clients see.
+//! 2. The methods and routines that cross are numbered ([`crosses`], [`is_called`]).
+//! 3. Each number gets its row, with the way in which it is entered ([`Dispatch`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +24,7 @@ use bifrost_wire::interface::{Heading, Interface, Kind, Method, Numbering, Param
 use bifrost_wire::{MethodNumber, RoutineNumber, TypeNumber};
 use cranelift_entity::EntityRef;
 
-/// How a method is entered.
+/// The ways in which a method is entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dispatch {
     /// Through the receiver's table.
@@ -27,7 +37,7 @@ pub(crate) enum Dispatch {
     Op(Op),
 }
 
-/// A method number's meaning.
+/// The meaning of a method number.
 #[derive(Debug)]
 pub(crate) struct MethodRow {
     pub method: MethodRef,
@@ -35,7 +45,7 @@ pub(crate) struct MethodRow {
     pub call: CallRow,
 }
 
-/// A routine number's meaning.
+/// The meaning of a routine number.
 #[derive(Debug)]
 pub(crate) struct RoutineRow {
     pub routine: RoutineId,
@@ -43,13 +53,13 @@ pub(crate) struct RoutineRow {
     pub call: CallRow,
 }
 
-/// What checking a call needs of its heading.
+/// The parts of a heading that are needed to check a call.
 #[derive(Debug)]
 pub(crate) struct CallRow {
     pub params: Box<[TypeId]>,
     pub results: Box<[TypeId]>,
     pub iterator: bool,
-    /// How many future numbers the call takes.
+    /// The number of future numbers that the call takes.
     pub numbers: u32,
 }
 
@@ -65,7 +75,7 @@ impl CallRow {
     }
 }
 
-/// The interface of a program and what its numbers mean.
+/// The interface of a program and the meaning of its numbers.
 #[derive(Debug)]
 pub struct Tables {
     engine: Arc<Engine>,
@@ -79,8 +89,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Describes a program and numbers it. The tables live as long as the process, as linked programs do, so that
-    /// no session counts references to them on the path of a call.
+    /// Describes a program and numbers it. The tables live as long as the process, as linked
+    /// programs do. So no session counts references to them on the path of a call.
     pub fn new(engine: Arc<Engine>) -> &'static Tables {
         let program = engine.program();
         let types = visible_types(&engine);
@@ -138,18 +148,18 @@ impl Tables {
         }))
     }
 
-    /// The engine that runs the program.
+    /// Returns the engine that runs the program.
     #[inline]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The interface with its numbers.
+    /// Returns the interface with its numbers.
     pub fn numbering(&self) -> &Numbering {
         &self.numbering
     }
 
-    /// The interface as `describe` answers.
+    /// Returns the interface as `describe` answers.
     pub fn json(&self) -> &[u8] {
         &self.json
     }
@@ -168,7 +178,7 @@ impl Tables {
         self.types.get(number.index()).copied()
     }
 
-    /// The number of a type; `any` for types that clients cannot see.
+    /// Returns the number of a type; `any` for types that clients cannot see.
     #[inline]
     pub(crate) fn type_number(&self, ty: TypeId) -> TypeNumber {
         match self.type_numbers[ty.index()].known() {
@@ -208,7 +218,8 @@ fn crosses(program: &Program, def: &TypeDef, method: &bifrost_ir::Method) -> boo
     method.public && only_data(program, &method.signature) && (!def.actor || sent())
 }
 
-/// True if a client can send a value of a type to an actor (`docs/book/language/actors.md`): it has no way to say that it means a copy of what may change.
+/// True if a client can send a value of a type to an actor (`docs/book/language/actors.md`): it has
+/// no way to ask for a copy of an object that may change.
 fn is_sendable(program: &Program, ty: TypeId) -> bool {
     let def = program.types.def(ty);
     let built_in = matches!(def.kind, TypeKind::Group(_) | TypeKind::Replier(_));
@@ -218,19 +229,21 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
 }
 
 /// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`])
-/// would replace everybody's objects; one that waits for actors runs as the main one of a program,
-/// not in a session.
+/// would replace the objects of all clients. One that waits for actors runs as the main one of a
+/// program, not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
     routine.public && !routine.is_entry() && only_data(program, &routine.signature) && !waits
 }
 
-/// True if a heading takes and gives no routines: they do not cross, so that clients have no use for it.
+/// True if a heading takes and gives no routines: they do not cross, so that clients have no use
+/// for it.
 fn only_data(program: &Program, signature: &Signature) -> bool {
     signature.types().all(|ty| !program.types.kind(ty).is_routine())
 }
 
-/// Public types, and the others that public headings name; those have no methods for clients.
+/// Returns public types, and the others that public headings name; those have no methods for
+/// clients.
 fn visible_types(engine: &Engine) -> Vec<TypeId> {
     let program = engine.program();
     let mut seen = vec![false; program.types.len()];
@@ -254,7 +267,7 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
     for routine in program.routines.values().filter(|r| is_called(program, &waiting, r)) {
         note(&mut seen, &routine.signature);
     }
-    // Element types and supertypes of what is seen are seen.
+    // Element types and supertypes of visible types are visible.
     loop {
         let before = seen.iter().filter(|s| **s).count();
         for (ty, def) in program.types.iter() {

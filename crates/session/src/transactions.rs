@@ -1,4 +1,5 @@
-//! Transactions of a session: one is always under way, and `commit` and `abort` end it and begin the next.
+//! Transactions of a session: one is always under way, and `commit` and `abort` end it and begin
+//! the next.
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
@@ -14,7 +15,7 @@ use crate::replies::seen_as;
 use crate::session::Session;
 use crate::tables::Tables;
 
-/// Why a transaction is not committed.
+/// The reason why a transaction is not committed.
 pub(crate) enum Refusal {
     /// It is aborted, or was doomed before.
     Not(ErrorNumber, String),
@@ -22,7 +23,8 @@ pub(crate) enum Refusal {
     Repeated(Bytes),
 }
 
-/// What a client is told of a conflict: an object that others have changed, one that it knows if there is one.
+/// Returns the text about a conflict for a client. It names an object that others have changed, one
+/// that the client knows if there is one.
 pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &Handles) -> String {
     // Clients know types, and no classes.
     // SAFETY: nothing was collected since it was found that these objects are overtaken.
@@ -40,9 +42,10 @@ pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &
 #[derive(Debug)]
 pub(crate) struct Transactions {
     cache: Cache,
-    /// True if it has read or changed anything, at the end of what has come last.
+    /// True if it has read or changed an object, when the last bytes were handled.
     busy: bool,
-    /// True if there are exceptions that the client has neither looked at nor cleared (001 section 7.1).
+    /// True if there are exceptions that the client has neither looked at nor cleared (001 section
+    /// 7.1).
     pub unseen: bool,
 }
 
@@ -51,38 +54,40 @@ impl Transactions {
         Transactions { cache, busy: false, unseen: false }
     }
 
-    /// The persistent objects.
+    /// Returns the persistent objects.
     #[inline]
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Notes, when what has come is worked off, whether a transaction is under way.
+    /// Notes, when the bytes that have come are handled, if a transaction is under way.
     pub fn rest(&mut self, cx: &Cx) {
         self.busy = self.cache.is_busy(cx);
     }
 
-    /// Learns what others have committed, at the start of a batch that begins a transaction.
+    /// Learns the commits of others, at the start of a batch that begins a transaction.
     pub fn refresh(&self, cx: &mut Cx, first: bool) {
         if first {
             self.cache.refresh(cx);
         }
     }
 
-    /// Everything becomes what it was when the transaction began, and the next one begins without exceptions.
+    /// Restores all objects to the state when the transaction began; the next one begins without
+    /// exceptions.
     pub fn abort(&mut self, cx: &mut Cx) {
         self.unseen = false;
         self.busy = false;
         self.cache.abort(cx);
     }
 
-    /// Everything becomes what it was when the transaction began, but what the client has not
-    /// looked at stays so.
+    /// Restores all objects to the state when the transaction began. Exceptions that the client has
+    /// not looked at stay so.
     pub fn undo(&mut self, cx: &mut Cx) {
         self.cache.abort(cx);
     }
 
-    /// Ends a transaction that has changed nothing and that nobody has to look at; false if there is more to it.
+    /// Ends a transaction that has changed nothing and has no exceptions to look at; returns false
+    /// if there is more to it.
     pub fn end_unchanged(&mut self, cx: &mut Cx) -> bool {
         let unchanged = !self.unseen && cx.doomed().is_none() && cx.changed().next().is_none();
         if unchanged {
@@ -92,7 +97,8 @@ impl Transactions {
         unchanged
     }
 
-    /// The reply of a batch that was committed before, if it was; or why nobody knows.
+    /// Returns the reply of a batch that was committed before, if it was; or the reason why that is
+    /// unknown.
     pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, (ErrorNumber, String)> {
         self.cache.schema().repository().outcome(batch).map_err(|error| {
             let number = match error {
@@ -103,7 +109,8 @@ impl Transactions {
         })
     }
 
-    /// Ends the transaction: nothing, or why it is not committed. A doomed one does not end.
+    /// Ends the transaction: nothing, or the reason why it is not committed. A doomed one does not
+    /// end.
     pub fn commit(
         &mut self,
         cx: &mut Cx,
@@ -151,9 +158,10 @@ impl Transactions {
 }
 
 impl Session {
-    /// `commit`: the future is nil, or says why the transaction is aborted; then the rest of the batch is not run.
+    /// Executes `commit`. The future is nil, or says why the transaction is aborted; then the rest
+    /// of the batch is not run.
     pub(crate) fn commit(&mut self, cx: &mut Cx) {
-        // What a request failed with is an exception as any other.
+        // The failure of a request is an exception as any other.
         self.join_all(cx);
         let future = match self.transactions.commit(cx, self.tables, &self.handles, None) {
             Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
@@ -175,8 +183,8 @@ impl Session {
         self.transactions.busy
     }
 
-    /// Aborts the transaction because its client has left it alone for too long. The batch under way, or the next one, is not run: its
-    /// client is told why.
+    /// Aborts the transaction because its client has left it alone for too long. The batch under
+    /// way, or the next one, is not run: its client is told why.
     pub fn expire(&mut self, cx: &mut Cx) {
         if !self.in_transaction() {
             return;
@@ -186,7 +194,7 @@ impl Session {
         self.abort_transaction(cx);
     }
 
-    /// `abort`: the future is nil.
+    /// Executes `abort`: the future is nil.
     pub(crate) fn abort(&mut self, cx: &mut Cx) {
         // Objects that answers bring are of the transaction that asked.
         self.join_all(cx);
@@ -194,7 +202,7 @@ impl Session {
         self.make_one(cx, Future::Nothing);
     }
 
-    /// Aborts the transaction, and forgets what it has made.
+    /// Aborts the transaction, and forgets the objects that it has made.
     pub(crate) fn abort_transaction(&mut self, cx: &mut Cx) {
         self.transactions.abort(cx);
         self.forget_undone(cx);

@@ -15,8 +15,8 @@ use crate::limits::Limits;
 use crate::session::{Batch, Session};
 
 impl Session {
-    /// Forgets what the transaction has made that was aborted: handles and futures for it say so
-    /// from now on, procedures that use it are gone, and exceptions are told without it.
+    /// Forgets the objects that the aborted transaction has made: handles and futures for them say
+    /// so from now on, procedures that use them are gone, and exceptions are told without them.
     pub(crate) fn forget_undone(&mut self, cx: &mut Cx) {
         // SAFETY: the words of handles, futures of objects, exceptions and procedures are
         // references.

@@ -1,7 +1,11 @@
-//! What a text says, before anything is known about its names (section 3 of the definition).
+//! The syntax tree of a text, before anything is known about its names (section 3 of the
+//! definition).
 //!
 //! Trees are bounded: nesting by the parser's depth limit, long operator and call chains by
-//! [`Expr::height`]. Whoever walks a tree may therefore recurse.
+//! [`Expr::height`]. A walk over a tree may therefore recurse.
+//!
+//! Read [`File`] first, then [`Stmt`] and [`Expr`]. Each node has the [`Span`] of its text; the
+//! parser makes the nodes and nothing changes them later.
 
 use std::sync::Arc;
 
@@ -12,7 +16,7 @@ use crate::source::{FileId, Span};
 pub struct Ident {
     /// Its spelling; empty if the text had none where one was needed.
     pub name: Arc<str>,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
 }
 
@@ -25,7 +29,7 @@ impl std::fmt::Display for Ident {
 /// One source text.
 #[derive(Debug)]
 pub struct File {
-    /// Which.
+    /// The text.
     pub id: FileId,
     /// `import` lines.
     pub imports: Vec<Import>,
@@ -57,7 +61,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The name it defines.
+    /// Returns the name it defines.
     pub fn name(&self) -> &Ident {
         match self {
             Item::Module(it) => &it.name,
@@ -70,7 +74,7 @@ impl Item {
     }
 }
 
-/// `module m exports x … end m`.
+/// `module m exports x ... end m`.
 #[derive(Debug)]
 pub struct Module {
     /// Its name.
@@ -88,7 +92,7 @@ pub struct Module {
 pub struct Equate {
     /// The new name.
     pub name: Ident,
-    /// What it stands for.
+    /// The type or constant that it stands for.
     pub value: Expr,
 }
 
@@ -101,13 +105,13 @@ pub struct Heading {
     pub parms: Vec<Ident>,
     /// Arguments, one entry for each name.
     pub args: Vec<Formal>,
-    /// What a call gives.
+    /// The results or yields of a call.
     pub result: Outcome,
     /// Exceptions.
     pub signals: Vec<Signal>,
     /// Needs of the type parameters.
     pub wheres: Vec<Where>,
-    /// From the name to the last clause.
+    /// The span from the name to the last clause.
     pub span: Span,
     /// The comment block directly after it.
     pub doc: String,
@@ -140,7 +144,7 @@ pub struct Signal {
     pub types: Vec<TypeExpr>,
 }
 
-/// `T has m (…) …, n (…) …`.
+/// `T has m (...) ..., n (...) ...`.
 #[derive(Clone, Debug)]
 pub struct Where {
     /// `T`.
@@ -162,7 +166,7 @@ pub struct WhereMethod {
     pub signals: Vec<Signal>,
 }
 
-/// `S = type < T {m2 for m} … end S`.
+/// `S = type < T {m2 for m} ... end S`.
 #[derive(Debug)]
 pub struct TypeDef {
     /// Its name.
@@ -196,12 +200,12 @@ pub struct Rename {
     pub old: Ident,
 }
 
-/// `C = class … end C` or `A = actor … end A`; a native one has no variables and no bodies.
+/// `C = class ... end C` or `A = actor ... end A`; a native one has no variables and no bodies.
 #[derive(Debug)]
 pub struct ClassDef {
     /// Its name.
     pub name: Ident,
-    /// What it has as an actor, if it is one; then nothing is inherited, and there are no makers.
+    /// The parts of an actor, if it is one; then nothing is inherited, and there are no makers.
     pub actor: Option<ActorPart>,
     /// The Rust name of a native class.
     pub native: Option<(String, Span)>,
@@ -233,7 +237,7 @@ pub struct ClassDef {
     pub span: Span,
 }
 
-/// `m (…) makes (C) … end m`.
+/// `m (...) makes (C) ... end m`.
 #[derive(Debug)]
 pub struct Maker {
     /// Its heading; the result is the class.
@@ -246,7 +250,7 @@ pub struct Maker {
     pub end: Span,
 }
 
-/// What an actor has that no class has.
+/// The parts that an actor has and no class has.
 #[derive(Debug, Default)]
 pub struct ActorPart {
     /// Marked `functional`.
@@ -257,7 +261,7 @@ pub struct ActorPart {
     pub disables: Vec<Disable>,
 }
 
-/// `new (…) … end new`.
+/// `new (...) ... end new`.
 #[derive(Debug)]
 pub struct Creator {
     /// Arguments.
@@ -290,7 +294,7 @@ pub struct Routine {
     pub end: Span,
 }
 
-/// `native "crate::f" f (…)`.
+/// `native "crate::f" f (...)`.
 #[derive(Debug)]
 pub struct NativeRoutine {
     /// The Rust name.
@@ -302,9 +306,9 @@ pub struct NativeRoutine {
 /// A type as written.
 #[derive(Clone, Debug)]
 pub struct TypeExpr {
-    /// What.
+    /// The form of the type.
     pub kind: TypeExprKind,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
 }
 
@@ -335,7 +339,7 @@ pub type Body = Vec<Stmt>;
 pub struct Stmt {
     /// The statement proper.
     pub kind: StmtKind,
-    /// `except … end` and `resignal`, innermost first.
+    /// `except ... end` and `resignal`, innermost first.
     pub handlers: Vec<Handler>,
     /// Statement and handlers.
     pub span: Span,
@@ -345,7 +349,7 @@ pub struct Stmt {
     pub same_line: bool,
 }
 
-/// What is attached to a statement.
+/// The handler at the end of a statement.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Handler {
@@ -353,7 +357,7 @@ pub enum Handler {
     Resignal(Vec<Ident>),
 }
 
-/// `when a, b (x: int): …`.
+/// `when a, b (x: int): ...`.
 #[derive(Debug)]
 pub struct WhenArm {
     /// `a`, `b`.
@@ -364,7 +368,7 @@ pub struct WhenArm {
     pub body: Body,
 }
 
-/// `others (name: string): …`.
+/// `others (name: string): ...`.
 #[derive(Debug)]
 pub struct OthersArm {
     /// The variable for the exception's name.
@@ -410,7 +414,7 @@ pub struct LoopVar {
     pub ty: Option<TypeExpr>,
 }
 
-/// `when t (x: T): …`.
+/// `when t (x: T): ...`.
 #[derive(Debug)]
 pub struct TagArm {
     /// The tags.
@@ -421,7 +425,7 @@ pub struct TagArm {
     pub body: Body,
 }
 
-/// `when T (x): …`.
+/// `when T (x): ...`.
 #[derive(Debug)]
 pub struct TypeArm {
     /// `T`.
@@ -432,7 +436,7 @@ pub struct TypeArm {
     pub body: Body,
 }
 
-/// `when m (x: T) if e: …`.
+/// `when m (x: T) if e: ...`.
 #[derive(Debug)]
 pub struct WaitArm {
     /// `m`.
@@ -454,7 +458,7 @@ pub struct Init {
     pub value: Expr,
 }
 
-/// `; m(…)` at the end of a constructor.
+/// `; m(...)` at the end of a constructor.
 #[derive(Debug)]
 pub struct MakerCall {
     /// `m`.
@@ -468,9 +472,9 @@ pub struct MakerCall {
 /// An expression.
 #[derive(Debug)]
 pub struct Expr {
-    /// What.
+    /// The form of the expression.
     pub kind: ExprKind,
-    /// Where.
+    /// The place in the text.
     pub span: Span,
     /// Length of the longest way down the tree.
     pub height: u16,
@@ -511,23 +515,23 @@ pub enum ExprKind {
         callee: Box<Expr>,
         args: Args,
     },
-    /// `p[…]`: element, instantiation of a type or of a routine.
+    /// `p[...]`: element, instantiation of a type or of a routine.
     Index {
         object: Box<Expr>,
         args: Vec<Expr>,
     },
-    /// `p{…}` with `:` in it.
+    /// `p{...}` with `:` in it.
     Tagged {
         ty: Box<Expr>,
         fields: Vec<Init>,
     },
-    /// `p{…}` with `:=` or a maker in it, or empty.
+    /// `p{...}` with `:=` or a maker in it, or empty.
     Construct {
         class: Box<Expr>,
         inits: Vec<Init>,
         maker: Option<MakerCall>,
     },
-    /// `A.new(…)`.
+    /// `A.new(...)`.
     New {
         actor: Box<Expr>,
         args: Args,
@@ -540,7 +544,7 @@ pub enum ExprKind {
     Error,
 }
 
-/// Where a new actor goes.
+/// The place that a new actor goes to.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Place {
@@ -557,7 +561,7 @@ pub struct Args {
     pub plain: Vec<Expr>,
     /// Those after `..`.
     pub rest: Option<Vec<Expr>>,
-    /// From `(` to `)`.
+    /// The span from `(` to `)`.
     pub span: Span,
 }
 
@@ -594,7 +598,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Level of the table in section 7; higher binds tighter.
+    /// Returns the level in the table of section 7; higher binds tighter.
     pub fn level(self) -> u8 {
         use Binary::*;
         match self {
@@ -607,7 +611,7 @@ impl Binary {
         }
     }
 
-    /// The method the operator is short for; `~=` negates the answer of its.
+    /// Returns the method the operator is short for; `~=` negates the answer of its.
     pub fn method(self) -> &'static str {
         use Binary::*;
         match self {

@@ -54,7 +54,7 @@ fn contains(body: &Span, place: &Span) -> bool {
     body.file == place.file && body.start <= place.start && place.start <= body.end
 }
 
-/// True if something that looks like a definition of `name` stands in `body`.
+/// Returns true if something that looks like a definition of `name` stands in `body`.
 fn defines(sources: &Sources, body: &Span, name: &str) -> bool {
     let defined = |line: &str| {
         let rest = line.trim_start().strip_prefix(name).map(str::trim_start);
@@ -63,7 +63,8 @@ fn defines(sources: &Sources, body: &Span, name: &str) -> bool {
     !name.is_empty() && sources.slice(*body).lines().any(defined)
 }
 
-/// The bodies of all routines, methods, makers and creators, from behind the heading to the `end`.
+/// Collects the bodies of all routines, methods, makers and creators, from behind the heading to
+/// the `end`.
 fn collect(items: &[Item], bodies: &mut Vec<Span>) {
     for item in items {
         match item {
@@ -80,7 +81,7 @@ fn collect(items: &[Item], bodies: &mut Vec<Span>) {
     }
 }
 
-/// From the end of a heading to the end of the body's last part.
+/// Returns the span from the end of a heading to the end of the body's last part.
 fn body(heading: Span, last: Span) -> Span {
     Span::new(heading.file, heading.end, last.end.max(last.start).max(heading.end))
 }

@@ -1,7 +1,9 @@
-//! What the compiler has to say about a program: structured causes, turned into text and JSON in this
-//! one place.
+//! The messages of the compiler about a program: structured causes, turned into text and JSON in
+//! this one place.
 //!
 //! Invariant: a diagnostic is data. No other module knows how one looks on a terminal.
+//!
+//! Read [`Diagnostic`] first; [`Code`] lists all mistakes, [`render`] and [`to_json`] write them.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -19,7 +21,7 @@ macro_rules! codes {
             /// Every code, in order.
             pub const ALL: &[Code] = &[$(Code::$code),*];
 
-            /// The code as it is printed: `E0105`.
+            /// Returns the code as it is printed: `E0105`.
             pub fn name(self) -> &'static str {
                 match self { $(Code::$code => stringify!($code)),* }
             }
@@ -30,7 +32,7 @@ macro_rules! codes {
 codes! {
     /// Unknown symbol.
     E0101,
-    /// An `end` names something else than what is open.
+    /// An `end` names another construct than the open one.
     E0102,
     /// Two names of one scope differ only in letter case.
     E0103,
@@ -106,7 +108,7 @@ codes! {
     E0403,
     /// Passive code that would have to wait.
     E0404,
-    /// A change of what is functional.
+    /// A change of an object that is functional.
     E0405,
     /// A wait inside an iterator of the program.
     E0406,
@@ -132,7 +134,7 @@ codes! {
     W0005,
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -145,9 +147,9 @@ pub enum Severity {
 /// A second place that matters, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// Where.
+    /// The place.
     pub span: Span,
-    /// Why; one short phrase.
+    /// The reason; one short phrase.
     pub text: String,
 }
 
@@ -156,7 +158,7 @@ pub struct Label {
 pub struct Diagnostic {
     /// Its kind.
     pub code: Code,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// One line for people.
     pub message: String,
@@ -164,29 +166,29 @@ pub struct Diagnostic {
     pub span: Span,
     /// Further places, of the same or other texts.
     pub labels: Vec<Label>,
-    /// What to do about it.
+    /// Advice on the change to make.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at `span`.
+    /// Returns an error at `span`.
     pub fn error(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         let message = message.into();
         Diagnostic { code, severity: Severity::Error, message, span, labels: vec![], help: None }
     }
 
-    /// A warning at `span`.
+    /// Returns a warning at `span`.
     pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
-    /// The same with a help line.
+    /// Adds a help line.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 
-    /// The same with a second place.
+    /// Adds a second place.
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.labels.push(Label { span, text: text.into() });
         self
@@ -202,7 +204,7 @@ pub enum Colour {
     Ansi,
 }
 
-/// The diagnostic as text for people, several lines, with a newline at the end.
+/// Returns the diagnostic as text for people, several lines, with a newline at the end.
 pub fn render(sources: &Sources, diagnostic: &Diagnostic, colour: Colour) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
@@ -233,7 +235,7 @@ pub fn render(sources: &Sources, diagnostic: &Diagnostic, colour: Colour) -> Str
     text
 }
 
-/// All of them, with an empty line between two.
+/// Returns all of them, with an empty line between two.
 pub fn render_all(sources: &Sources, diagnostics: &[Diagnostic], colour: Colour) -> String {
     diagnostics.iter().map(|d| render(sources, d, colour)).collect::<Vec<_>>().join("\n")
 }
@@ -269,7 +271,7 @@ fn snippet<'a>(
     snippet
 }
 
-/// The span cut to its first line if it covers many lines.
+/// Returns the span cut to its first line if it covers many lines.
 fn clip(sources: &Sources, span: Span) -> Span {
     let first = sources.line(span.file, span.start);
     let last = sources.line(span.file, span.end.max(span.start));
@@ -311,7 +313,7 @@ struct Line<'a> {
     help: Option<&'a str>,
 }
 
-/// The diagnostic as one JSON object on one line, without a newline at the end.
+/// Returns the diagnostic as one JSON object on one line, without a newline at the end.
 pub fn to_json(sources: &Sources, diagnostic: &Diagnostic) -> String {
     let span = diagnostic.span;
     let (line, column) = sources.line_column(span.file, span.start);

@@ -1,7 +1,10 @@
 //! From text to tokens (section 2 of the definition).
 //!
-//! Never fails: what it cannot read becomes a diagnostic and is left out or mended. Comments are kept
-//! aside, because a block of them directly after a heading is that heading's documentation.
+//! Never fails: text that it cannot read becomes a diagnostic and is left out or mended. Comments
+//! are kept aside, because a block of them directly after a heading is that heading's
+//! documentation.
+//!
+//! Read [`lex`] first, then [`Tok`]: the list of all tokens and words.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{FileId, Span};
@@ -24,17 +27,17 @@ macro_rules! tokens {
             /// The reserved words.
             pub const WORDS: &[&str] = &[$($text,)*];
 
-            /// The reserved word spelled `text`.
+            /// Returns the reserved word spelled `text`.
             pub fn word(text: &str) -> Option<Tok> {
                 match text { $($text => Some(Tok::$word),)* _ => None }
             }
 
-            /// True if this is a reserved word.
+            /// Returns true if this is a reserved word.
             pub fn is_word(self) -> bool {
                 matches!(self, $(Tok::$word)|*)
             }
 
-            /// The token as people call it.
+            /// Returns the token as people call it.
             pub fn describe(self) -> &'static str {
                 match self {
                     Tok::Name => "a name",
@@ -102,11 +105,11 @@ pub struct Tokens {
     pub tokens: Vec<Token>,
     /// The comments.
     pub comments: Vec<Comment>,
-    /// What could not be read.
+    /// The mistakes: parts that could not be read.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What some editors put before UTF-8 texts.
+/// The mark that some editors put before UTF-8 texts.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Splits `text` into tokens.
@@ -230,7 +233,8 @@ impl Lexer<'_> {
         self.push(tok, start);
     }
 
-    /// A string or character; the value is decoded by [`unquote`] when the parser takes the token.
+    /// Reads a string or character; the value is decoded by [`unquote`] when the parser takes the
+    /// token.
     fn quoted(&mut self, quote: u8, tok: Tok) {
         let start = self.at;
         self.at += 1;
@@ -351,7 +355,8 @@ impl Lexer<'_> {
     }
 }
 
-/// The value of a quoted token `text` (with its quotes), and for each bad escape its byte range in it.
+/// Returns the value of a quoted token `text` (with its quotes), and for each bad escape its byte
+/// range in it.
 pub fn unquote(text: &str) -> (String, Vec<std::ops::Range<usize>>) {
     let quote = text.chars().next().unwrap_or('"');
     let inner = text.get(1..).unwrap_or("");
@@ -377,7 +382,8 @@ pub fn unquote(text: &str) -> (String, Vec<std::ops::Range<usize>>) {
     (value, bad)
 }
 
-/// The character an escape stands for (`text` starts after the backslash), and the bytes it takes.
+/// Returns the character an escape stands for (`text` starts after the backslash), and the bytes it
+/// takes.
 fn unescape(text: &str) -> (Option<char>, usize) {
     let Some(c) = text.chars().next() else { return (None, 0) };
     let simple = match c {

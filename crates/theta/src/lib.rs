@@ -21,11 +21,11 @@ pub use diagnostic::{Code, Colour, Diagnostic, Label, Severity, render, render_a
 pub use parse::{HEIGHT_MAX, NESTING_MAX};
 pub use source::{FileId, Sources, Span};
 
-/// How to compile.
+/// The options of a compilation.
 #[derive(Clone, Default, Debug)]
 pub struct Options {
-    /// The folder, as a prefix of the texts' names, in which `import a.b` finds `a/b.theta`; empty if the names
-    /// start there already.
+    /// The folder, as a prefix of the texts' names, in which `import a.b` finds `a/b.theta`; empty
+    /// if the names start there already.
     pub root: String,
     /// The natives that a program may declare (E0213). Without it any name and heading is taken.
     pub natives: Option<Arc<NativeHeadings>>,
@@ -36,10 +36,10 @@ pub struct Options {
     pub warnings: bool,
 }
 
-/// What natives take and give, by name.
+/// The parameters and results of natives, by name.
 pub type NativeHeadings = HashMap<String, bifrost_ir::native::NativeHeading>;
 
-/// What came of compiling.
+/// The result of compiling.
 #[derive(Debug)]
 pub struct Compilation {
     /// The program, if there was no error.
@@ -48,14 +48,14 @@ pub struct Compilation {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The stack that parsing and checking may need: nesting is bounded (see [`NESTING_MAX`]), so this is enough
-/// for every text, in debug builds too. Memory is taken only as far as it is used.
+/// The stack that parsing and checking may need: nesting is bounded (see [`NESTING_MAX`]), so this
+/// is enough for every text, in debug builds too. Memory is taken only as far as it is used.
 const STACK_BYTES: usize = 256 << 20;
 
 /// Compiles all of `sources` to one program.
 ///
-/// Never panics and never hangs, whatever the texts are; every loop and recursion in it is bounded by
-/// their length and by [`NESTING_MAX`].
+/// Never panics and never hangs, whatever the texts are; every loop and recursion in it is bounded
+/// by their length and by [`NESTING_MAX`].
 pub fn compile(sources: &Sources, options: &Options) -> Compilation {
     on_deep_stack(|| compile_here(sources, options))
 }
@@ -94,19 +94,19 @@ pub fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// The tree of one text, and what is wrong with its syntax.
+/// Returns the tree of one text, and its syntax errors.
 pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
     on_deep_stack(|| parse::parse(sources, file))
 }
 
-/// The names of the texts that `file` imports, for a caller that has to find them.
+/// Returns the names of the texts that `file` imports, for a caller that has to find them.
 pub fn imports(sources: &Sources, file: FileId, options: &Options) -> Vec<String> {
     let (tree, _) = parse(sources, file);
     tree.imports.iter().map(|import| resolve::file_of(&options.root, import)).collect()
 }
 
-/// The text `main` and all that it imports, as far as `read` finds them; what it does not find is reported
-/// when the texts are compiled. `None` if `main` itself is not found.
+/// Returns the text `main` and all its imports, as far as `read` finds them; texts not found are
+/// reported at compilation. `None` if `main` itself is not found.
 pub fn load(main: &str, options: &Options, mut read: impl FnMut(&str) -> Option<String>) -> Option<Sources> {
     let mut sources = Sources::new();
     let mut pending = vec![sources.add(main, read(main)?)];

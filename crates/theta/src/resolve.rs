@@ -3,6 +3,9 @@
 //! Every module and every file is a scope; so is every type and class, for its equates. Lookup goes
 //! outwards: own scope, enclosing module, file, imports. Locals and instance variables come before
 //! all of these and are the business of `check`.
+//!
+//! Read [`Names`] first: [`collect`] makes it from the trees of all files, and [`Names::lookup`]
+//! finds a name from a scope.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use crate::source::{FileId, Sources, Span};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ScopeId(pub u32);
 
-/// What a name means; the numbers are positions in the lists of [`Names`].
+/// The meaning of a name; the numbers are positions in the lists of [`Names`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Def {
     Type(usize),
@@ -53,7 +56,7 @@ pub(crate) struct Placed<'a, T> {
     pub public: bool,
     /// The name of the module around it.
     pub module: Option<Arc<str>>,
-    /// For an equate the type parameters of the type or class around it.
+    /// The type parameters of the type or class around an equate.
     pub parms: &'a [ast::Ident],
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct Names<'a> {
     pub diagnostics: Vec<Diagnostic>,
     /// The scope of each file.
     files: HashMap<FileId, ScopeId>,
-    /// What clients call definitions whose names several files have.
+    /// The names for clients of definitions whose names several files have.
     qualified: HashMap<Def, String>,
 }
 
@@ -95,12 +98,12 @@ pub(crate) const BUILTIN_TYPES: &[&str] = &[
     "replier",
 ];
 
-/// True if `name` is a built-in type.
+/// Returns true if `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {
     BUILTIN_TYPES.contains(&name)
 }
 
-/// True if `name` is a built-in routine.
+/// Returns true if `name` is a built-in routine.
 pub(crate) fn is_builtin_routine(name: &str) -> bool {
     bifrost_ir::builtin::find_routine(name).is_some()
 }
@@ -139,7 +142,7 @@ impl<'a> Names<'a> {
         id
     }
 
-    /// True if any definition has type parameters.
+    /// Returns true if any definition has type parameters.
     pub fn have_parameters(&self) -> bool {
         self.types.iter().any(|it| !it.ast.parms.is_empty())
             || self.routines.iter().any(|it| !it.ast.heading.parms.is_empty())
@@ -148,7 +151,7 @@ impl<'a> Names<'a> {
             })
     }
 
-    /// The meaning of `name` seen from `scope`.
+    /// Returns the meaning of `name` seen from `scope`.
     pub fn lookup(&self, scope: ScopeId, name: &str) -> Option<Entry> {
         let scope = &self.scopes[scope.0 as usize];
         if let Some(entry) = scope.names.get(name) {
@@ -160,13 +163,13 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The names that importers of `file` see.
+    /// Returns the names that importers of `file` see.
     pub fn public_names(&self, file: FileId) -> impl Iterator<Item = &str> {
         let scope = self.files.get(&file).map(|scope| &self.scopes[scope.0 as usize]);
         scope.into_iter().flat_map(|scope| scope.names.keys()).map(|name| &**name)
     }
 
-    /// All names seen from `scope`, for suggestions.
+    /// Returns all names seen from `scope`, for suggestions.
     pub fn visible(&self, scope: ScopeId) -> Vec<&str> {
         let scope = &self.scopes[scope.0 as usize];
         let mut all: Vec<&str> = scope.names.keys().chain(scope.imports.keys()).map(|n| &**n).collect();
@@ -176,7 +179,7 @@ impl<'a> Names<'a> {
         all
     }
 
-    /// True if `scope` lies in `home` or is it.
+    /// Returns true if `scope` lies in `home` or is it.
     pub fn is_within(&self, scope: ScopeId, home: ScopeId) -> bool {
         scope == home || self.scopes[scope.0 as usize].parent.is_some_and(|p| self.is_within(p, home))
     }
@@ -242,7 +245,7 @@ impl<'a> Names<'a> {
         self.define(sources, home, item.name(), def);
     }
 
-    /// The scope of a type or class with equates.
+    /// Returns the scope of a type or class with equates.
     fn inner_scope(
         &mut self,
         sources: &Sources,
@@ -296,14 +299,15 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What clients and the IR call a definition named `name`: that, or the name with the path of its file before it if
-    /// several files have public definitions of the name.
+    /// Returns the name of a definition named `name` for clients and the IR. That is `name`, or, if
+    /// several files have public definitions of it, the name with the path of its file before it.
     pub fn outside_name<'s>(&'s self, def: Def, name: &'s str) -> &'s str {
         self.qualified.get(&def).map_or(name, String::as_str)
     }
 
-    /// Clients import nothing, so what files have public under one name needs another name for them. No file is favoured,
-    /// but where the program starts there is one entry.
+    /// Qualifies public names. Clients import nothing, so definitions that several files have
+    /// public under one name need other names for them. No file is favoured, but where the program
+    /// starts there is one entry.
     fn qualify_public_names(&mut self, sources: &Sources, root: &str) {
         let types = self.types.iter().enumerate().filter(|(_, it)| it.public);
         let types = types.map(|(at, it)| (Def::Type(at), &it.ast.name));
@@ -399,8 +403,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The help for an import without a file: the built-in text that is meant, those that there are, or
-/// the file's name.
+/// Returns the help for an import without a file: the built-in text that is meant, those that there
+/// are, or the file's name.
 fn no_file_help(options: &Options, path: &str, file: &str) -> String {
     let known: Vec<String> =
         options.texts.iter().map(|text| text.trim_end_matches(".theta").replace('/', ".")).collect();
@@ -416,14 +420,14 @@ fn no_file_help(options: &Options, path: &str, file: &str) -> String {
     }
 }
 
-/// The text that `import` names.
+/// Returns the text that `import` names.
 pub(crate) fn file_of(root: &str, import: &ast::Import) -> String {
     let path = import.path.iter().map(|p| &*p.name).collect::<Vec<_>>().join("/");
     if root.is_empty() { format!("{path}.theta") } else { format!("{root}/{path}.theta") }
 }
 
-/// The path by which the text `file` is imported: `lib.one` for `lib/one.theta`. The text that a program starts from may
-/// have any name; what no path can have in it becomes `_`.
+/// Returns the path by which the text `file` is imported: `lib.one` for `lib/one.theta`. The text
+/// that a program starts from may have any name; a character that no path can have becomes `_`.
 fn path_of(root: &str, file: &str) -> String {
     let file = file.strip_suffix(".theta").unwrap_or(file);
     let inner =
@@ -433,14 +437,14 @@ fn path_of(root: &str, file: &str) -> String {
     inner.split('/').filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(".")
 }
 
-/// E0209.
+/// Returns the error E0209.
 pub(crate) fn twice(sources: &Sources, name: &ast::Ident, first: Span) -> Diagnostic {
     let line = sources.line(first.file, first.start);
     Diagnostic::error(Code::E0209, name.span, format!("`{name}` is defined already (line {line})"))
         .help("choose another name")
 }
 
-/// E0103.
+/// Returns the error E0103.
 pub(crate) fn case_clash(sources: &Sources, name: &ast::Ident, other: &str, span: Span) -> Diagnostic {
     let line = sources.line(span.file, span.start);
     Diagnostic::error(
@@ -451,7 +455,7 @@ pub(crate) fn case_clash(sources: &Sources, name: &ast::Ident, other: &str, span
     .help("veneers use the capital for promises; choose another name")
 }
 
-/// The one of `names` that is most like `wanted`, if any is like it.
+/// Returns the one of `names` that is most like `wanted`, if any is like it.
 pub(crate) fn similar<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // Short names are all alike.
     let limit = if wanted.len() < 3 { 0 } else { (wanted.len() / 3).max(1) };

@@ -1,7 +1,7 @@
 //! The texts being compiled, and the way from byte positions to lines and columns.
 //!
-//! Spans are byte ranges with a file id. Nothing here reads files: the caller adds every text by name,
-//! and an import `a.b` is the text named `a/b.theta`.
+//! Spans are byte ranges with a file id. Nothing here reads files: the caller adds every text by
+//! name, and an import `a.b` is the text named `a/b.theta`.
 
 use std::collections::HashMap;
 
@@ -24,12 +24,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The range `start..end` of `file`.
+    /// Returns the range `start..end` of `file`.
     pub fn new(file: FileId, start: u32, end: u32) -> Span {
         Span { file, start, end }
     }
 
-    /// The smallest span that holds both; `other` must be of the same file.
+    /// Returns the smallest span that holds both; `other` must be of the same file.
     pub fn to(self, other: Span) -> Span {
         Span { file: self.file, start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -57,7 +57,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// No texts.
+    /// Makes an empty list of texts.
     pub fn new() -> Sources {
         Sources::default()
     }
@@ -75,37 +75,37 @@ impl Sources {
         id
     }
 
-    /// The text added last under `name`.
+    /// Returns the text added last under `name`.
     pub fn find(&self, name: &str) -> Option<FileId> {
         self.by_name.get(name).copied()
     }
 
-    /// All texts, in the order they were added.
+    /// Returns all texts, in the order they were added.
     pub fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
         (0..self.files.len() as u32).map(FileId)
     }
 
-    /// The name `file` was added under.
+    /// Returns the name `file` was added under.
     pub fn name(&self, file: FileId) -> &str {
         &self.files[file.0 as usize].name
     }
 
-    /// The whole text of `file`.
+    /// Returns the whole text of `file`.
     pub fn text(&self, file: FileId) -> &str {
         &self.files[file.0 as usize].text
     }
 
-    /// The text under `span`.
+    /// Returns the text under `span`.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.file).get(span.start as usize..span.end as usize).unwrap_or("")
     }
 
-    /// Line of a byte, counted from 1.
+    /// Returns the line of a byte, counted from 1.
     pub fn line(&self, file: FileId, at: u32) -> u32 {
         self.files[file.0 as usize].lines.partition_point(|start| *start <= at) as u32
     }
 
-    /// Line and column of a byte, both counted from 1; columns count characters.
+    /// Returns the line and column of a byte, both counted from 1; columns count characters.
     pub fn line_column(&self, file: FileId, at: u32) -> (u32, u32) {
         let line = self.line(file, at);
         let start = self.files[file.0 as usize].lines[line as usize - 1];
@@ -113,7 +113,7 @@ impl Sources {
         (line, before.chars().count() as u32 + 1)
     }
 
-    /// Byte range of the lines `first..=last` (from 1), without the last newline.
+    /// Returns the byte range of the lines `first..=last` (from 1), without the last newline.
     pub(crate) fn line_range(&self, file: FileId, first: u32, last: u32) -> std::ops::Range<usize> {
         let source = &self.files[file.0 as usize];
         let start = source.lines[first as usize - 1] as usize;

@@ -1,4 +1,4 @@
-//! Tools for people who write Theta.
+//! Tools for authors of Theta programs.
 //!
 //! Pure: texts in, texts out. No files, no clock, no streams; the program `bifrost` has those. Read
 //! [`fmt::format`] first.

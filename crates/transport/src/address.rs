@@ -1,6 +1,9 @@
-//! Where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`.
+//! The place where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`.
 //!
-//! Paths are taken as they are written: there are no percent escapes. Read [`Address`].
+//! Read [`Address`] first; [`AddressError`] names the faults of a text that is none. Paths are
+//! taken as they are written: there are no percent escapes. [`Address::is_loopback`] and
+//! [`Address::may_ask_for_token`] say how far an address can be reached. Nothing is opened here:
+//! `crate::stream` connects, `crate::listener` listens.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -11,7 +14,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Where a server listens and a client connects.
+/// The place where a server listens and a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// Shared memory, handed over by a unix socket at this path.
@@ -27,7 +30,7 @@ pub enum Address {
     },
 }
 
-/// Why a text is no [`Address`], and what a right one looks like.
+/// The reason why a text is no [`Address`], and the form of a right one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// There is no `://` in the text.
@@ -41,7 +44,7 @@ pub enum AddressError {
     /// The scheme is none of the three.
     #[error("`{scheme}` is no transport: an address is `shm:///path`, `unix:///path` or `tcp://host:port`")]
     UnknownScheme {
-        /// What stood before `://`.
+        /// The text before `://`.
         scheme: String,
     },
     /// The path of a shm or unix address does not start with a slash.
@@ -49,7 +52,7 @@ pub enum AddressError {
     RelativePath {
         /// `shm` or `unix`.
         scheme: &'static str,
-        /// What stood after `://`.
+        /// The text after `://`.
         path: String,
     },
     /// The path of a shm or unix address names no file.
@@ -57,25 +60,25 @@ pub enum AddressError {
     NoFile {
         /// `shm` or `unix`.
         scheme: &'static str,
-        /// What stood after `://`.
+        /// The text after `://`.
         path: String,
     },
     /// There is no port.
     #[error("`{rest}` has no port: write `tcp://host:port`, as in `tcp://localhost:7447`")]
     NoPort {
-        /// What stood after `tcp://`.
+        /// The text after `tcp://`.
         rest: String,
     },
     /// The port is no number from 0 to 65535.
     #[error("`{port}` is no port: write a number from 0 to 65535, as in `tcp://localhost:7447`")]
     BadPort {
-        /// What stood after the last colon.
+        /// The text after the last colon.
         port: String,
     },
     /// An IPv6 address without brackets.
     #[error("`{host}` needs brackets if it is an IPv6 address, as in `tcp://[::1]:7447`")]
     NoBrackets {
-        /// What stood before the last colon.
+        /// The text before the last colon.
         host: String,
     },
     /// The host is empty, or has characters that no host has.
@@ -84,14 +87,14 @@ pub enum AddressError {
          `tcp://localhost:7447` or `tcp://[::1]:7447`"
     )]
     BadHost {
-        /// What stood in the host's place.
+        /// The text in the host's place.
         host: String,
     },
 }
 
 impl Address {
-    /// True if only processes of this machine can reach it: true for shm and unix, and for TCP if the
-    /// host resolves to loopback addresses only. A host that does not resolve is not loopback.
+    /// True if only processes of this machine can reach it: true for shm and unix, and for TCP if
+    /// the host resolves to loopback addresses only. A host that does not resolve is not loopback.
     ///
     /// May ask the resolver, and so may wait, if the host is a name.
     pub fn is_loopback(&self) -> bool {
@@ -108,13 +111,13 @@ impl Address {
         }
     }
 
-    /// True if a server here may ask clients for a token. Where a socket file leads, its mode says
-    /// who comes in: a listener that asks for a token there is to be told none.
+    /// True if a server here may ask clients for a token. The mode of a socket file says which
+    /// users may connect: a listener that asks for a token there is to be told none.
     pub fn may_ask_for_token(&self) -> bool {
         matches!(self, Address::Tcp { .. })
     }
 
-    /// The path of the socket file, if this address has one.
+    /// Returns the path of the socket file, if this address has one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Address::Shm(path) | Address::Unix(path) => Some(path),
@@ -206,7 +209,7 @@ fn check_plain_host(host: &str) -> Result<(), AddressError> {
     Ok(())
 }
 
-/// The directory where servers of this user put their sockets unless told otherwise:
+/// Returns the directory where servers of this user put their sockets unless told otherwise:
 /// `$XDG_RUNTIME_DIR/bifrost`, or `bifrost-<uid>` in the directory for temporary files.
 ///
 /// It need not exist: the listener creates it, open to this user only.

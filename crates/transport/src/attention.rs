@@ -1,6 +1,6 @@
 //! The private word of each stream that tells its user to stop or that the peer is gone.
 //!
-//! It lives in memory of this process only, so that no peer can clear it, and it is a futex word, so
+//! It lives in memory of this process only, so that no peer can clear it. It is a futex word, so
 //! that a sleeper can wait for it and for the peer at once. Bits are only ever set.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,10 +20,10 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    /// The bits set so far.
+    /// Returns the bits set so far.
     pub(crate) fn bits(&self) -> u32 {
-        // Acquire pairs with the read-modify-write in `raise`: who sees CLOSED and then loads the
-        // peer's positions sees all that the peer published.
+        // Acquire pairs with the read-modify-write in `raise`: a thread that sees CLOSED and then
+        // loads the peer's positions sees all that the peer published.
         self.word.load(Ordering::Acquire)
     }
 
@@ -45,7 +45,7 @@ impl Attention {
         }
     }
 
-    /// The word itself, for a sleeper.
+    /// Returns the word itself, for a sleeper.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }

@@ -1,11 +1,11 @@
-//! [`Deadline`]: until when a read or write may wait.
+//! [`Deadline`]: the time until which a read or write may wait.
 
 use std::time::{Duration, Instant};
 
-/// Until when a read or write may wait.
+/// The time until which a read or write may wait.
 ///
-/// [`Deadline::Within`] counts from the moment the wait really begins, so that a call which finds what it wants at once
-/// does not read the clock: on a fast path that costs more than the rest.
+/// [`Deadline::Within`] counts from the moment the wait really begins. So a call that finds its
+/// data at once does not read the clock: on a fast path that costs more than the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deadline {
     /// As long as it takes.
@@ -18,10 +18,10 @@ pub enum Deadline {
 }
 
 impl Deadline {
-    /// The moment, fixed at the first call.
+    /// Returns the moment, fixed at the first call.
     pub(crate) fn instant(&mut self) -> Option<Instant> {
         if let Deadline::Within(time) = *self {
-            // A time beyond what the clock can say is as good as none.
+            // A time beyond the range of the clock is as good as none.
             *self = Instant::now().checked_add(time).map_or(Deadline::Never, Deadline::At);
         }
         match *self {

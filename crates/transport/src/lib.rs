@@ -1,11 +1,11 @@
 //! Byte streams between processes: shared memory, unix sockets and TCP.
 //!
-//! A [`Stream`] carries bytes in order, both ways, between a client process and a server process, and
-//! carries the same bytes whatever is under it. It knows nothing of what the bytes mean: frames, limits
-//! on frames and checking of their content belong to its user. Read [`Stream`] first, then [`Listener`]
-//! and [`Address`].
+//! A [`Stream`] carries bytes in order, both ways, between a client process and a server process,
+//! over any of the transports. It knows nothing of the meaning of the bytes: frames, limits on
+//! frames and checking of their content belong to its user. Read [`Stream`] first, then
+//! [`Listener`] and [`Address`].
 //!
-//! What is deliberately absent: an async runtime, a protocol, encryption, and any periodic wake-up. A
+//! Deliberately absent are: an async runtime, a protocol, encryption, and any periodic wake-up. A
 //! stream that nobody uses costs no time.
 //!
 //! ```text
@@ -22,9 +22,9 @@
 //! listener   Listener, its socket files, its stopper
 //! ```
 //!
-//! The peer is not trusted (`docs/spec/transport.md` says what it may try and what it gets): nothing
-//! that it writes is read twice, no allocation has a size that it chose, and its misbehaviour ends its
-//! own stream and no other.
+//! The peer is not trusted (`docs/spec/transport.md` lists its attacks and their results). Nothing
+//! that it writes is read twice, no allocation has a size that it chose, and its misbehaviour ends
+//! its own stream and no other.
 
 mod address;
 mod attention;

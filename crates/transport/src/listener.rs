@@ -1,8 +1,12 @@
-//! [`Listener`]: where a server takes connections, and the socket files it keeps.
+//! [`Listener`]: the place where a server takes connections, and the socket files it keeps.
 //!
-//! A socket file outlives the process that made it. Whoever finds one in its place tries to connect:
-//! only if nobody answers is the file removed. Two servers that start at once are kept apart by a lock
-//! on the directory, held from the first look until the new socket listens.
+//! [`Listener::bind`] makes one, and [`Listener::serve`] hands over one connection after the other
+//! until [`Stopper::stop`]. The listener owns its socket and the socket's file, which it removes
+//! when it is dropped.
+//!
+//! A socket file outlives the process that made it. A server that finds one in its place tries to
+//! connect: only if nobody answers is the file removed. Two servers that start at once are kept
+//! apart by a lock on the directory, held from the first look until the new socket listens.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -25,16 +29,18 @@ use crate::address::{Address, default_directory, is_private};
 use crate::shm::{self, RING_BYTES_DEFAULT};
 use crate::stream::Stream;
 
-/// How to listen.
+/// The options of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
     /// Shared memory: the size of each direction's ring, a power of two from [`RING_BYTES_MIN`] to
-    /// [`RING_BYTES_MAX`]. Memory is used only for the part of it that was ever filled. Default: 1 MiB.
+    /// [`RING_BYTES_MAX`]. Memory is used only for the part of it that was ever filled. Default: 1
+    /// MiB.
     ///
     /// [`RING_BYTES_MIN`]: crate::RING_BYTES_MIN
     /// [`RING_BYTES_MAX`]: crate::RING_BYTES_MAX
     pub ring_bytes: usize,
-    /// Shared memory: the longest spin before a sleep; zero for none. Default: [`spin_max_default`].
+    /// Shared memory: the longest spin before a sleep; zero for none. Default:
+    /// [`spin_max_default`].
     ///
     /// [`spin_max_default`]: crate::spin_max_default
     pub spin_max: Duration,
@@ -48,25 +54,26 @@ impl Default for ListenOptions {
     }
 }
 
-/// Why a server cannot listen. Nothing is left behind, other than a directory that was created.
+/// The reason why a server cannot listen. Nothing is left behind, other than a directory that was
+/// created.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// Somebody listens there already.
     #[error("{address} is in use: another server listens there")]
     InUse {
-        /// Where.
+        /// The address.
         address: Address,
     },
     /// There is a file in the socket's place that is no socket; it was left alone.
     #[error("{address} cannot be used: there is a file at its path that is no socket")]
     NotASocket {
-        /// Where.
+        /// The address.
         address: Address,
     },
-    /// Somebody else holds the lock on the directory of the socket.
+    /// Another process holds the lock on the directory of the socket.
     #[error("{address} cannot be used now: another process holds the lock on its directory")]
     Locked {
-        /// Where.
+        /// The address.
         address: Address,
     },
     /// The default directory belongs to somebody else or is open to others.
@@ -78,7 +85,7 @@ pub enum ListenError {
     /// The path is longer than a socket's name may be.
     #[error("the path of {address} is too long for a socket: at most 107 bytes")]
     PathTooLong {
-        /// Where.
+        /// The address.
         address: Address,
     },
     /// The rings of the options have a size that is not allowed.
@@ -92,26 +99,27 @@ pub enum ListenError {
     /// Anything else that the system refuses.
     #[error("cannot listen on {address}: {source}")]
     Io {
-        /// Where.
+        /// The address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Why a connection could not be taken. The listener can still be used: the cause is a shortage of this
-/// process or machine (descriptors, memory), which may pass; a client's fault is never reported here.
+/// The reason why a connection could not be taken. The listener can still be used: the cause is a
+/// shortage of this process or machine (descriptors, memory), which may pass. A client's fault is
+/// never reported here.
 #[derive(Debug, Error)]
 #[error("cannot take a connection: {source}")]
 pub struct AcceptError {
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
 /// The time that [`Listener::serve`] waits before it tries again.
 pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// A shortage that was not felt for so long is over.
+/// The time after which a shortage that was not felt is over.
 const SHORTAGE_CALM: Duration = Duration::from_secs(1);
 
 /// The begin or end of a time in which no connection can be taken.
@@ -123,7 +131,7 @@ pub enum Shortage {
     Ends(Duration),
 }
 
-/// Where a server takes connections, until dropped.
+/// The place where a server takes connections, until dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -160,8 +168,8 @@ impl Stopper {
 }
 
 impl Listener {
-    /// Listens on `address`. A missing directory of a socket is created with mode 0700; the socket has
-    /// mode 0600. A socket file of a server that is gone is replaced.
+    /// Listens on `address`. A missing directory of a socket is created with mode 0700; the socket
+    /// has mode 0600. A socket file of a server that is gone is replaced.
     pub fn bind(address: &Address, options: &ListenOptions) -> Result<Listener, ListenError> {
         if !shm::is_ring_size(options.ring_bytes as u64) {
             return Err(ListenError::RingSize { ring_bytes: options.ring_bytes });
@@ -187,20 +195,20 @@ impl Listener {
         Ok(Listener { socket, address, options: options.clone(), stopper, _file: file })
     }
 
-    /// Where this listens: the address given to `bind`, with the actual port if port 0 was asked for.
+    /// Returns the address given to `bind`, with the actual port if port 0 was asked for.
     pub fn local_address(&self) -> &Address {
         &self.address
     }
 
-    /// What makes `accept` return `None` from another thread.
+    /// Returns the stopper, which makes `accept` return `None` from another thread.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
     /// Waits for a client and returns the stream to it; `None` once stopped.
     ///
-    /// Never waits for anything a client does after it connected. A shm client costs two descriptors
-    /// and, until it sends something, a page or two.
+    /// Never waits for anything a client does after it connected. A shm client costs two
+    /// descriptors and, until it sends something, a page or two.
     pub fn accept(&self) -> Result<Option<Stream>, AcceptError> {
         loop {
             if self.stopper.stop.is_stopped.load(Ordering::Acquire) {
@@ -216,11 +224,11 @@ impl Listener {
 
     /// Hands over one connection after the other, until stopped.
     ///
-    /// When the process or machine is short of what a connection needs, it tries again every
-    /// [`SHORTAGE_PAUSE`]; connections wait in the system's queue meanwhile. `told` hears once that
-    /// a shortage begins, and once that it is over.
+    /// When the process or machine is short of resources for a connection, it tries again every
+    /// [`SHORTAGE_PAUSE`]; connections wait in the system's queue meanwhile. `told` is called once
+    /// when a shortage begins, and once when it is over.
     pub fn serve(&self, mut told: impl FnMut(Shortage), mut take: impl FnMut(Stream)) {
-        // When it began, and when it was last felt.
+        // The times when the shortage began, and when it was last felt.
         let mut shortage: Option<(Instant, Instant)> = None;
         loop {
             match self.accept() {
@@ -283,8 +291,8 @@ impl Listener {
     }
 }
 
-/// True if this ends one connection and says nothing of the listener. Linux passes errors of the new
-/// connection's network to accept, see accept(2).
+/// True if this error ends one connection and says nothing of the listener. Linux passes errors of
+/// the new connection's network to accept, see accept(2).
 fn is_clients_fault(error: Errno) -> bool {
     matches!(
         error,
@@ -323,7 +331,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// A socket that listens at the path, and its file.
+/// Makes a socket that listens at the path, and its file.
 fn bind_path(address: &Address, path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), ListenError> {
     let fail = |source: io::Error| ListenError::Io { address: address.clone(), source };
     let name = SocketAddrUnix::new(path).map_err(|error| match error {
@@ -349,7 +357,7 @@ fn bind_path(address: &Address, path: &Path, backlog: i32) -> Result<(OwnedFd, S
     Ok((socket, file))
 }
 
-/// The socket's directory, created if missing, and locked until dropped.
+/// Locks the socket's directory, until dropped; creates it if it is missing.
 fn lock_directory(address: &Address, path: &Path) -> Result<File, ListenError> {
     let fail = |source: io::Error| ListenError::Io { address: address.clone(), source };
     let directory = path.parent().unwrap_or(Path::new("/"));

@@ -1,7 +1,8 @@
 //! A stream over a unix or TCP socket.
 //!
-//! The socket is a blocking one: without a deadline a read or write is one system call. With a deadline
-//! it is tried without waiting first, then polled. A stop shuts the socket down, which ends both.
+//! The socket is a blocking one: without a deadline a read or write is one system call. With a
+//! deadline it is tried without waiting first, then polled. A stop shuts the socket down, which
+//! ends both.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(crate) struct SocketStream {
     end: usize,
 }
 
-/// What to do when nothing is there.
+/// The patience of a receive when nothing is there.
 #[derive(Clone, Copy)]
 enum Patience {
     None,
@@ -135,12 +136,14 @@ impl SocketStream {
     }
 }
 
-/// Waits until the socket can be read without waiting, or is at its end; false if the deadline passed.
+/// Waits until the socket can be read without waiting, or is at its end; false if the deadline
+/// passed.
 pub(crate) fn wait_readable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
     wait_for(socket, PollFlags::IN, deadline)
 }
 
-/// Waits until the socket can be written without waiting, or is broken; false if the deadline passed.
+/// Waits until the socket can be written without waiting, or is broken; false if the deadline
+/// passed.
 fn wait_writable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
     wait_for(socket, PollFlags::OUT, deadline)
 }
@@ -154,7 +157,7 @@ fn wait_for(socket: &OwnedFd, flags: PollFlags, deadline: Instant) -> Result<boo
         };
         match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
             Err(Errno::INTR) => {}
-            // A deadline that has passed still looks once, so what is there is found.
+            // A deadline that has passed still looks once, so bytes that are there are found.
             Ok(0) => return Ok(false),
             Ok(_) => return Ok(true),
             Err(error) => return Err(error),

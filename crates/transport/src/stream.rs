@@ -1,4 +1,12 @@
-//! [`Stream`]: bytes in order, both ways, whatever is under it.
+//! [`Stream`]: bytes in order, both ways, over any of the transports.
+//!
+//! Read [`Stream`] first. It is made by [`Stream::connect`], by a listener, or as one of two ends
+//! within a process. It ends when it is dropped, when the peer is gone, or by a [`StreamStopper`].
+//! [`Stream::split`] makes two halves of it, for a thread each, and [`StreamWaiter`] waits for a
+//! half that several threads read from.
+//!
+//! The stream owns its socket, over which all transports notice a hang-up, and its `Medium`: the
+//! rings of `crate::shm`, or the buffer of `crate::socket`.
 
 use std::io;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -17,12 +25,13 @@ use crate::deadline::Deadline;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::{SocketStream, wait_readable};
 
-/// How to connect.
+/// The options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// How long all of `connect` may take. Default: 5 s.
+    /// The longest time of all of `connect`. Default: 5 s.
     pub timeout: Duration,
-    /// Shared memory: the longest spin before a sleep; zero for none. Default: [`spin_max_default`].
+    /// Shared memory: the longest spin before a sleep; zero for none. Default:
+    /// [`spin_max_default`].
     ///
     /// [`spin_max_default`]: crate::spin_max_default
     pub spin_max: Duration,
@@ -34,43 +43,44 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Why there is no connection. Nothing is left behind.
+/// The reason why there is no connection. Nothing is left behind.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// Nobody listens there.
     #[error("nobody listens on {address}: is the server running?")]
     Refused {
-        /// Where to.
+        /// The address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server did not answer in time. A shm address whose server listens with `unix://` ends so too.
+    /// The server did not answer in time. A shm address whose server listens with `unix://` ends so
+    /// too.
     #[error("{address} did not answer within {timeout_ms} ms")]
     TimedOut {
-        /// Where to.
+        /// The address.
         address: Address,
         /// The timeout of the options.
         timeout_ms: u128,
     },
-    /// What answered is no shm listener of this version.
+    /// The answering process is no shm listener of this version.
     #[error("{address} cannot be used as shared memory: {source}")]
     NotShm {
-        /// Where to.
+        /// The address.
         address: Address,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         source: io::Error,
     },
     /// The server closed the connection before it handed over the shared memory.
     #[error("{address} closed the connection at once: the server is ending or has no room")]
     Closed {
-        /// Where to.
+        /// The address.
         address: Address,
     },
     /// The path is longer than a socket's name may be.
     #[error("the path of {address} is too long for a socket: at most 107 bytes")]
     PathTooLong {
-        /// Where to.
+        /// The address.
         address: Address,
     },
     /// The default directory belongs to another user, or is open to others. Nothing was sent.
@@ -86,14 +96,14 @@ pub enum ConnectError {
     /// Anything else that the system refuses.
     #[error("cannot connect to {address}: {source}")]
     Io {
-        /// Where to.
+        /// The address.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Why a read gave nothing. Nothing was appended.
+/// The reason why a read gave nothing. Nothing was appended.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The deadline passed. The stream can still be used.
@@ -110,7 +120,8 @@ pub enum ReadError {
     Io(#[source] io::Error),
 }
 
-/// Why not all bytes were written. Some of them may have been, so the stream is good for reading only.
+/// The reason why not all bytes were written. Some of them may have been, so the stream is good for
+/// reading only.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// The peer did not make room before the deadline.
@@ -119,7 +130,7 @@ pub enum WriteError {
     /// `stop` was called; every later read and write says the same.
     #[error("the stream was stopped")]
     Stopped,
-    /// The peer closed the stream or died. What it sent before can still be read.
+    /// The peer closed the stream or died. The bytes that it sent before can still be read.
     #[error("the peer closed the stream")]
     Closed,
     /// The peer broke the ring's positions; every later read and write says the same.
@@ -132,7 +143,7 @@ pub enum WriteError {
 
 /// A reliable stream of bytes to and from one peer.
 ///
-/// Dropping it closes it: the peer reads what was written, then the end.
+/// Dropping it closes it: the peer reads the bytes written, then the end.
 #[derive(Debug)]
 pub struct Stream {
     medium: Medium,
@@ -144,15 +155,16 @@ pub struct Stream {
 }
 
 #[derive(Debug)]
-// One stream is one session: the size of the larger variant is no matter, a pointer on each read is.
+// One stream is one session: the size of the larger variant does not matter, but a pointer on each
+// read does.
 #[allow(clippy::large_enum_variant)]
 enum Medium {
     Shm(ShmStream),
     Socket(SocketStream),
 }
 
-/// The socket under every stream, and the word that stops it. Shut down when dropped, because a stopper
-/// may keep the socket itself open.
+/// The socket under every stream, and the word that stops it. Shut down when dropped, because a
+/// stopper may keep the socket itself open.
 #[derive(Debug)]
 struct Connection {
     socket: Arc<OwnedFd>,
@@ -166,7 +178,7 @@ impl Drop for Connection {
     }
 }
 
-/// Notices that the peer of a stream hangs up ([`Stream::on_hang_up`]), until it is dropped.
+/// The watch for the hang-up of a stream's peer ([`Stream::on_hang_up`]), until it is dropped.
 #[derive(Debug)]
 pub struct HangUp {
     _watch: shm::Watch,
@@ -177,15 +189,17 @@ pub struct HangUp {
 pub struct StreamStopper {
     socket: Arc<OwnedFd>,
     attention: Arc<Attention>,
-    /// True if the bytes go through the socket; for shared memory it only tells who is alive.
+    /// True if the bytes go through the socket; for shared memory the socket only tells that the
+    /// peer lives.
     carries: bool,
 }
 
 impl StreamStopper {
-    /// Ends a blocked read or write, and all later ones, with `Stopped`. The peer sees the stream's end.
+    /// Ends a blocked read or write, and all later ones, with `Stopped`. The peer sees the stream's
+    /// end.
     pub fn stop(&self) {
         self.attention.raise(STOPPED);
-        // After the bit, so that who is woken by the shutdown knows why.
+        // After the bit, so that a reader woken by the shutdown knows the reason.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
@@ -195,7 +209,8 @@ impl StreamStopper {
         self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
     }
 
-    /// Ends a blocked read, and all later ones, with `Stopped`. What is written still arrives: time for a last word.
+    /// Ends a blocked read, and all later ones, with `Stopped`. Bytes that are written still
+    /// arrive: time for a last word.
     pub fn stop_reading(&self) {
         self.attention.raise(DEAF);
         if self.carries {
@@ -205,7 +220,7 @@ impl StreamStopper {
 }
 
 impl Stream {
-    /// A stream to the server that listens on `address`.
+    /// Connects to the server that listens on `address`.
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + options.timeout;
         match address {
@@ -228,13 +243,13 @@ impl Stream {
         }
     }
 
-    /// Two ends of one stream within this process, over a socket pair.
+    /// Makes two ends of one stream within this process, over a socket pair.
     pub fn pair() -> io::Result<(Stream, Stream)> {
         let (one, other) = socket_pair()?;
         Ok((Stream::over_socket(one, "unix"), Stream::over_socket(other, "unix")))
     }
 
-    /// Two ends of one stream within this process, over shared memory.
+    /// Makes two ends of one stream within this process, over shared memory.
     ///
     /// # Panics
     /// If `ring_bytes` is no power of two from [`RING_BYTES_MIN`] to [`RING_BYTES_MAX`].
@@ -251,7 +266,7 @@ impl Stream {
         Ok((Stream::over_shm(medium, connection), server))
     }
 
-    /// The server's end of a shm stream whose client has just connected to `socket`.
+    /// Makes the server's end of a shm stream whose client has just connected to `socket`.
     pub(crate) fn serve_shm(socket: OwnedFd, ring_bytes: usize, spin_max: Duration) -> io::Result<Stream> {
         let connection = Connection::new(socket);
         let medium = ShmStream::serve(&connection.socket, &connection.attention, ring_bytes, spin_max)?;
@@ -263,13 +278,13 @@ impl Stream {
         Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer, ip: None }
     }
 
-    /// A stream over a connected unix socket.
+    /// Makes a stream over a connected unix socket.
     pub(crate) fn over_socket(socket: OwnedFd, scheme: &str) -> Stream {
         let peer = describe_process(scheme, &socket);
         Stream::over_described_socket(socket, peer, None)
     }
 
-    /// A stream over a connected TCP socket.
+    /// Makes a stream over a connected TCP socket.
     pub(crate) fn over_tcp(stream: TcpStream) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
         let address = stream.peer_addr()?;
@@ -283,11 +298,12 @@ impl Stream {
         Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer, ip }
     }
 
-    /// Appends at least 1 and at most `limit` bytes to `into`, whatever is there now, and returns how
-    /// many; waits if nothing is there. 0 means the end: the peer closed the stream or died, and all
-    /// that it had written was read.
+    /// Appends the bytes that are there now to `into`, at least 1 and at most `limit`, and returns
+    /// their number; waits if nothing is there. 0 means the end: the peer closed the stream or
+    /// died, and all that it had written was read.
     ///
-    /// With a deadline in the past it does not wait. Allocates in `into` only, for bytes that are there.
+    /// With a deadline in the past it does not wait. Allocates in `into` only, for bytes that are
+    /// there.
     ///
     /// # Panics
     /// If `limit` is 0, because the answer would look like the end.
@@ -305,7 +321,7 @@ impl Stream {
         }
     }
 
-    /// As `read`, without waiting: `None` if nothing is there now.
+    /// Reads as `read`, without waiting: `None` if nothing is there now.
     ///
     /// # Panics
     /// If `limit` is 0.
@@ -318,8 +334,9 @@ impl Stream {
         }
     }
 
-    /// Writes all bytes. The peer may start to read at once; a peer that sleeps may be left asleep until
-    /// `flush`, or until this end waits in a `read` or `write`. Waits while the peer has no room.
+    /// Writes all bytes. The peer may start to read at once; a peer that sleeps may be left asleep
+    /// until `flush`, or until this end waits in a `read` or `write`. Waits while the peer has no
+    /// room.
     #[inline]
     pub fn write(&mut self, bytes: &[u8], deadline: impl Into<Deadline>) -> Result<(), WriteError> {
         match &mut self.medium {
@@ -333,21 +350,21 @@ impl Stream {
     pub fn flush(&mut self) {
         match &mut self.medium {
             Medium::Shm(stream) => stream.flush(),
-            // Whatever was written was given to the kernel.
+            // All written bytes were given to the kernel.
             Medium::Socket(_) => {}
         }
     }
 
-    /// What ends a blocked read or write of this stream from another thread.
+    /// Returns the stopper, which ends a blocked read or write of this stream from another thread.
     pub fn stopper(&self) -> StreamStopper {
         let Connection { socket, attention } = &*self.connection;
         let carries = matches!(self.medium, Medium::Socket(_));
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
     }
 
-    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which
-    /// it may have done already. It must not take long. Nothing is called after the result was
-    /// dropped.
+    /// Calls a function, from another thread and once at most, when the peer hangs up or dies,
+    /// which it may have done already. The function must not take long. It is not called after the
+    /// result was dropped.
     ///
     /// A peer that has shut down its sending half may still read, so that is no hang-up. Over TCP
     /// the end of a peer looks the same until something is written to it.
@@ -364,7 +381,8 @@ impl Stream {
         Ok(HangUp { _watch: shm::watch_with(socket, sign, Box::new(called))? })
     }
 
-    /// Both halves, so that one thread reads and another writes. The peer sees the end when both are dropped, or the stream is stopped.
+    /// Returns both halves, so that one thread reads and another writes. The peer sees the end when
+    /// both are dropped, or the stream is stopped.
     pub fn split(self) -> (StreamReading, StreamWriting) {
         let Stream { medium, connection, .. } = self;
         let (reading, writing) = match medium {
@@ -382,13 +400,13 @@ impl Stream {
         (reading, StreamWriting { medium: writing, _connection: connection })
     }
 
-    /// The peer's address, in its shortest form; none if the peer is a process of this machine that
-    /// came through a unix socket.
+    /// Returns the peer's address, in its shortest form; none if the peer is a process of this
+    /// machine that came through a unix socket.
     pub fn peer_ip(&self) -> Option<IpAddr> {
         self.ip
     }
 
-    /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
+    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
     }
@@ -445,7 +463,8 @@ impl StreamReading {
         }
     }
 
-    /// What waits for this half while several threads read from it in turn; none for a socket.
+    /// Returns the waiter, which waits for this half while several threads read from it in turn;
+    /// none for a socket.
     pub fn waiter(&self) -> Option<StreamWaiter> {
         match &self.medium {
             Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
@@ -453,7 +472,7 @@ impl StreamReading {
         }
     }
 
-    /// Up to where was read, and everything that was there then: for [`StreamWaiter::wait`].
+    /// Returns the position of the peer at the last read, for [`StreamWaiter::wait`].
     pub fn position(&self) -> u64 {
         match &self.medium {
             Reading::Shm(stream) => stream.position(),
@@ -464,23 +483,25 @@ impl StreamReading {
 
 /// Waits until a half of a stream over shared memory can be read.
 ///
-/// One thread sleeps in [`StreamWaiter::wait`]. Others that look by themselves for a while, with [`StreamReading::try_read`], spare the peer
-/// to wake that one: they say so before, and afterwards, and look once more then.
+/// One thread sleeps in [`StreamWaiter::wait`]. Other threads look by themselves for a while, with
+/// [`StreamReading::try_read`], and spare the peer to wake that one. They say so before, and
+/// afterwards, and look once more then.
 #[derive(Debug)]
 pub struct StreamWaiter(shm::ShmWaiter);
 
 impl StreamWaiter {
-    /// Sleeps until more can be read than up to a position, or the stream has ended. Returns true if that was before the deadline.
+    /// Sleeps until more can be read than up to a position, or the stream has ended. Returns true
+    /// if that was before the deadline.
     pub fn wait(&self, position: u64, deadline: impl Into<Deadline>) -> bool {
         self.0.wait(position, deadline.into())
     }
 
-    /// Somebody looks.
+    /// Notes that a thread looks.
     pub fn begin_look(&self) {
         self.0.begin_look();
     }
 
-    /// Nobody looks: what comes from now on wakes who sleeps.
+    /// Notes that no thread looks: bytes that come from now on wake the sleeper.
     pub fn end_look(&self) {
         self.0.end_look();
     }

@@ -1,4 +1,12 @@
-//! Recording one call: what generated stubs are made of.
+//! Recording one call: the functions and macros that generated stubs are made of.
+//!
+//! [`Stub`] is the type to read first. [`Stub::call`] records a call: it admits it, appends the
+//! receiver and the [`Argument`]s, and returns [`Results`], whose stubs have the slots of the new
+//! futures. The state (`crate::state::State`) owns the batch and the slots; a stub owns one count
+//! of its slot.
+//!
+//! [`IntoArg`] says which Rust values can be an argument, [`Element`] which Rust type stands for a
+//! type of Theta.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -11,8 +19,8 @@ use crate::promise::Promise;
 use crate::state::{Core, Known, Made, OwnedValue, State};
 use crate::stubs::{CellNumbers, Numbers};
 
-/// A reference to a server's object or value. Clones are the same stub; when the last one is dropped, the
-/// server is told that the object is no longer wanted.
+/// A reference to a server's object or value. Clones are the same stub. When the last one is
+/// dropped, the server is told that the object is no longer wanted.
 ///
 /// Generated types wrap one.
 pub struct Stub {
@@ -51,7 +59,7 @@ impl std::fmt::Debug for Stub {
 }
 
 impl Stub {
-    /// Records a call of a method, by the number that the stubs were made with.
+    /// Records a call of a method, by its number in the stubs.
     ///
     /// Cost: some nanoseconds, and no allocation once the tables have grown.
     #[inline]
@@ -85,7 +93,8 @@ impl Stub {
     #[track_caller]
     pub fn send(&self, method: u32, arguments: &[Argument<'_>]) {
         let location = Location::caller();
-        // Whether it was sent is told with the batch; the promise must go when the state is free again.
+        // A failure to send it is told with the batch; the promise must go when the state is free
+        // again.
         let _sent: Promise<()> = {
             let state = &mut *self.core.state.borrow_mut();
             let receiver = state.admit().and_then(|()| state.expect_reference(self.slot, location));
@@ -121,7 +130,7 @@ pub(crate) fn missing(name: Arc<str>) -> Arc<Error> {
     Arc::new(Error::Missing { name })
 }
 
-/// Records a method's call, with what is known of its receiver.
+/// Records a method's call, with the knowledge about its receiver.
 #[inline(always)]
 pub(crate) fn record_method<R: Results>(
     core: &Rc<Core>,
@@ -149,7 +158,7 @@ pub(crate) fn record_method<R: Results>(
     results(core, state, recorded, Made::Method(method), location)
 }
 
-/// Records a call without receiver, whose first word is `head` with what the arguments say.
+/// Records a call without receiver, whose first word is `head` with the tags of the arguments.
 pub(crate) fn record_plain<R: Results>(
     core: &Rc<Core>,
     made: Made,
@@ -167,7 +176,7 @@ pub(crate) fn record_plain<R: Results>(
     results(core, state, recorded, made, location)
 }
 
-/// The stubs of a call that was recorded, or that was not.
+/// Returns the stubs of a call that was recorded, or that was not.
 #[inline(always)]
 fn results<R: Results>(
     core: &Rc<Core>,
@@ -186,7 +195,7 @@ fn results<R: Results>(
     }
 }
 
-/// Records a call: `call! { self.0, 121, user, iters }`. What generated methods are made of.
+/// Records a call: `call! { self.0, 121, user, iters }`. Generated methods are made of it.
 #[macro_export]
 macro_rules! call {
     ($stub:expr, $method:literal $(, $argument:ident)*) => {
@@ -194,7 +203,8 @@ macro_rules! call {
     };
 }
 
-/// Records a message to an actor that nobody awaits: `send! { self.0, 121, user, iters }`. What generated methods are made of.
+/// Records a message to an actor that nobody awaits: `send! { self.0, 121, user, iters }`.
+/// Generated methods are made of it.
 #[macro_export]
 macro_rules! send {
     ($stub:expr, $method:literal $(, $argument:ident)*) => {
@@ -202,7 +212,7 @@ macro_rules! send {
     };
 }
 
-/// What a call returns: a promise, an object's stub, or a tuple of these.
+/// The results of a call: a promise, an object's stub, or a tuple of these.
 pub trait Results: Sized {
     /// Takes the stubs of the results, in order.
     fn take(next: impl FnMut() -> Stub) -> Self;
@@ -220,21 +230,21 @@ pub trait Reference: Sized + 'static {
     /// Wraps a stub.
     fn from_stub(stub: Stub) -> Self;
 
-    /// The stub inside.
+    /// Returns the stub inside.
     fn stub(&self) -> &Stub;
 }
 
-/// A Theta type as Rust has it: `i64`, `String`, a generated type. What cells hold, iterators yield and
-/// procedures take.
+/// A Theta type as Rust has it: `i64`, `String`, a generated type. Cells hold elements, iterators
+/// yield them and procedures take them.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a type that the server has")]
 pub trait Element: Sized + 'static {
-    /// What stands for one while its value is not known.
+    /// The type that stands for one while its value is not known.
     type Future: Reference;
 
-    /// The number of the type in the stubs.
+    /// Returns the number of the type in the stubs.
     fn ty(numbers: &Numbered<'_>) -> u32;
 
-    /// The numbers of its cells in the stubs.
+    /// Returns the numbers of its cells in the stubs.
     fn cell(numbers: &Numbered<'_>) -> CellNumbers;
 }
 
@@ -242,7 +252,7 @@ pub trait Element: Sized + 'static {
 pub struct Numbered<'s>(pub(crate) &'s Numbers);
 
 impl Numbered<'_> {
-    /// The numbers of a basic type.
+    /// Returns the numbers of a basic type.
     pub(crate) fn basic(&self, index: usize) -> (u32, CellNumbers) {
         self.0.stubs().basic.get(index).copied().unwrap_or((u32::MAX, CellNumbers::NONE))
     }
@@ -252,14 +262,14 @@ pub(crate) fn server_type<T: Element>(numbers: &Numbers) -> Option<TypeNumber> {
     numbers.ty(T::ty(&Numbered(numbers)))
 }
 
-/// What can be passed where a `T` is expected: for a basic type a value or a promise of it, for an object a stub of the
-/// type or of a subtype.
+/// A value that can be passed where a `T` is expected: for a basic type a value or a promise of it,
+/// for an object a stub of the type or of a subtype.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed where `{T}` is expected",
     note = "a basic value is passed as itself or as a promise, an object by a reference to its stub"
 )]
 pub trait IntoArg<T: ?Sized> {
-    /// What is appended to the call.
+    /// Returns the argument that is appended to the call.
     fn argument(&self) -> Argument<'_>;
 }
 
@@ -295,7 +305,7 @@ impl ProcedureCall<'_> {
 
 /// The arguments of a procedure, as a tuple.
 pub trait IntoArgs<P> {
-    /// How many.
+    /// Their number.
     const COUNT: u8;
 
     /// Records the call of a procedure with them.

@@ -41,7 +41,7 @@ impl<T: Element> Cell<T> {
         self.stub.call_at(self.numbers().put, &[value.argument()], location)
     }
 
-    /// The value stored last; `not_possible` if there is none.
+    /// Returns the value stored last; `not_possible` if there is none.
     #[track_caller]
     pub fn get(&self) -> T::Future {
         self.stub.call(self.numbers().get, &[])

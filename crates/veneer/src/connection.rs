@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bifrost_transport::{ReadError, Stream, WriteError};
 
-/// Why bytes stopped. The session ends with it.
+/// The reason why bytes stopped. The session ends with it.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// The server closed the connection.
@@ -32,7 +32,7 @@ pub trait Connection {
     /// Makes sure that the server is awake.
     fn flush(&mut self);
 
-    /// Appends what has come, at least one byte and at most `limit`; waits for it.
+    /// Appends the bytes received, at least one and at most `limit`; waits for them.
     ///
     /// # Errors
     /// The connection is not used again.

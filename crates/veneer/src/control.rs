@@ -1,8 +1,8 @@
 //! Batched control structures: they run at the server, in one crossing.
 //!
-//! Closures are called once each, while the structure is recorded. What they record runs at the server as often
-//! as the structure says. A stub made inside a structure ends with it; a [`Cell`](crate::Cell) carries
-//! values out.
+//! Closures are called once each, while the structure is recorded. The commands that they record
+//! run at the server as often as the structure says. A stub made inside a structure ends with it; a
+//! [`Cell`](crate::Cell) carries values out.
 
 use std::panic::Location;
 use std::rc::Rc;
@@ -70,7 +70,7 @@ impl Session {
         Guard(self)
     }
 
-    /// Appends the marker between a condition and what depends on it.
+    /// Appends the marker between a condition and the commands that depend on it.
     fn mark_test(
         &self,
         test: &Promise<bool>,
@@ -103,7 +103,8 @@ impl Session {
         guard.end();
     }
 
-    /// Runs `then` at the server if the condition holds. Follow it with [`If::else_`] for the other case.
+    /// Runs `then` at the server if the condition holds. Follow it with [`If::else_`] for the other
+    /// case.
     #[track_caller]
     pub fn if_(&self, condition: impl Test, then: impl FnOnce()) -> If<'_> {
         let location = Location::caller();
@@ -145,8 +146,8 @@ impl Session {
         }
     }
 
-    /// Runs `body` at the server; what its calls signal goes to the handlers that follow, as far as they
-    /// name it.
+    /// Runs `body` at the server. Exceptions of its calls go to the handlers that follow, as far as
+    /// these name them.
     #[track_caller]
     pub fn except(&self, body: impl FnOnce()) -> Except<'_> {
         let guard = self.open(Kind::Except, Location::caller(), op::EXCEPT);
@@ -202,7 +203,8 @@ impl<'s> Except<'s> {
         Except { session: self.session, ended: guard.end() }
     }
 
-    /// As [`Except::when`], with the exception's values, whose types are named as a tuple: `when_with::<(i64,)>`.
+    /// As [`Except::when`], with the exception's values, whose types are named as a tuple:
+    /// `when_with::<(i64,)>`.
     #[track_caller]
     pub fn when_with<P: Params>(self, name: &str, body: impl FnOnce(P::Futures)) -> Except<'s> {
         let location = Location::caller();
@@ -217,7 +219,8 @@ impl<'s> Except<'s> {
         Except { session: self.session, ended: guard.end() }
     }
 
-    /// Runs `body` at the server when a call of the block signals any exception that no handler before it takes.
+    /// Runs `body` at the server when a call of the block signals any exception that no handler
+    /// before it takes.
     #[track_caller]
     pub fn others(self, body: impl FnOnce()) {
         let marker = |out: &mut Vec<u8>| encode::others(out, false);
@@ -238,7 +241,7 @@ impl<'s> Except<'s> {
 }
 
 impl Session {
-    /// Stubs for the numbers that a marker has just taken.
+    /// Makes stubs for the numbers that a marker has just taken.
     pub(crate) fn variables<R: Results>(&self, location: &'static Location<'static>) -> R {
         R::take(|| {
             let slot = self.core.state.borrow_mut().new_future(Made::Variable, location);

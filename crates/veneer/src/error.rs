@@ -1,4 +1,8 @@
-//! What can go wrong, as values.
+//! The failures of calls, structures and sessions, as values.
+//!
+//! [`Error`] is the type to read first: the failure of one stub. [`Closed`] is the end of a
+//! session, [`ConnectError`] the failure to open one, [`Exception`] an entry of the history. Errors
+//! that follow from others have their cause inside; [`Error::root`] returns the first one.
 
 use std::fmt;
 use std::panic::Location;
@@ -8,7 +12,7 @@ use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
 
 use crate::connection::ConnectionError;
 
-/// Why a stub has no result. Cheap to clone.
+/// The reason why a stub has no result. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Error {
     /// The call signalled an exception.
@@ -22,7 +26,7 @@ pub enum Error {
     },
     /// The call was not run, because an argument is the result of a call that failed.
     Unhandled {
-        /// Which argument: 0 is the receiver, the arguments count from 1.
+        /// The position of the argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
         /// The failure of that argument, in this batch or an earlier one; absent only if the server
         /// omitted it from its list of exceptions.
@@ -34,7 +38,7 @@ pub enum Error {
     Refused {
         /// The number; see `docs/spec/wire.md`.
         number: u32,
-        /// What was wrong.
+        /// The server's message.
         text: Arc<str>,
         /// The call.
         call: CallName,
@@ -55,7 +59,7 @@ pub enum Error {
         cause: Arc<Error>,
     },
     /// Failures that the program was not told of before; see
-    /// [`Session`](crate::Session#what-was-told-is-seen).
+    /// [`Session`](crate::Session#failures-that-were-told).
     Unseen {
         /// The failures, oldest first.
         failures: Arc<[Arc<Error>]>,
@@ -76,7 +80,7 @@ pub enum Error {
     Closed(Arc<Closed>),
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Closed {
     /// The client closed it.
@@ -90,15 +94,15 @@ pub enum Closed {
     ByServer {
         /// The number; see `docs/spec/wire.md`.
         number: u32,
-        /// Which command of the session is to blame, from 1; 0 for none.
+        /// The number of the command of the session that is to blame, from 1; 0 for none.
         position: u64,
-        /// What was wrong.
+        /// The server's message.
         text: String,
     },
-    /// What came is no reply.
+    /// The bytes received are no reply.
     #[error("the server's reply cannot be read: {0}")]
     BadReply(#[from] DecodeError),
-    /// What came is not the reply to what was asked.
+    /// The reply is not the one to the question.
     #[error("the server answered something else: {0}")]
     WrongReply(&'static str),
 }
@@ -267,7 +271,7 @@ impl std::error::Error for Error {
 }
 
 impl Error {
-    /// The name of the exception, if the call signalled one.
+    /// Returns the name of the exception, if the call signalled one.
     pub fn signal(&self) -> Option<&str> {
         match self {
             Error::Signal { name, .. } => Some(name),
@@ -275,8 +279,8 @@ impl Error {
         }
     }
 
-    /// The failure that started it: follows the causes of calls that were not run, also into
-    /// earlier batches, and takes the oldest of several unseen failures.
+    /// Returns the failure that started it: follows the causes of calls that were not run, also
+    /// into earlier batches, and takes the oldest of several unseen failures.
     pub fn root(&self) -> &Error {
         let mut error = self;
         while let Some(cause) = error.cause() {
@@ -285,7 +289,7 @@ impl Error {
         error
     }
 
-    /// The failure that this one follows from.
+    /// Returns the failure that this one follows from.
     fn cause(&self) -> Option<&Arc<Error>> {
         match self {
             Error::Unhandled { cause, .. } | Error::NotReached { cause, .. } => cause.as_ref(),
@@ -295,13 +299,13 @@ impl Error {
         }
     }
 
-    /// This failure and all that it follows from.
+    /// Returns this failure and all that it follows from.
     pub(crate) fn chain(self: &Arc<Error>) -> impl Iterator<Item = &Arc<Error>> {
         std::iter::successors(Some(self), |error| error.cause())
     }
 
-    /// The failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep, since each
-    /// is dropped inside the other; beyond it the root stands for all between.
+    /// Returns the failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep,
+    /// since each is dropped inside the other; beyond it the root stands for all between.
     pub(crate) fn as_cause(self: &Arc<Error>) -> Arc<Error> {
         match self.chain().nth(CAUSES_MAX) {
             None => self.clone(),
@@ -318,11 +322,11 @@ const CAUSES_MAX: usize = 16;
 pub struct Exception {
     /// The batch, counted from 1 in the session.
     pub batch: u64,
-    /// What went wrong.
+    /// The failure.
     pub error: Arc<Error>,
 }
 
-/// Why there is no session.
+/// The reason why there is no session.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The address is none.

@@ -12,8 +12,8 @@ use crate::session::Session;
 use crate::state::{Kind, Made, misuse};
 use crate::stubs::{Numbers, Stubs};
 
-/// A call of an iterator that yields `Y`, a tuple, at each step. It does nothing by itself: give it to
-/// [`Session::foreach`].
+/// A call of an iterator that yields `Y`, a tuple, at each step. It does nothing by itself: give it
+/// to [`Session::foreach`].
 #[must_use = "an iterator runs only in `foreach`"]
 pub struct Iter<Y> {
     session: Session,
@@ -45,7 +45,7 @@ impl<A: Element, B: Element, C: Element> Yields for (A, B, C) {
 }
 
 impl<Y> Iter<Y> {
-    /// A call of an iterator method, to be given its arguments.
+    /// Makes a call of an iterator method, to be given its arguments.
     #[track_caller]
     pub fn of_method(receiver: &Stub, number: u32) -> Iter<Y> {
         Iter {
@@ -59,7 +59,7 @@ impl<Y> Iter<Y> {
         }
     }
 
-    /// A call of an iterator routine, to be given its arguments.
+    /// Makes a call of an iterator routine, to be given its arguments.
     #[track_caller]
     pub fn of_routine(session: &Session, stubs: &'static Stubs, number: u32) -> Iter<Y> {
         Iter {

@@ -1,36 +1,37 @@
-//! The Rust veneer: what a client program is linked with.
+//! The Rust veneer: the library that a client program is linked with.
 //!
-//! A program calls generated stubs. Each call is *recorded*: it appends a command to the batch and returns
-//! at once, with a stub for the result, which can be the receiver or an argument of the next call.
-//! Nothing crosses until a value is [claimed](Promise::claim) or the session is
+//! A program calls generated stubs. Each call is *recorded*: it appends a command to the batch and
+//! returns at once. Its result is a stub, which can be the receiver or an argument of the next
+//! call. Nothing crosses until a value is [claimed](Promise::claim) or the session is
 //! [flushed](Session::flush); then the whole batch crosses once.
 //!
 //! Read [`Session`] first, then [`Promise`]. Loops and conditions cross too: [`Session::while_`],
 //! [`Session::if_`], [`Session::foreach`], [`Session::except`], [`Session::procedure`], with
-//! [`Cell`] for what changes inside them.
+//! [`Cell`] for values that change inside them.
 //!
 //! ```text
-//! session      open, flush, close; what the server said about itself
-//! state        the batch, futures (VF), handles (VH), slots: all that recording touches; the failures that
-//!              the program was not told of
+//! session      open, flush, close; the server's description of itself
+//! state        the batch, futures (VF), handles (VH), slots: all that recording touches;
+//!              the failures that the program was not told of
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! control      batched control structures
 //! cell, procedure, iter
-//! error        what can go wrong, as values
-//! stubs        what generated code says about itself; numbers when client and server differ
+//! error        failures, as values
+//! stubs        the constants of generated code; numbers when client and server differ
 //! connection   bytes in and out
 //! ```
 //!
 //! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs
-//! while the state is borrowed; a structure is sent whole or not at all. Nothing here panics:
-//! misuse that types do not catch is an error value where it is claimed, in [`Session::flush`], and
-//! in the history. No failure is passed over: one that no stub is left to tell is told by the next
-//! claim, flush or commit ([what was told is seen](Session#what-was-told-is-seen)).
+//! while the state is borrowed; a structure is sent whole or not at all. Nothing here panics.
+//! Misuse that types do not catch is an error value where it is claimed, in [`Session::flush`], and
+//! in the history. No failure is passed over: the next claim, flush or commit tells a failure that
+//! no stub is left to tell ([failures that were told](Session#failures-that-were-told)).
 //!
 //! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
-//! (4, 5). Departs from them in that promises and values share one stub for each method (an
-//! argument takes either), and that control structures take closures, so that an END cannot be forgotten.
+//! (4, 5). It differs from them in two points. Promises and values share one stub for each method
+//! (an argument takes either). Control structures take closures, so that an END cannot be
+//! forgotten.
 
 #![forbid(unsafe_code)]
 

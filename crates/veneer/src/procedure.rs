@@ -12,12 +12,12 @@ use crate::error::{Error, Misuse};
 use crate::session::Session;
 use crate::state::{Core, Kind, State, misuse};
 
-/// A tuple of types: what a procedure takes, or what an exception carries.
+/// A tuple of types: the parameters of a procedure, or the values of an exception.
 pub trait Params: 'static {
     /// The stubs for them.
     type Futures: Results;
 
-    /// The numbers of the types in the stubs.
+    /// Returns the numbers of the types in the stubs.
     fn types(numbers: &Numbered<'_>) -> Vec<u32>;
 }
 
@@ -43,7 +43,7 @@ impl Results for NoFutures {
 pub struct Procedure<P, R> {
     session: Session,
     number: u32,
-    /// Why it was not sent: then another one has its number.
+    /// The reason why it was not sent: then another one has its number.
     refused: Option<Arc<Error>>,
     types: PhantomData<fn(P) -> R>,
 }
@@ -67,9 +67,9 @@ impl<P: Params, R: Element> Procedure<P, R> {
 impl Session {
     /// Defines a procedure: `s.procedure::<(i64, i64), i64, _>("sum", |_, (a, b)| a + b)`.
     ///
-    /// The closure is called once, with the procedure itself for recursive calls and with its parameters; what
-    /// it returns is the result, `()` for none. The procedure lives as long as the session, and can
-    /// be [found](Session::find_procedure) by its name.
+    /// The closure is called once, with the procedure itself for recursive calls and with its
+    /// parameters; its value is the result, `()` for none. The procedure lives as long as the
+    /// session, and can be [found](Session::find_procedure) by its name.
     #[track_caller]
     pub fn procedure<P: Params, R: Element, V: IntoArg<R>>(
         &self,
@@ -90,7 +90,7 @@ impl Session {
         this
     }
 
-    /// A procedure defined earlier in this session, if it takes and returns these types.
+    /// Returns a procedure defined earlier in this session, if it takes and returns these types.
     pub fn find_procedure<P: Params, R: Element>(&self, name: &str) -> Option<Procedure<P, R>> {
         let state = self.core.state.borrow();
         let (number, types) = *state.procedures.by_name.get(name)?;
@@ -145,7 +145,7 @@ impl State {
         number
     }
 
-    /// Ends the definition; why it is not sent, if it is not.
+    /// Ends the definition; returns the reason if it is not sent.
     fn close_procedure(&mut self, name: &str, types: &'static str) -> Option<Arc<Error>> {
         let refused = self.refusal();
         let ended = self.close();

@@ -1,4 +1,9 @@
-//! Futures for values: promises, what they can be claimed as, and their operators.
+//! Futures for values: promises, the types that they can be claimed as, and their operators.
+//!
+//! [`Promise`] is the type to read first, and [`Promise::claim`] its main function: it flushes the
+//! session if the value is not known, and returns the value or the failure of the call. The value
+//! itself is in the slot of the stub, which the state owns. The operators record calls like any
+//! others.
 
 use std::marker::PhantomData;
 use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
@@ -12,8 +17,8 @@ use crate::error::{Closed, Error};
 use crate::session::Session;
 use crate::state::Known;
 
-/// The value that a call will have returned. It can be an argument or a receiver of further calls before
-/// it is known; [`claim`](Promise::claim) it when the program itself needs it.
+/// The value that a call will have returned. It can be an argument or a receiver of further calls
+/// before it is known; [`claim`](Promise::claim) it when the program itself needs it.
 pub struct Promise<V> {
     stub: Stub,
     value: PhantomData<fn() -> V>,
@@ -49,7 +54,7 @@ mod sealed {
 
 /// A basic value: `()`, `bool`, `i64`, `f64`, `char` or `String`.
 pub trait Value: Element + sealed::Sealed {
-    /// The value, if it has this type.
+    /// Returns the value, if it has this type.
     #[doc(hidden)]
     fn from_owned(value: &Owned<'_>) -> Option<Self>;
 }
@@ -83,11 +88,11 @@ values! {
 }
 
 impl<V: Value> Promise<V> {
-    /// The value. Flushes the session if it is not known yet.
+    /// Returns the value. Flushes the session if it is not known yet.
     ///
     /// # Errors
-    /// The failure of the call, or failures that nobody else [can
-    /// claim](Session#what-was-told-is-seen). Claiming inside an open structure is
+    /// The failure of the call, or failures that no other claim [can
+    /// tell](Session#failures-that-were-told). Claiming inside an open structure is
     /// [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
     #[track_caller]
     pub fn claim(&self) -> Result<V, Error> {
@@ -98,7 +103,7 @@ impl<V: Value> Promise<V> {
         self.peek().unwrap_or_else(|| self.nonsense())
     }
 
-    /// The value, if it is known without flushing.
+    /// Returns the value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
         let mut state = self.stub.core.state.borrow_mut();
         let value = match state.known(self.stub.slot) {
@@ -270,19 +275,19 @@ equality! {
 }
 
 impl Promise<i64> {
-    /// The number as a real.
+    /// Returns the number as a real.
     #[track_caller]
     pub fn to_real(&self) -> Promise<f64> {
         self.operate(Operator::IntToReal)
     }
 
-    /// The number as a text.
+    /// Returns the number as a text.
     #[track_caller]
     pub fn unparse(&self) -> Promise<String> {
         self.operate(Operator::IntUnparse)
     }
 
-    /// The numbers from this one up to a limit, for [`Session::foreach`].
+    /// Returns the numbers from this one up to a limit, for [`Session::foreach`].
     #[track_caller]
     pub fn to(&self, limit: impl IntoArg<i64>) -> crate::Iter<(i64,)> {
         crate::Iter::of_method(self.stub(), self.number(Operator::IntTo)).arg(limit)
@@ -290,7 +295,7 @@ impl Promise<i64> {
 }
 
 impl Promise<f64> {
-    /// The number as a text.
+    /// Returns the number as a text.
     #[track_caller]
     pub fn unparse(&self) -> Promise<String> {
         self.operate(Operator::RealUnparse)
@@ -298,7 +303,7 @@ impl Promise<f64> {
 }
 
 impl Promise<String> {
-    /// The number of characters that it has.
+    /// Returns the number of characters that it has.
     #[track_caller]
     pub fn length(&self) -> Promise<i64> {
         self.operate(Operator::StringLength)
@@ -312,13 +317,14 @@ impl Promise<bool> {
         self.decide(self.clone(), other, Location::caller())
     }
 
-    /// True if either holds. The other is computed at the server, and only if this one does not hold.
+    /// True if either holds. The other is computed at the server, and only if this one does not
+    /// hold.
     #[track_caller]
     pub fn or_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
         self.decide(!self, other, Location::caller())
     }
 
-    /// This value, or the other one if `test` holds.
+    /// Returns this value, or the other one if `test` holds.
     #[track_caller]
     fn decide(
         &self,

@@ -1,4 +1,13 @@
-//! Opening, flushing and closing a session.
+//! Opening, flushing and closing a session, and the transactions of one.
+//!
+//! [`Session`] is the type to read first; it records into the state (`crate::state::State`), which
+//! owns the batch, the slots of the stubs and the account of failures. [`Session::builder`] opens a
+//! session in three steps: connect, say hello, and match the numbers of the stubs with the server's
+//! interface.
+//!
+//! The functions here only decide when the batch is sent: [`Session::flush`], [`Session::commit`],
+//! [`Session::transaction`], [`Session::close`]. Calls are recorded in `crate::call`, structures in
+//! `crate::control`, procedures in `crate::procedure`.
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -19,32 +28,37 @@ use crate::stubs::{Numbers, Object, Stubs};
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
 ///
-/// It belongs to one thread. When the last clone and the last stub are gone, what was recorded is sent and the
-/// session ends; [`Session::close`] does so and tells what went wrong.
+/// It belongs to one thread. When the last clone and the last stub are gone, the recorded commands
+/// are sent and the session ends. [`Session::close`] does the same and returns the failures.
 ///
-/// # What was told is seen
+/// # Failures that were told
 ///
-/// A failure is a call that signalled an exception or was refused, a structure that ended with one,
-/// or a call that was never sent because the client refused it. The program is *told* of a failure
-/// in one of these ways:
+/// A failure is one of these: a call that signalled an exception or was refused; a structure that
+/// ended with one; a call that was never sent because the client refused it. The program is *told*
+/// of a failure in one of these ways:
 ///
-/// - a claim fails with it, or with a consequence of it: a call that was not run because an argument failed;
+/// - a claim fails with it, or with a consequence of it: a call that was not run because an
+///   argument failed;
 /// - [`Session::exceptions`] lists it;
 /// - an [`Error::Unseen`] names it.
 ///
 /// A failure is *lost* when no stub is left whose claim would tell it: that of a structure, or of a
 /// call whose stubs were dropped. `Error::Unseen` is the result of
+/// these calls, if there are failures of these kinds that were not told before:
 ///
-/// | call | if there are, not told before |
-/// | --- | --- |
-/// | [`claim`](Promise::claim), [`peek`](Promise::peek), [`resolve`](Session::resolve) of a stub that did not fail itself | lost failures |
-/// | [`flush`](Session::flush), [`close`](Session::close) | lost failures, and calls that were not sent |
-/// | [`commit`](Session::commit), [`transaction`](Session::transaction) | any failures of the transaction, which is aborted |
+/// - [`claim`](Promise::claim), [`peek`](Promise::peek) and [`resolve`](Session::resolve) of a stub
+///   that did not fail itself: lost failures;
+/// - [`flush`](Session::flush) and [`close`](Session::close): lost failures, and calls that were
+///   not sent;
+/// - [`commit`](Session::commit) and [`transaction`](Session::transaction): any failures of the
+///   transaction, which is aborted.
 ///
 /// It names all of them. They are told with it, so the same claim, made again, gives the value, and
-/// the next commit is not prevented. A failure that a structure handles is none, and
-/// [`Session::clear_exceptions`] says of all failures before it that nobody need be told. After an
-/// `abort` the failures of the transaction prevent no commit; they are told all the same.
+/// the next commit is not prevented.
+///
+/// A failure that a structure handles is none. [`Session::clear_exceptions`] marks all failures
+/// before it as told. After an `abort` the failures of the transaction prevent no commit; they are
+/// told all the same.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) core: Rc<Core>,
@@ -56,7 +70,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// What a session has done so far.
+/// The counts of a session up to now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Pairs of domain crossings: batches sent and answered.
@@ -66,13 +80,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The batching factor B: commands for each pair of crossings; 0 before the first.
+    /// Returns the batching factor B: commands for each pair of crossings; 0 before the first.
     pub fn batching_factor(&self) -> f64 {
         if self.crossings == 0 { 0.0 } else { self.calls as f64 / self.crossings as f64 }
     }
 }
 
-/// How a batch that is a transaction is run.
+/// The way to run a batch that is a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
     tries: u16,
@@ -80,25 +94,26 @@ pub struct How {
 }
 
 impl How {
-    /// At most so often. Default: as often as the server lets it.
+    /// Sets the greatest number of runs. Default: as many as the server allows.
     pub fn tries(mut self, tries: u16) -> How {
         self.tries = tries;
         self
     }
 
-    /// Once, however often it is sent under this name. The numbers of a client's batches grow; the server knows the last of each.
+    /// Has the server do the batch once, however often it is sent under this name. The numbers of a
+    /// client's batches grow; the server knows the last of each.
     pub fn named(mut self, batch: BatchName) -> How {
         self.batch = Some(batch);
         self
     }
 }
 
-/// While the batch of a transaction is recorded. If that ends by a panic, the server refuses the
-/// batch.
+/// Exists while the batch of a transaction is recorded. If that ends by a panic, the server refuses
+/// the batch.
 struct Shipping<'s>(&'s Session);
 
 impl Shipping<'_> {
-    /// Ends the recording; gives the calls that were not sent, for which the server refuses the
+    /// Ends the recording; returns the calls that were not sent, for which the server refuses the
     /// batch.
     fn end(self) -> Vec<Arc<Error>> {
         let mut state = self.0.core.state.borrow_mut();
@@ -119,8 +134,8 @@ impl Drop for Shipping<'_> {
         state.shipping = false;
         state.take_shipped_refusals();
         refuse_batch(&mut state);
-        // The panic tells that nothing of it was done, and what is recorded behind it is a batch of
-        // its own.
+        // The panic tells that nothing of the batch was done. Commands recorded behind it are a
+        // batch of their own.
         let mark = state.mark_seen();
         let _ = state.flush();
         state.tell_since(mark);
@@ -133,7 +148,7 @@ fn refuse_batch(state: &mut State) {
     state.recorded();
 }
 
-/// How to open a session.
+/// The settings with which a session is opened.
 #[derive(Clone, Debug)]
 pub struct Builder {
     stubs: &'static Stubs,
@@ -145,32 +160,33 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The token, shown over TCP to a server that asks for it. Default: none.
+    /// Sets the token, shown over TCP to a server that asks for it. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
         self.token = token.into();
         self
     }
 
-    /// What the client calls itself in the server's logs. Default: empty.
+    /// Sets the client's name in the server's logs. Default: empty.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.client = name.into();
         self
     }
 
-    /// How long connecting, and the wait for the answer to each flush, may take. Default: 30 s.
+    /// Sets the longest time for connecting, and for the answer to each flush. Default: 30 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
         self.timeout = timeout;
         self
     }
 
-    /// The longest reply that is read, in bytes. Default: 64 MiB.
+    /// Sets the longest reply that is read, in bytes. Default: 64 MiB.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Builder {
         self.reply_bytes_max = bytes;
         self
     }
 
-    /// After how many futures a batch is flushed by itself, so that their tables stay bounded (Bogle and
-    /// Liskov 1994, 5.3). Default: 16384; never more than the server allows.
+    /// Sets the number of futures after which a batch is flushed by itself, so that their tables
+    /// stay bounded (Bogle and Liskov 1994, 5.3). Default: 16384; never more than the server
+    /// allows.
     pub fn remap_futures(mut self, futures: usize) -> Builder {
         self.remap_futures = futures;
         self
@@ -239,7 +255,7 @@ impl Builder {
     }
 }
 
-/// Waits for a reply; an error reply becomes an error.
+/// Waits for a reply; turns an error reply into an error.
 fn receive(state: &mut State, take: impl FnOnce(Reply<'_>) -> Result<(), Closed>) -> Result<(), Closed> {
     let (rest, done) = state.receive(Vec::new(), |_, reply| match reply {
         Reply::Error { number, position, text } => {
@@ -247,7 +263,7 @@ fn receive(state: &mut State, take: impl FnOnce(Reply<'_>) -> Result<(), Closed>
         }
         other => take(other),
     });
-    // Each of these is asked for alone, so nothing can follow it.
+    // Each of these questions is asked alone, so nothing can follow its answer.
     if done.is_ok() && !rest.is_empty() {
         return Err(Closed::WrongReply("more than one reply"));
     }
@@ -270,7 +286,7 @@ fn mapped(state: &mut State, stubs: &'static Stubs) -> Result<Numbers, ConnectEr
 }
 
 impl Session {
-    /// How to open a session for a generated module's stubs.
+    /// Returns the settings of a session for a generated module's stubs.
     pub fn builder(stubs: &'static Stubs) -> Builder {
         Builder {
             stubs,
@@ -282,7 +298,7 @@ impl Session {
         }
     }
 
-    /// A well-known object. Not inside a structure: look it up before.
+    /// Returns a well-known object. Not inside a structure: look it up before.
     #[track_caller]
     pub fn lookup<T: Object>(&self, name: &str) -> T {
         let location = Location::caller();
@@ -316,7 +332,8 @@ impl Session {
         T::from_stub(Stub { core: self.core.clone(), slot })
     }
 
-    /// A promise that is kept already: a value that can be a receiver, as in `one.to(100)`. Crosses only when it is used.
+    /// Makes a promise that is kept already: a value that can be a receiver, as in `one.to(100)`.
+    /// It crosses only when it is used.
     pub fn value<V: Value + IntoArg<V>>(&self, value: V) -> Promise<V> {
         let value = match value.argument() {
             Argument::Value(value) => value,
@@ -327,7 +344,7 @@ impl Session {
         Promise::from_stub(Stub { core: self.core.clone(), slot })
     }
 
-    /// An empty cell.
+    /// Makes an empty cell.
     #[track_caller]
     pub fn cell<T: Element>(&self) -> Cell<T> {
         let location = Location::caller();
@@ -351,7 +368,7 @@ impl Session {
         Cell::from_stub(Stub { core: self.core.clone(), slot })
     }
 
-    /// A cell with its first value.
+    /// Makes a cell with its first value.
     #[track_caller]
     pub fn cell_with<T: Element>(&self, value: impl IntoArg<T>) -> Cell<T> {
         let cell = self.cell();
@@ -359,12 +376,14 @@ impl Session {
         cell
     }
 
-    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the
-    /// next one. The promise is kept when all that the transaction did is durable. Otherwise it is
-    /// aborted: everything is as it was when it began, and what the batch has behind the commit is
-    /// not run. Failures of the transaction that the program was not [told
-    /// of](Session#what-was-told-is-seen) prevent the commit, calls that were not sent among them;
-    /// [`Error::Unseen`] names all.
+    /// Commits the transaction, when the batch is sent; commands recorded behind it belong to the
+    /// next one. The promise is kept when all changes of the transaction are durable. Otherwise the
+    /// transaction is aborted: everything is as it was when it began, and the commands behind the
+    /// commit are not run.
+    ///
+    /// Failures of the transaction that the program was not [told
+    /// of](Session#failures-that-were-told) prevent the commit, calls that were not sent among
+    /// them; [`Error::Unseen`] names all.
     ///
     /// A transaction in which a limit or a cancellation has ended code is not committed and not
     /// aborted either: each commit is [`Error::Refused`] with `Doomed` and the reason, until
@@ -376,29 +395,36 @@ impl Session {
         self.end_transaction(true, Location::caller())
     }
 
-    /// Aborts the transaction, when the batch is sent: everything becomes what it was when it began. What is recorded
-    /// behind it belongs to the next one. Not inside a structure.
+    /// Aborts the transaction, when the batch is sent: everything becomes as it was when it began.
+    /// Commands recorded behind it belong to the next one. Not inside a structure.
     #[track_caller]
     pub fn abort(&self) -> Promise<()> {
         self.end_transaction(false, Location::caller())
     }
 
-    /// Records a batch that is a transaction of its own, sends it, and waits until it is committed. The server runs it again by
-    /// itself while others get in between, as often as `how` says; nothing of `body` is run again, and nothing but the
-    /// batch and its answer crosses. What `body` returns may hold promises and stubs, which have their values then.
+    /// Records a batch that is a transaction of its own, sends it, and waits until it is committed.
+    /// If other transactions conflict with it, the server runs it again by itself, as often as
+    /// `how` says. Nothing of `body` is run again, and nothing but the batch and its answer
+    /// crosses. The result of `body` may hold promises and stubs, which have their values then.
     ///
     /// Nothing can be claimed in `body`; conditions and loops are those of
     /// [structures](Session::while_). An exception that no structure handles aborts the
-    /// transaction, and so does a call of `body` that was not sent: [`Error::Unseen`]. What was
-    /// recorded before is flushed first.
+    /// transaction, and so does a call of `body` that was not sent: [`Error::Unseen`]. Commands
+    /// recorded before are flushed first.
     ///
-    /// With a [name](How::named) the batch is done once, however often it is sent, by whatever session: for when its answer
-    /// was lost with the connection. An answer that is given again has values, but no objects.
+    /// With a [name](How::named) the batch is done once, however often it is sent, and by any
+    /// session. So it can be sent again when its answer was lost with the connection. An answer
+    /// that is given again has values, but no objects.
     ///
     /// # Errors
-    /// Why nothing of it was done: others got in between of each run ([`Error::Refused`] with `Conflict`), a
-    /// call failed, a transaction is under way that has changed something. Only if the connection is lost
-    /// ([`Error::Closed`]), or the store has failed (`StoreFailed`), it may have been done all the same.
+    /// Nothing of it was done, for one of these reasons:
+    ///
+    /// - other transactions conflicted with each run ([`Error::Refused`] with `Conflict`);
+    /// - a call failed;
+    /// - a transaction is under way that has changed something.
+    ///
+    /// Only if the connection is lost ([`Error::Closed`]), or the store has failed (`StoreFailed`),
+    /// it may have been done all the same.
     #[track_caller]
     pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
         let location = Location::caller();
@@ -434,7 +460,7 @@ impl Session {
         if refusals.is_empty() && done.is_ok() {
             return Ok(result);
         }
-        // Nothing of it was done, and so nothing of it is left to be told.
+        // Nothing of it was done, and so no failure of it is left to be told.
         self.core.state.borrow_mut().tell_since(mark);
         match refusals.is_empty() {
             true => done.map(|()| result),
@@ -488,13 +514,13 @@ impl Session {
         std::ptr::eq(stubs, self.core.state.borrow().numbers.stubs())
     }
 
-    /// Sends what is recorded, and waits until it has run: one pair of crossings, or none if there is nothing to
-    /// send. Every stub then has its object, value or error.
+    /// Sends the recorded commands, and waits until they have run: one pair of crossings, or none
+    /// if there is nothing to send. Every stub then has its object, value or error.
     ///
     /// # Errors
-    /// The session ended, a structure is open, or there are
-    /// [failures](Session#what-was-told-is-seen) that nobody can claim, or calls that were not
-    /// sent. The failure of a call with a stub is no error of the flush: its claim tells it.
+    /// The session ended, or a structure is open, or there are calls that were not sent, or
+    /// [failures](Session#failures-that-were-told) that no claim can tell. The failure of a call
+    /// with a stub is no error of the flush: its claim tells it.
     #[track_caller]
     pub fn flush(&self) -> Result<(), Error> {
         let mut state = self.core.state.borrow_mut();
@@ -505,40 +531,41 @@ impl Session {
     /// Flushes if `object` is not known yet.
     ///
     /// # Errors
-    /// The failure of the call that makes it, or failures that nobody else [can
-    /// claim](Session#what-was-told-is-seen).
+    /// The failure of the call that makes it, or failures that no other claim [can
+    /// tell](Session#failures-that-were-told).
     #[track_caller]
     pub fn resolve(&self, object: &impl Reference) -> Result<(), Error> {
         object.stub().resolve()
     }
 
-    /// All failures of flushed batches, and all calls that were not sent, since the history was
-    /// last cleared, oldest first; the first thousand. The program is told of them with it, so they
-    /// do not prevent a commit any more.
+    /// Returns all failures of flushed batches, and all calls that were not sent, since the history
+    /// was last cleared, oldest first; the first thousand. The program is told of them with it, so
+    /// they do not prevent a commit any more.
     pub fn exceptions(&self) -> Vec<Exception> {
         let mut state = self.core.state.borrow_mut();
         state.tell_all();
         state.history().0.to_vec()
     }
 
-    /// The number of exceptions beyond those that [`Session::exceptions`] lists.
+    /// Returns the number of exceptions beyond those that [`Session::exceptions`] lists.
     pub fn exceptions_omitted(&self) -> u64 {
         self.core.state.borrow().history().1
     }
 
-    /// Clears the exception history, here and at the server: nobody need be told of what the calls
-    /// up to now have failed with. Not inside a structure.
+    /// Clears the exception history, here and at the server: the failures of the calls up to now
+    /// count as told. Not inside a structure.
     #[track_caller]
     pub fn clear_exceptions(&self) {
         self.core.state.borrow_mut().clear_history(Location::caller());
     }
 
-    /// What the session has done so far.
+    /// Returns the counts of the session up to now.
     pub fn counters(&self) -> Counters {
         self.core.state.borrow().counters
     }
 
-    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`] from now on.
+    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`] from now
+    /// on.
     ///
     /// # Errors
     /// As [`Session::flush`]; the session is ended in any case.

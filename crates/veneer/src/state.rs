@@ -1,8 +1,15 @@
-//! All that recording touches: the batch, the futures of the batch (VF), the handles (VH), the slots.
+//! The state that recording changes: the batch, the futures of the batch (VF), the handles (VH),
+//! the slots.
 //!
-//! A stub is an index of a *slot*. The slot says what is known: a future of the batch being recorded, a
-//! handle, a value, or an error. At a flush every future that still has a stub becomes one of the
-//! others, so that futures never outlive their batch and their numbers start again from 1.
+//! [`State`] is the type to read first; one [`Core`] owns it for all stubs of a session. A stub is
+//! an index of a *slot*. The slot has the knowledge about it: a future of the batch being recorded,
+//! a handle, a value, or an error. At a flush every future that still has a stub becomes one of the
+//! others. So futures never outlive their batch, and their numbers start again from 1.
+//!
+//! A call takes these steps: [`State::admit`] makes room, [`State::record`] appends it, `recorded`
+//! counts it, and `new_future` makes the slots of its results. A call that cannot be recorded goes
+//! to [`State::refuse`]. `crossing` sends the batch and fills the slots, `seen` has the account of
+//! failures, and `structures` has the open control structures.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,25 +38,27 @@ use structures::{Scope, Sent};
 /// No slot, or the end of the list of free ones.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// Finished parts of a batch go to the connection when they have this many bytes, so that the server starts on
-/// them while recording goes on.
+/// The number of bytes at which finished parts of a batch go to the connection. So the server
+/// starts on them while recording goes on.
 const PUBLISH_BYTES: usize = 4096;
 
-/// The history keeps this many exceptions; later ones are counted only.
+/// The number of exceptions that the history keeps; later ones are counted only.
 const HISTORY_MAX: usize = 1000;
 
-/// What stubs of a session share.
+/// The part of a session that its stubs share.
 pub(crate) struct Core {
     pub(crate) state: RefCell<State>,
 }
 
-/// What is known of a stub, in two words that are written and read as they are: recording touches a slot twice
-/// within a few nanoseconds, and a wider read would wait for the narrower write.
+/// The knowledge about a stub, in two words that are written and read as they are. Recording
+/// touches a slot twice within a few nanoseconds, and a wider read would wait for the narrower
+/// write.
 struct Slot {
-    /// The number of stubs share it.
+    /// The number of stubs that share it.
     references: u32,
     tag: Tag,
-    /// The next free slot, the position of a future, a handle, the bits of a value, or the index of an extra.
+    /// The next free slot, the position of a future, a handle, the bits of a value, or the index of
+    /// an extra.
     word: u64,
 }
 
@@ -68,14 +77,14 @@ enum Tag {
     Failed,
 }
 
-/// What does not fit into a slot.
+/// Knowledge that does not fit into a slot.
 enum Extra {
     Free,
     Str(Arc<str>),
     Failed(Arc<Error>),
 }
 
-/// What is known of a stub's object or value.
+/// The knowledge about a stub's object or value.
 #[derive(Clone, Copy)]
 pub(crate) enum Known<'s> {
     /// The position of a future of this batch.
@@ -122,7 +131,7 @@ impl OwnedValue {
     }
 }
 
-/// What made a future, for messages.
+/// The maker of a future, for messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Made {
     Method(u32),
@@ -156,7 +165,7 @@ pub(crate) struct Held {
     made: Option<(Made, &'static Location<'static>)>,
 }
 
-/// What bounds a batch.
+/// The limits of a batch.
 pub(crate) struct Bounds {
     pub(crate) frame_bytes: usize,
     pub(crate) batch_bytes: usize,
@@ -205,14 +214,14 @@ pub(crate) struct State {
     extras: Vec<Extra>,
     free_extras: Vec<u32>,
     free_slot: u32,
-    /// VH: how many slots hold each handle, and what made the first of them.
+    /// VH: the number of slots that hold each handle, and the call that made the first of them.
     handles: HashMap<Ref, Held>,
     /// Handles to give back at the end of this batch.
     frees: Vec<Ref>,
     scopes: Vec<Scope>,
-    /// Why the outermost open structure will not be sent.
+    /// The reason why the outermost open structure will not be sent.
     poison: Option<Arc<Error>>,
-    /// Why there is no session any more.
+    /// The reason why there is no session any more.
     broken: Option<Arc<Error>>,
     out_of_scope: Arc<Error>,
     history: Vec<Exception>,
@@ -234,7 +243,7 @@ pub(crate) struct State {
     pub(crate) numbers: Numbers,
     pub(crate) procedures: Procedures,
     pub(crate) counters: Counters,
-    /// For bytes that are made from a slot and go into the batch.
+    /// A buffer for bytes that are made from a slot and go into the batch.
     scratch: Vec<u8>,
     connection: Box<dyn Connection>,
     timeout: Duration,
@@ -285,7 +294,7 @@ impl State {
         }
     }
 
-    /// Takes over what the server accepts.
+    /// Takes over the limits that the server accepts.
     pub(crate) fn set_bounds(&mut self, bounds: Bounds, remap_futures: usize) {
         let most = bounds.futures.min(usize::try_from(bounds.commands / 2).unwrap_or(usize::MAX));
         self.attention_futures = remap_futures.min(most).max(1);
@@ -331,7 +340,7 @@ impl State {
         }
     }
 
-    /// The tag and word of a value.
+    /// Returns the tag and word of a value.
     fn pack(&mut self, value: Value<'_>) -> (Tag, u64) {
         let tag = match value {
             Value::Nil => Tag::Nil,
@@ -344,7 +353,7 @@ impl State {
         (tag, value.word())
     }
 
-    /// Changes what is known of a future's slot.
+    /// Changes the knowledge in a future's slot.
     fn settle(&mut self, slot: u32, (tag, word): (Tag, u64)) {
         if let Some(slot) = self.slots.get_mut(slot as usize) {
             slot.tag = tag;
@@ -373,8 +382,8 @@ impl State {
         }
     }
 
-    /// The failure of a stub, if it has one, or those that nobody else can claim. The program is
-    /// told with it.
+    /// Returns the failure of a stub, if it has one, or those that no other claim can tell. The
+    /// program is told with it.
     pub(crate) fn known_or_failed(&mut self, slot: u32) -> Result<(), Error> {
         let Known::Failed(error) = self.known(slot) else { return self.surface(false) };
         let error = error.clone();
@@ -382,7 +391,7 @@ impl State {
         Err((*error).clone())
     }
 
-    /// What a reference to a stub is on the wire, if it is a future or a handle.
+    /// Returns the wire form of a reference to a stub, if it is a future or a handle.
     #[inline(always)]
     pub(crate) fn live_reference(&self, slot: u32) -> Option<Ref> {
         let slot = self.slots.get(slot as usize)?;
@@ -434,7 +443,7 @@ impl State {
         }
     }
 
-    /// A slot for a value that is known already.
+    /// Makes a slot for a value that is known already.
     pub(crate) fn new_value(&mut self, value: Value<'_>) -> u32 {
         let (tag, word) = self.pack(value);
         self.new_slot(tag, word)
@@ -447,7 +456,7 @@ impl State {
 
     // Recording.
 
-    /// Looks whether a command can be recorded, and makes room for it.
+    /// Checks that a command can be recorded, and makes room for it.
     #[inline(always)]
     pub(crate) fn admit(&mut self) -> Result<(), Arc<Error>> {
         if self.batch.len() < self.attention_bytes && self.futures.len() < self.attention_futures {
@@ -480,7 +489,7 @@ impl State {
         done.map_err(Arc::new)
     }
 
-    /// Sets when recording is to be looked at more closely.
+    /// Sets the sizes at which recording is to be looked at more closely.
     #[inline]
     fn attend(&mut self) {
         let now = self.broken.is_some() || self.poison.is_some() || self.must_clear();
@@ -493,7 +502,7 @@ impl State {
         self.commands += 1;
     }
 
-    /// Notes a call, a marker or a structure that cannot be recorded, and gives the error of its
+    /// Notes a call, a marker or a structure that cannot be recorded, and returns the error of its
     /// stubs. Inside a structure the outermost one is refused with it.
     #[cold]
     pub(crate) fn refuse(
@@ -531,7 +540,7 @@ impl State {
         }
     }
 
-    /// A slot for the next future of the batch.
+    /// Makes a slot for the next future of the batch.
     #[inline(always)]
     pub(crate) fn new_future(&mut self, made: Made, location: &'static Location<'static>) -> u32 {
         let position = self.futures.len() as u32 + 1;
@@ -540,7 +549,7 @@ impl State {
         slot
     }
 
-    /// Why a stub cannot be used at all: its call was never sent.
+    /// Returns the reason why a stub cannot be used at all: its call was never sent.
     #[inline]
     pub(crate) fn unusable(&self, slot: u32) -> Option<Arc<Error>> {
         match self.known(slot) {
@@ -551,13 +560,13 @@ impl State {
         }
     }
 
-    /// Why the open structure will not be sent.
+    /// Returns the reason why the open structure will not be sent.
     pub(crate) fn refusal(&self) -> Option<Arc<Error>> {
         self.broken.as_ref().or(self.poison.as_ref()).cloned()
     }
 
-    /// Notes that the next call has a stub as argument whose call failed, which the server knows
-    /// only as the error-handle.
+    /// Notes a stub whose call failed as an argument of the next call. The server knows such an
+    /// argument only as the error-handle.
     #[cold]
     fn note_error_handle(&mut self, slot: u32, argument: u32) {
         if let Known::Failed(error) = self.known(slot) {
@@ -566,8 +575,8 @@ impl State {
         }
     }
 
-    /// A reference to a stub, for a marker or a receiver; records a constant if the stub is a value. The
-    /// caller has been admitted: a flush in between would end the reference.
+    /// Returns a reference to a stub, for a marker or a receiver; records a constant if the stub is
+    /// a value. The caller has been admitted: a flush in between would end the reference.
     pub(crate) fn expect_reference(
         &mut self,
         slot: u32,
@@ -600,8 +609,8 @@ impl State {
         Ok(reference)
     }
 
-    /// Records a call: the arguments behind the words that are there already from `start` on, the tags into
-    /// the first of them. Leaves nothing of it when it cannot be recorded.
+    /// Records a call: puts the arguments behind the words that are there already from `start` on,
+    /// and the tags into the first of them. Leaves nothing of it when it cannot be recorded.
     #[inline(always)]
     pub(crate) fn record(
         &mut self,
@@ -694,19 +703,19 @@ impl State {
     }
 }
 
-/// An error that is a misuse.
+/// Makes an error of a misuse.
 #[cold]
 pub(crate) fn misuse(misuse: Misuse) -> Arc<Error> {
     Arc::new(Error::Misuse(misuse))
 }
 
-/// The name of a call that was not sent.
+/// Returns the name of a call that was not sent.
 fn unsent(name: Arc<str>, location: &'static Location<'static>) -> CallName {
     CallName { name, number: 0, location: Some(location), rounds: [].into() }
 }
 
-/// The error of a call that was not sent. A stub that was not made itself stands for the first that
-/// was not.
+/// Makes the error of a call that was not sent. A stub that was not made itself stands for the
+/// first that was not.
 fn not_sent(name: Arc<str>, location: &'static Location<'static>, why: &Arc<Error>) -> Arc<Error> {
     let first = why.chain().filter(|e| matches!(***e, Error::NotSent { .. })).last();
     let cause = first.unwrap_or(why).clone();

@@ -1,4 +1,4 @@
-//! What generated code says about itself, and how its numbers become the server's.
+//! The constants of generated code, and the way its numbers become the server's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Stubs {
 /// The numbers of a basic type.
 pub type BasicNumbers = (u32, CellNumbers);
 
-/// The numbers of `cell[T]` and of its methods; `u32::MAX` for what the interface lacks.
+/// The numbers of `cell[T]` and of its methods; `u32::MAX` for those that the interface lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellNumbers {
     /// The type `cell[T]`.
@@ -53,8 +53,8 @@ pub trait Object: Reference + Element<Future = Self> {
 
 /// The stubs' numbers as the server has them.
 ///
-/// When client and server have the same interface nothing is mapped. Otherwise types and methods are
-/// matched by name and heading; what the server lacks fails when it is used.
+/// When client and server have the same interface nothing is mapped. Otherwise types and methods
+/// are matched by name and heading; one that the server lacks fails when it is used.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     stubs: &'static Stubs,
@@ -119,7 +119,7 @@ impl Numbers {
         }
     }
 
-    /// The first word of a routine's call.
+    /// Returns the first word of a routine's call.
     pub(crate) fn routine_head(&mut self, stubs: &'static Stubs, number: u32) -> Result<u64, Arc<Error>> {
         if !std::ptr::eq(stubs, self.stubs) {
             return Err(misuse(Misuse::OtherInterface));
@@ -151,7 +151,7 @@ impl Numbers {
         })
     }
 
-    /// `DataBase.fetch`
+    /// Returns the name of a method: `DataBase.fetch`.
     pub(crate) fn method_name(&mut self, number: u32) -> Arc<str> {
         let names = self.names();
         match names.method(MethodNumber(number)) {
@@ -185,7 +185,8 @@ pub(crate) struct Procedures {
     pub(crate) names: Vec<Arc<str>>,
 }
 
-/// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43), below [Any] }`.
+/// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43),
+/// below [Any] }`.
 #[macro_export]
 macro_rules! object {
     (

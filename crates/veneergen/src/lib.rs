@@ -1,12 +1,12 @@
 //! Stubs for client languages from one description of the types.
 //!
-//! [`generate`] turns an [`Interface`] into the files of a veneer: a stub for each type with a method for each
-//! method, a function for each routine, and a constant with the interface's digest and numbers.
-//! Nothing is read or written here; the caller has the files.
+//! [`generate`] turns an [`Interface`] into the files of a veneer: a stub for each type with a
+//! method for each method, a function for each routine, and a constant with the interface's digest
+//! and numbers. Nothing is read or written here; the caller has the files.
 //!
-//! A language is a template and a [`Naming`]: how names and types of Theta are spelled. The template says
-//! everything else. What all languages share (which types get a stub, which supertypes a type has in all, the
-//! numbers) is in [`Model`].
+//! A language is a template and a [`Naming`]: the spelling of Theta's names and types. The template
+//! says everything else. The part that all languages share is in [`Model`]: the types that get a
+//! stub, all supertypes of a type, the numbers.
 
 mod model;
 mod naming;
@@ -28,20 +28,20 @@ impl Lang {
     /// All languages.
     pub const ALL: &[Lang] = &[Lang::Rust];
 
-    /// As the command line names it.
+    /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
         match self {
             Lang::Rust => "rust",
         }
     }
 
-    /// The language of that name.
+    /// Returns the language of that name.
     pub fn from_name(name: &str) -> Option<Lang> {
         Lang::ALL.iter().copied().find(|l| l.name() == name)
     }
 }
 
-/// Why no stubs could be generated.
+/// The reason why no stubs could be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// A template failed: a mistake of this crate.
@@ -52,8 +52,8 @@ pub enum GenerateError {
     NoBasicType(&'static str),
 }
 
-/// The files of a veneer: their paths, relative to where stubs go, and their texts. Equal interfaces give
-/// equal texts.
+/// Makes the files of a veneer: their paths, relative to where stubs go, and their texts. Equal
+/// interfaces give equal texts.
 ///
 /// # Errors
 /// See [`GenerateError`].

@@ -1,4 +1,5 @@
-//! What a template sees: the interface with names spelled, types resolved and numbers written out.
+//! The view of a template: the interface with names spelled, types resolved and numbers written
+//! out.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use bifrost_wire::{MethodNumber, TypeNumber};
 use crate::GenerateError;
 use crate::naming::{Naming, method_name, type_names};
 
-/// The whole of it.
+/// The whole model.
 #[derive(Serialize, Debug)]
 pub struct Model {
     /// The bytes of the digest.
@@ -35,7 +36,7 @@ pub struct BasicModel {
     pub cell: CellModel,
 }
 
-/// The numbers of a cell type; `u32::MAX` for what there is not.
+/// The numbers of a cell type; `u32::MAX` for those that are missing.
 #[derive(Serialize, Debug)]
 pub struct CellModel {
     /// Of the type.
@@ -61,7 +62,8 @@ pub struct TypeModel {
     pub doc: Vec<String>,
     /// True if its objects never change.
     pub immutable: bool,
-    /// The name of what sends to its objects without awaiting anything, if they are actors; else empty.
+    /// The name of the sender, which sends to its objects without awaiting anything, if they are
+    /// actors; else empty.
     pub sender: String,
     /// The names of all types above it, nearest first, `any` last.
     pub supertypes: Vec<String>,
@@ -84,7 +86,7 @@ pub struct MethodModel {
     pub doc: Vec<String>,
     /// Its arguments.
     pub params: Vec<ParamModel>,
-    /// The types of its results, or of what it yields.
+    /// The types of its results, or of the values that it yields.
     pub results: Vec<ValueModel>,
     /// True if it is an iterator.
     pub iterator: bool,
@@ -112,7 +114,7 @@ pub struct ValueModel {
 }
 
 impl Model {
-    /// The model of an interface in a language.
+    /// Makes the model of an interface in a language.
     ///
     /// # Errors
     /// A basic type is missing.
@@ -150,7 +152,7 @@ impl Model {
     }
 }
 
-/// The number of each type's first method.
+/// Returns the number of each type's first method.
 fn firsts(interface: &Interface) -> Vec<u32> {
     let mut next = 0;
     let mut firsts = Vec::with_capacity(interface.types.len());
@@ -200,7 +202,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A name for what sends to the actors of a type, that no type has.
+    /// Returns a name for the sender to the actors of a type, that no type has.
     fn sender(&self, number: TypeNumber) -> String {
         let mut name = format!("{}Send", self.names[number.index()]);
         while self.names.contains(&name) {
@@ -209,7 +211,7 @@ impl Builder<'_> {
         name
     }
 
-    /// All types above one, each once.
+    /// Returns all types above one, each once.
     fn supertypes(&self, number: TypeNumber) -> Vec<String> {
         let mut above: Vec<TypeNumber> = vec![number];
         let mut next = 0;

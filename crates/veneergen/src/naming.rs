@@ -1,4 +1,4 @@
-//! How a language spells the names and types of Theta.
+//! The spelling of Theta's names and types in a language.
 
 use std::collections::HashSet;
 
@@ -7,20 +7,21 @@ use bifrost_wire::interface::{Interface, Kind, Method};
 
 /// A language's spelling.
 pub trait Naming {
-    /// A name for a method, routine or parameter, from one whose words `_` separates: never a keyword.
+    /// Returns a name for a method, routine or parameter, from a name whose words `_` separates:
+    /// never a keyword.
     fn lower(&self, name: &str) -> String;
 
-    /// A name for a type, from its words: `["array", "of", "int"]`. Never a keyword.
+    /// Returns a name for a type, from its words: `["array", "of", "int"]`. Never a keyword.
     fn upper(&self, words: &[&str]) -> String;
 
-    /// The type of a basic value: `i64`. `kind` is a value's kind.
+    /// Returns the type of a basic value: `i64`. `kind` is a value's kind.
     fn value(&self, kind: Kind) -> &'static str;
 
-    /// The type of a cell of `element`.
+    /// Returns the type of a cell of `element`.
     fn cell(&self, element: &str) -> String;
 }
 
-/// The names of all types, each used once: a name taken already gets `_` behind it.
+/// Returns the names of all types, each used once: a name taken already gets `_` behind it.
 pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(interface.types.len());
@@ -46,7 +47,7 @@ pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Stri
     names
 }
 
-/// A name for a method or routine that is not among `taken`, where it is put.
+/// Returns a name for a method or routine that is not among `taken`, where it is put.
 pub(crate) fn method_name(method: &Method, naming: &dyn Naming, taken: &mut Vec<String>) -> String {
     let mut name = naming.lower(&method.name.replace('.', "_"));
     while taken.contains(&name) {
@@ -70,7 +71,7 @@ fn cell_name(interface: &Interface, naming: &dyn Naming, names: &mut [String], i
     }
 }
 
-/// `array of int` for `array[int]`.
+/// Spells the name of a type: `array of int` for `array[int]`.
 fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
     match interface.ty(number) {
         None => "unknown".to_owned(),

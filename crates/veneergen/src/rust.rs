@@ -73,7 +73,7 @@ impl Naming for Rust {
     }
 }
 
-/// `not_empty` for `notEmpty`.
+/// Returns a name in snake case: `not_empty` for `notEmpty`.
 fn snake(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     let mut before_lower = false;
@@ -90,7 +90,7 @@ fn snake(name: &str) -> String {
     out
 }
 
-/// A raw string literal that can hold the text.
+/// Returns a raw string literal that can hold the text.
 fn raw(text: &str) -> String {
     let mut hashes = 1;
     while text.contains(&format!("\"{}", "#".repeat(hashes))) {
@@ -100,10 +100,10 @@ fn raw(text: &str) -> String {
     format!("r{hashes}\"{text}\"{hashes}")
 }
 
-/// How wide rustfmt lets a line be where nobody has told it otherwise.
+/// The longest line of rustfmt, in characters, where nobody has set another one.
 const WIDTH: usize = 100;
 
-/// The head of a function, broken as rustfmt breaks it.
+/// Returns the head of a function, broken as rustfmt breaks it.
 fn signature(f: &MethodModel, method: bool) -> String {
     let results: Vec<String> =
         f.results.iter().map(|r| if f.iterator { r.ty.clone() } else { future(r) }).collect();
@@ -117,7 +117,7 @@ fn signature(f: &MethodModel, method: bool) -> String {
     head(f, method, &format!(" -> {result}"))
 }
 
-/// The head of a function with this behind its arguments.
+/// Returns the head of a function with this behind its arguments.
 fn head(f: &MethodModel, method: bool, result: &str) -> String {
     let indent = if method { "    " } else { "" };
     let receiver = if method { "&self" } else { "session: &bf::Session" };
@@ -134,7 +134,7 @@ fn head(f: &MethodModel, method: bool, result: &str) -> String {
     out + &format!("{indent}){result} {{")
 }
 
-/// What stands for a result while it is not known.
+/// Returns the type that stands for a result while it is not known.
 fn future(value: &ValueModel) -> String {
     if value.value { format!("bf::Promise<{}>", value.ty) } else { value.ty.clone() }
 }

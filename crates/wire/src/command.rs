@@ -1,4 +1,10 @@
-//! What a client says.
+//! The commands of a client, and their decoder.
+//!
+//! Read [`Command`] first, then [`decode`]. A command borrows its strings and lists ([`Args`],
+//! [`Refs`], [`Ranges`], [`TypeNumbers`]) from the bytes of the client; nothing is copied.
+//! [`decode`] takes one command from the front of the bytes, and checks its form, not its meaning:
+//! numbers may be out of range, and structures may not match. The writers of commands are in
+//! `encode`.
 
 use crate::Digest;
 use crate::error::{DecodeError, ErrorNumber};
@@ -9,44 +15,48 @@ use crate::word::{Read, Reader, Stop, word_at};
 
 /// A command, borrowed from the bytes it came in.
 ///
-/// Commands that make results take the next future numbers of the batch, from -1 downwards: `Lookup`,
-/// `Constant`, `Cell`, `Transaction`, `Commit`, `Abort` take one; calls take one for each result, and at least one; the call of a
-/// `Foreach` takes one for each value its iterator yields, and at least one; `Procedure` takes one for each parameter,
-/// `When` one for each value, `Others` one if it wants the name. Other commands take none.
+/// Commands that make results take the next future numbers of the batch, from -1 downwards:
+///
+/// - `Lookup`, `Constant`, `Cell`, `Transaction`, `Commit`, `Abort` take one.
+/// - Calls take one for each result, and at least one.
+/// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
+/// - `Procedure` takes one for each parameter, `When` one for each value.
+/// - `Others` takes one if it wants the name.
+/// - Other commands take none.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Command<'a> {
     /// Opens a session; always the first command, and only then.
     Hello(Hello<'a>),
     /// Calls a method.
     Call {
-        /// Which.
+        /// The method.
         method: MethodNumber,
-        /// Of what.
+        /// The receiver of the call.
         receiver: Ref,
-        /// With what.
+        /// The arguments.
         args: Args<'a>,
     },
     /// Sends an actor a message whose answer nobody awaits.
     Send {
-        /// For which method.
+        /// The method that the message is for.
         method: MethodNumber,
-        /// To whom.
+        /// The actor that gets the message.
         receiver: Ref,
-        /// With what.
+        /// The arguments.
         args: Args<'a>,
     },
     /// Calls a routine.
     CallRoutine {
-        /// Which.
+        /// The routine.
         routine: RoutineNumber,
-        /// With what.
+        /// The arguments.
         args: Args<'a>,
     },
     /// Calls a batched procedure.
     CallProcedure {
-        /// Which; inside its own definition it is the recursive call.
+        /// The procedure; inside its own definition it is the recursive call.
         procedure: ProcedureNumber,
-        /// With what.
+        /// The arguments.
         args: Args<'a>,
     },
     /// Finds a well-known object.
@@ -60,10 +70,11 @@ pub enum Command<'a> {
     Constant(Value<'a>),
     /// Makes an empty cell.
     Cell {
-        /// The type of what it holds.
+        /// The type of its contents.
         element: TypeNumber,
     },
-    /// Gives handles back. No handle may be given back while an answer is due that might name it again.
+    /// Gives handles back. No handle may be given back while an answer is due that might name it
+    /// again.
     Free(Refs<'a>),
     /// Ends the batch.
     Flush {
@@ -78,15 +89,17 @@ pub enum Command<'a> {
     History,
     /// Clears the exception history.
     ClearHistory,
-    /// The first command of a batch that is a transaction of its own: a future that is nil when the batch is committed, or the
-    /// reason why not. Runs when the batch has come whole, and again if others got in between.
+    /// The first command of a batch that is a transaction of its own: a future that is nil when the
+    /// batch is committed, or the reason why not. Runs when the batch has come whole, and again if
+    /// others got in between.
     Transaction {
         /// The number of times that it runs at most; 0 for as often as the server lets it.
         tries: u16,
-        /// By what name it is done once, however often it is sent.
+        /// The name by which it is done once, however often it is sent.
         batch: Option<BatchName>,
     },
-    /// Commits the transaction: a future that is nil, or the reason why not. The next command begins the next one.
+    /// Commits the transaction: a future that is nil, or the reason why not. The next command
+    /// begins the next one.
     Commit,
     /// Aborts the transaction: a future that is nil. The next command begins the next one.
     Abort,
@@ -151,10 +164,62 @@ pub enum Command<'a> {
     EndProcedure,
 }
 
+impl<'a> Command<'a> {
+    /// Returns the operands, in order: the receiver, the arguments, the condition, or the value.
+    /// Handles that are given back and futures that are wanted are none.
+    pub fn operands(&self) -> impl Iterator<Item = Arg<'a>> + use<'a> {
+        let (first, args) = match *self {
+            Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {
+                (Some(Arg::Ref(receiver)), args)
+            }
+            Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => (None, args),
+            Command::Do { test } | Command::Then { test } => (Some(Arg::Ref(test)), Args::NONE),
+            Command::Constant(value) => (Some(Arg::Value(value)), Args::NONE),
+            Command::Return(value) => (value, Args::NONE),
+            Command::Hello(_)
+            | Command::Lookup { .. }
+            | Command::Cell { .. }
+            | Command::Free(_)
+            | Command::Flush { .. }
+            | Command::Describe
+            | Command::History
+            | Command::ClearHistory
+            | Command::Transaction { .. }
+            | Command::Commit
+            | Command::Abort
+            | Command::Bye
+            | Command::While
+            | Command::EndWhile
+            | Command::If
+            | Command::Else
+            | Command::EndIf
+            | Command::Foreach
+            | Command::EndForeach
+            | Command::Break
+            | Command::Continue
+            | Command::Except
+            | Command::When { .. }
+            | Command::Others { .. }
+            | Command::EndExcept
+            | Command::Procedure { .. }
+            | Command::EndProcedure => (None, Args::NONE),
+        };
+        first.into_iter().chain(args.iter())
+    }
+
+    /// Returns the operands that are references, in order.
+    pub fn references(&self) -> impl Iterator<Item = Ref> + use<'a> {
+        self.operands().filter_map(|operand| match operand {
+            Arg::Ref(reference) => Some(reference),
+            Arg::Value(_) => None,
+        })
+    }
+}
+
 /// The name of a batch that is done once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BatchName {
-    /// 128 random bits of the client's own: whoever knows them can ask for the reply.
+    /// 128 random bits of the client's own: any holder of them can ask for the reply.
     pub client: u128,
     /// Grows with each batch of that client.
     pub number: u64,
@@ -168,26 +233,26 @@ impl BatchName {
 }
 
 impl std::fmt::Debug for BatchName {
-    /// Without the client's bits, which are a secret.
+    /// Writes the name without the client's bits, which are a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "batch {}", self.number)
     }
 }
 
-/// How a session is opened.
+/// The command that opens a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello<'a> {
     /// The version of the wire form that the client speaks.
     pub version: u32,
     /// The digest of the interface that the client was made for; zeros for none.
     pub digest: Digest,
-    /// What the client shows to be let in; empty for nothing.
+    /// The token that lets the client in; empty for none.
     pub token: &'a str,
-    /// What the client calls itself, for logs.
+    /// The client's name for itself, for logs.
     pub client: &'a str,
 }
 
-/// What [`decode`] found at the front of the bytes.
+/// The result of [`decode`] at the front of the bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decoded<'a> {
     /// A whole command, and how many bytes it has.
@@ -233,13 +298,13 @@ fn call<'a>(reader: &mut Reader<'a>, word: u64) -> Read<(MethodNumber, Ref, Args
     Ok((MethodNumber(number(word)), receiver, Args::read(reader, word)?))
 }
 
-/// The second half of a first word.
+/// Returns the second half of a first word.
 #[inline]
 fn number(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The third and fourth byte of a first word.
+/// Returns the third and fourth byte of a first word.
 #[inline]
 fn flags(word: u64) -> u32 {
     (word >> 8) as u32 & 0xff_ffff
@@ -285,12 +350,12 @@ fn hello<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
     Ok(Command::Hello(Hello { version: version as u32, digest, token, client }))
 }
 
-/// The commands that are not calls.
+/// Reads the commands that are not calls.
 fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
     let number = number(word);
     let flags = flags(word);
     let code = word as u8;
-    // What each may have besides its code: nothing, a number, or flags.
+    // Each may have besides its code: nothing, a number, or flags.
     let plain = |command: Command<'a>| {
         if word == u64::from(code) {
             Ok(command)
@@ -395,17 +460,17 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
 pub struct Refs<'a>(&'a [u8]);
 
 impl<'a> Refs<'a> {
-    /// How many there are.
+    /// Returns the number of references.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The handles in order.
+    /// Returns the handles in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Ref> + use<'a> {
         self.0.chunks_exact(8).map(|w| Ref(word_at(w, 0) as i64))
     }
@@ -417,12 +482,13 @@ impl std::fmt::Debug for Refs<'_> {
     }
 }
 
-/// Ranges of futures, still in the bytes they came in: none is empty, they ascend, and none touches the next.
+/// Ranges of futures, still in the bytes they came in: none is empty, they ascend, and none touches
+/// the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ranges<'a>(&'a [u8]);
 
 impl<'a> Ranges<'a> {
-    /// The ranges in order: each the position of its first future and how many there are.
+    /// Returns the ranges in order: each the position of its first future and how many there are.
     #[inline]
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + DoubleEndedIterator + use<'a> {
         self.0.chunks_exact(8).map(|w| {
@@ -431,21 +497,22 @@ impl<'a> Ranges<'a> {
         })
     }
 
-    /// The positions of all futures, ascending.
+    /// Returns the positions of all futures, ascending.
     ///
-    /// Cost: a client can name 2^32 of them in one word, so compare [`Ranges::count`] with the batch's futures first.
+    /// Cost: a client can name 2^32 of them in one word, so compare [`Ranges::count`] with the
+    /// batch's futures first.
     pub fn positions(&self) -> impl Iterator<Item = u32> + use<'a> {
         // No overflow: `are_ordered` has seen that every range ends within u32.
         self.ranges().flat_map(|(first, count)| first..=first + (count - 1))
     }
 
-    /// The number of futures that the ranges name.
+    /// Returns the number of futures that the ranges name.
     #[inline]
     pub fn count(&self) -> u64 {
         self.ranges().map(|(_, count)| u64::from(count)).sum()
     }
 
-    /// The greatest position, 0 if there is none.
+    /// Returns the greatest position, 0 if there is none.
     #[inline]
     pub fn last(&self) -> u32 {
         self.ranges().next_back().map_or(0, |(first, count)| first + (count - 1))
@@ -480,17 +547,17 @@ impl<'a> TypeNumbers<'a> {
         Ok(TypeNumbers(types))
     }
 
-    /// How many there are.
+    /// Returns the number of types.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The types in order.
+    /// Returns the types in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = TypeNumber> + use<'a> {
         self.0.chunks_exact(8).map(|w| TypeNumber(word_at(w, 0) as u32))
     }

@@ -1,8 +1,10 @@
 //! Appending commands and replies to a buffer.
 //!
-//! Each function appends one command whole. Nothing is checked here that types do not say: what is
-//! too long or too much is found by the receiver, and, before that, by the veneer that knows the
-//! server's limits.
+//! Each function appends one command whole. Nothing is checked here besides the types. A value that
+//! is too long, or a list with too many entries, is found by the receiver, and, before that, by the
+//! veneer that knows the server's limits.
+//!
+//! Read [`call`] first for commands.
 
 use crate::command::{BatchName, Command, Hello};
 use crate::error::ErrorNumber;
@@ -28,7 +30,7 @@ pub fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.resize(out.len() + (padded(bytes.len()) - bytes.len()), 0);
 }
 
-/// The first word of a command: code, 24 bits of counts, tags or flags, and a number.
+/// Returns the first word of a command: code, 24 bits of counts, tags or flags, and a number.
 #[inline]
 pub const fn head(code: u8, flags: u32, number: u32) -> u64 {
     code as u64 | (flags as u64) << 8 | (number as u64) << 32
@@ -288,7 +290,7 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
     }
 }
 
-/// Starts a reply: its first word, and a place for the length of what follows.
+/// Starts a reply: appends its first word, and a place for the length of the rest.
 fn begin(out: &mut Vec<u8>, first: u64) -> usize {
     word(out, first);
     word(out, 0);
@@ -328,8 +330,8 @@ pub fn farewell(out: &mut Vec<u8>) {
     end(out, body);
 }
 
-/// Appends `error`, which ends the session. `position` is the number of the offending command in the
-/// session, from 1; 0 when no command is to blame.
+/// Appends `error`, which ends the session. `position` is the number of the offending command in
+/// the session, from 1; 0 when no command is to blame.
 pub fn error(out: &mut Vec<u8>, number: ErrorNumber, position: u64, text: &str) {
     let body = begin(out, head(op::ERROR, 0, number as u32));
     word(out, position);
@@ -356,8 +358,8 @@ fn outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the exceptions,
-/// then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
+/// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the
+/// exceptions, then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
 #[must_use = "the reply is whole only after `finish`"]
 pub struct Flushed<'o> {
     out: &'o mut Vec<u8>,
@@ -383,7 +385,7 @@ impl<'o> Flushed<'o> {
         outcome(self.out, value);
     }
 
-    /// Appends an exception. Its position in the list, from 0, is what outcomes name.
+    /// Appends an exception. Outcomes name it by its position in the list, from 0.
     pub fn exception(&mut self, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
         self.exceptions += 1;
         exception(self.out, call, iterations, kind);
@@ -395,7 +397,7 @@ impl<'o> Flushed<'o> {
         signal(self.out, call, iterations, name, values);
     }
 
-    /// The number of bytes that the reply has so far.
+    /// Returns the number of bytes that the reply has so far.
     pub fn bytes(&self) -> usize {
         self.out.len() - self.start
     }
@@ -415,7 +417,7 @@ impl<'o> Flushed<'o> {
     }
 }
 
-/// What a batch cost; numbers beyond 32 bits are told as the greatest of 32 bits.
+/// The cost of a batch; numbers beyond 32 bits are told as the greatest of 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// The calls that were run, those made by loops counted each time.

@@ -1,12 +1,12 @@
-//! The one table of error numbers, and what decoding can find wrong.
+//! The one table of error numbers, and the mistakes that decoding can find.
 
 use serde::{Deserialize, Serialize};
 
-/// What an error ends.
+/// The scope that an error ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// One call, or one control structure, which is not run; what depends on it becomes `unhandled_exc`.
+    /// One call, or one control structure, which is not run; its dependents become `unhandled_exc`.
     Call,
     /// The rest of the batch, which is not run.
     Batch,
@@ -15,7 +15,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As the documents and other languages' constants have it.
+    /// Returns the name that the documents and other languages' constants have.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Call => "call",
@@ -32,15 +32,16 @@ pub struct ErrorRow {
     pub number: ErrorNumber,
     /// Its name.
     pub name: &'static str,
-    /// What it ends.
+    /// The scope that it ends.
     pub scope: Scope,
-    /// What it says.
+    /// The text of the error.
     pub text: &'static str,
 }
 
 macro_rules! errors {
     ($($name:ident = $number:literal, $scope:ident, $text:literal;)*) => {
-        /// What can be wrong with what a client says. Exceptions that a method signals are none of these.
+        /// The numbers of the mistakes that a client's bytes can have. Exceptions that a method
+        /// signals are none of these.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         #[repr(u32)]
         pub enum ErrorNumber {
@@ -53,22 +54,22 @@ macro_rules! errors {
         }),*];
 
         impl ErrorNumber {
-            /// The error of a number.
+            /// Returns the error of a number.
             pub fn from_number(number: u32) -> Option<ErrorNumber> {
                 match number { $($number => Some(ErrorNumber::$name),)* _ => None }
             }
 
-            /// Its name.
+            /// Returns its name.
             pub fn name(self) -> &'static str {
                 match self { $(ErrorNumber::$name => stringify!($name),)* }
             }
 
-            /// What it ends.
+            /// Returns the scope that it ends.
             pub fn scope(self) -> Scope {
                 match self { $(ErrorNumber::$name => Scope::$scope,)* }
             }
 
-            /// What it says, without the values of the case at hand.
+            /// Returns its text, without the values of the case at hand.
             pub fn text(self) -> &'static str {
                 match self { $(ErrorNumber::$name => $text,)* }
             }
@@ -131,14 +132,14 @@ impl std::fmt::Display for ErrorNumber {
     }
 }
 
-/// Why bytes are no command, or no reply. The stream cannot be read any further.
+/// The reason why bytes are no command, or no reply. The stream cannot be read any further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}: {what} (at byte {offset} of the command)", number.name())]
 pub struct DecodeError {
     /// [`ErrorNumber::BadWord`], [`ErrorNumber::BadText`] or [`ErrorNumber::FrameTooLong`].
     pub number: ErrorNumber,
-    /// Where, in bytes from the command's first.
+    /// The offset, in bytes from the command's first.
     pub offset: usize,
-    /// What was expected.
+    /// The form that was expected.
     pub what: &'static str,
 }

@@ -1,10 +1,13 @@
-//! The interface description: what a server has, and the numbers by which commands name it.
+//! The interface description: the types, methods and routines of a server, and the numbers by which
+//! commands name them.
 //!
 //! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and
 //! routines are numbered by position: the n-th type; the n-th method, counted through all types in
 //! order; the n-th routine. Well-known objects are not in it: they are data, not interface. Neither
 //! are methods and routines that take or give routine values (`proc`, `iter`): those do not cross.
 //! Nor are `setup`, `start` and `main`, which run the program itself.
+//!
+//! Read [`Interface`] first; [`Numbering`] finds types, methods and routines by name or number.
 
 use std::collections::HashMap;
 
@@ -13,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::Digest;
 use crate::ids::{MethodNumber, RoutineNumber, TypeNumber};
 
-/// What a server has.
+/// The interface of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Interface {
     /// All types that clients may see; a type's number is its position.
@@ -22,7 +25,7 @@ pub struct Interface {
     pub routines: Vec<Routine>,
 }
 
-/// What kind of type it is.
+/// The kind of a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -53,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True if values of it cross as themselves and not as handles.
+    /// Returns true if values of it cross as themselves and not as handles.
     pub fn is_value(self) -> bool {
         matches!(self, Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String)
     }
@@ -67,9 +70,10 @@ pub struct Type {
     /// Other names that the program has for it: its equates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What kind it is.
+    /// The kind of type.
     pub kind: Kind,
-    /// The type argument of a built-in type that has one: the elements of an array, what a cell holds.
+    /// The type argument of a built-in type that has one: that of the elements of an array, or of
+    /// the contents of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<TypeNumber>,
     /// True if its objects never change.
@@ -105,7 +109,7 @@ pub struct Method {
 /// A routine has the same parts as a method.
 pub type Routine = Method;
 
-/// What a call takes and gives.
+/// The arguments and results of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Heading {
     /// The arguments.
@@ -114,7 +118,7 @@ pub struct Heading {
     /// The results of a procedure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<TypeNumber>,
-    /// What an iterator yields at each step; absent for a procedure.
+    /// The types that an iterator yields at each step; absent for a procedure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yields: Option<Vec<TypeNumber>>,
     /// The exceptions; `failure(string)` is always possible and not listed.
@@ -123,12 +127,12 @@ pub struct Heading {
 }
 
 impl Heading {
-    /// How many future numbers a call of it takes.
+    /// Returns the number of future numbers that a call of it takes.
     pub fn numbers(&self) -> u32 {
         self.yields.as_ref().unwrap_or(&self.results).len().max(1) as u32
     }
 
-    /// The types of the futures that a call of it makes: its results, or what it yields.
+    /// Returns the types of the futures that a call of it makes: its results, or its yields.
     pub fn futures(&self) -> &[TypeNumber] {
         self.yields.as_ref().unwrap_or(&self.results)
     }
@@ -158,7 +162,7 @@ fn is_false(b: &bool) -> bool {
     !b
 }
 
-/// Why a description cannot be used.
+/// The reason why a description cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// It is no JSON, or not of this form.
@@ -191,14 +195,15 @@ impl Interface {
         Ok(interface)
     }
 
-    /// The canonical JSON: one line, fields in the order of the structs, empty ones left out.
+    /// Returns the canonical JSON: one line, fields in the order of the structs, empty ones left
+    /// out.
     pub fn to_json(&self) -> Vec<u8> {
         // Plain structs of strings and numbers: there is nothing that could fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What tells one interface from another: BLAKE3 of the canonical JSON without the comments, so
-    /// that a better comment does not make old stubs strangers.
+    /// Returns the digest that tells one interface from another: BLAKE3 of the canonical JSON
+    /// without the comments, so that a better comment does not make old stubs strangers.
     pub fn digest(&self) -> Digest {
         let mut bare = self.clone();
         for ty in &mut bare.types {
@@ -225,7 +230,8 @@ impl Interface {
         self.check_supertypes()
     }
 
-    /// Finds a circle of supertypes by taking away, again and again, types whose supertypes are all gone.
+    /// Finds a circle of supertypes by taking away, again and again, types whose supertypes are all
+    /// gone.
     fn check_supertypes(&self) -> Result<(), InterfaceError> {
         let mut left: Vec<usize> = (0..self.types.len()).collect();
         let mut gone = vec![false; self.types.len()];
@@ -246,50 +252,51 @@ impl Interface {
         }
     }
 
-    /// A type, if the number names one.
+    /// Returns a type, if the number names one.
     pub fn ty(&self, number: TypeNumber) -> Option<&Type> {
         self.types.get(number.index())
     }
 
-    /// The name of a type, `?` if the number names none.
+    /// Returns the name of a type, `?` if the number names none.
     pub fn type_name(&self, number: TypeNumber) -> &str {
         self.ty(number).map_or("?", |t| &t.name)
     }
 
-    /// The number of the first type of that name.
+    /// Returns the number of the first type of that name.
     pub fn find_type(&self, name: &str) -> Option<TypeNumber> {
         let own = self.types.iter().position(|t| t.name == name);
         let found = own.or_else(|| self.types.iter().position(|t| t.names.iter().any(|n| n == name)));
         found.map(|n| TypeNumber(n as u32))
     }
 
-    /// The number of the first type of that kind and element.
+    /// Returns the number of the first type of that kind and element.
     pub fn find_kind(&self, kind: Kind, element: Option<TypeNumber>) -> Option<TypeNumber> {
         let found = self.types.iter().position(|t| t.kind == kind && t.element == element);
         found.map(|n| TypeNumber(n as u32))
     }
 
-    /// The number of the first routine of that name.
+    /// Returns the number of the first routine of that name.
     pub fn find_routine(&self, name: &str) -> Option<RoutineNumber> {
         self.routines.iter().position(|r| r.name == name).map(|n| RoutineNumber(n as u32))
     }
 
-    /// The number of a type's first method: how many methods the types before it have.
+    /// Returns the number of a type's first method: how many methods the types before it have.
     ///
     /// Cost: walks the types; see [`Numbering`] for many look-ups.
     pub fn first_method(&self, ty: TypeNumber) -> MethodNumber {
         MethodNumber(self.types.iter().take(ty.index()).map(|t| t.methods.len() as u32).sum())
     }
 
-    /// True if `sub` is `sup` or lies below it. As in Theta, everything is below `any`; but values do
-    /// not cross where `any` is expected.
+    /// Returns true if `sub` is `sup` or lies below it. As in Theta, everything is below `any`; but
+    /// values do not cross where `any` is expected.
     pub fn is_subtype(&self, sub: TypeNumber, sup: TypeNumber) -> bool {
         sub == sup
             || self.ty(sup).is_some_and(|t| t.kind == Kind::Any)
             || self.ty(sub).is_some_and(|t| t.supertypes.iter().any(|s| self.is_subtype(*s, sup)))
     }
 
-    /// The heading as Theta writes it: `fetch (user: string) returns (DataElem) signals (not_found)`.
+    /// Returns the heading as Theta writes it:
+    /// `fetch (user: string) returns (DataElem) signals (not_found)`.
     pub fn heading(&self, method: &Method) -> String {
         let list = |ids: &[TypeNumber]| ids.iter().map(|t| self.type_name(*t)).collect::<Vec<_>>().join(", ");
         let params: Vec<String> =
@@ -311,7 +318,8 @@ impl Interface {
     }
 }
 
-/// An interface with its numbers turned round: from method numbers to methods, from names to numbers.
+/// An interface with its numbers turned round: from method numbers to methods, from names to
+/// numbers.
 #[derive(Clone, Debug)]
 pub struct Numbering {
     interface: Interface,
@@ -360,44 +368,44 @@ impl Numbering {
         numbering
     }
 
-    /// The interface.
+    /// Returns the interface.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// Its digest, computed once.
+    /// Returns its digest, computed once.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// The number of methods in all types together.
+    /// Returns the number of methods in all types together.
     pub fn method_count(&self) -> usize {
         self.owners.len()
     }
 
-    /// The type and the method of a number.
+    /// Returns the type and the method of a number.
     pub fn method(&self, number: MethodNumber) -> Option<(TypeNumber, &Method)> {
         let owner = *self.owners.get(number.index())?;
         let first = *self.firsts.get(owner.index())?;
         Some((owner, self.interface.ty(owner)?.methods.get((number.0 - first) as usize)?))
     }
 
-    /// The routine of a number.
+    /// Returns the routine of a number.
     pub fn routine(&self, number: RoutineNumber) -> Option<&Routine> {
         self.interface.routines.get(number.index())
     }
 
-    /// The number of the type of that name.
+    /// Returns the number of the type of that name.
     pub fn find_type(&self, name: &str) -> Option<TypeNumber> {
         self.types.get(name).copied()
     }
 
-    /// The number of a type's method of that name.
+    /// Returns the number of a type's method of that name.
     pub fn find_method(&self, ty: TypeNumber, name: &str) -> Option<MethodNumber> {
         self.methods.get(&(ty, name.to_owned())).copied()
     }
 
-    /// The number of the routine of that name.
+    /// Returns the number of the routine of that name.
     pub fn find_routine(&self, name: &str) -> Option<RoutineNumber> {
         self.routines.get(name).copied()
     }

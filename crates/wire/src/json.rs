@@ -1,7 +1,7 @@
 //! Commands and replies as JSON, for test vectors and traces. Nothing reads it back.
 //!
-//! A reference is its number. Values keep their kind: `{"int": 3}`; integers and reals are strings, because JSON's
-//! numbers do not hold 64 bits everywhere.
+//! A reference is its number. Values keep their kind: `{"int": 3}`; integers and reals are strings,
+//! because JSON's numbers do not hold 64 bits everywhere.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A value.
+/// Returns a value.
 pub fn value(value: &Value<'_>) -> Json {
     match value {
         Value::Nil => json!({"nil": null}),
@@ -45,7 +45,7 @@ fn optional(ty: Option<TypeNumber>) -> Json {
     ty.map_or(Json::Null, |t| Json::from(t.0))
 }
 
-/// A command: `{"call": {...}}`, or its name alone if it has no parts.
+/// Returns a command: `{"call": {...}}`, or its name alone if it has no parts.
 pub fn command(command: &Command<'_>) -> Json {
     match command {
         Command::Hello(h) => json!({"hello": {
@@ -132,7 +132,7 @@ fn exception(e: &Exception<'_>) -> Json {
     Json::Object(out)
 }
 
-/// A reply: `{"flushed": {...}}`, or its name alone if it has no parts.
+/// Returns a reply: `{"flushed": {...}}`, or its name alone if it has no parts.
 pub fn reply(reply: &Reply<'_>) -> Json {
     match reply {
         Reply::Welcome(w) => json!({"welcome": {

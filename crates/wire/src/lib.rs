@@ -1,17 +1,17 @@
 //! Batches and replies as bytes and as text.
 //!
-//! What a client and a session say to each other, and nothing of how it travels: bytes in, bytes out,
-//! no sockets, no clock, no threads. The normative text is `docs/spec/wire.md`; the tables in it are
-//! written from the tables here ([`op`], [`error`], [`limit`]).
+//! The conversation of a client and a session, and nothing of how it travels: bytes in, bytes out,
+//! no sockets, no clock, no threads. The normative text is `docs/spec/wire.md`; the tables in it
+//! are written from the tables here ([`op`], [`error`], [`limit`]).
 //!
-//! Read [`Command`] and [`decode`] first (what a client says), then [`Reply`] and [`decode_reply`]
-//! (what it hears). [`encode`] appends either to a buffer. [`interface::Interface`] is the description
-//! that gives types, methods and routines their numbers. [`text`] is the same commands for people: a
-//! layer that turns lines into the bytes of commands and replies into lines.
+//! Read [`Command`] and [`decode`] first (client to server), then [`Reply`] and [`decode_reply`]
+//! (server to client). [`encode`] appends either to a buffer. [`interface::Interface`] is the
+//! description that gives types, methods and routines their numbers. [`text`] is the same commands
+//! for people: a layer that turns lines into the bytes of commands and replies into lines.
 //!
-//! Everything is a stream of little-endian 64-bit words. A command is self-delimiting, and decoding one
-//! borrows from the bytes: it allocates nothing, reads nothing beyond the bytes it was given, and never
-//! panics. A list or a string is believed only once its bytes are there.
+//! Everything is a stream of little-endian 64-bit words. A command is self-delimiting, and decoding
+//! one borrows from the bytes: it allocates nothing, reads nothing beyond the bytes it was given,
+//! and never panics. A list or a string is believed only once its bytes are there.
 //!
 //! Implements the annotated batch of Zondervan 1995 (6.1) and the messages of Bogle and Liskov 1994
 //! (3, 5, 7.1). Departs from both in that futures are numbered by position, so that a call does

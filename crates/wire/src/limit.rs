@@ -1,4 +1,5 @@
-//! The limits that a server tells its clients, so that a client can refuse an oversized batch itself.
+//! The limits that a server tells its clients, so that a client can refuse an oversized batch
+//! itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,22 +16,22 @@ macro_rules! limits {
             /// All limits, in the order of their numbers.
             pub const ALL: &[Limit] = &[$(Limit::$name),*];
 
-            /// The limit of a number. Clients ignore numbers that they do not know.
+            /// Returns the limit of a number. Clients ignore numbers that they do not know.
             pub fn from_number(number: u32) -> Option<Limit> {
                 match number { $($number => Some(Limit::$name),)* _ => None }
             }
 
-            /// Its name in the configuration.
+            /// Returns its name in the configuration.
             pub fn name(self) -> &'static str {
                 match self { $(Limit::$name => $config,)* }
             }
 
-            /// What a server has unless it is configured otherwise.
+            /// Returns the limit of a server that is not configured otherwise.
             pub fn default_value(self) -> u64 {
                 match self { $(Limit::$name => $default,)* }
             }
 
-            /// What it bounds.
+            /// Returns a description of the quantity that it bounds.
             pub fn text(self) -> &'static str {
                 match self { $(Limit::$name => $text,)* }
             }

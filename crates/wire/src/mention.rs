@@ -10,12 +10,12 @@ use crate::ids::Ref;
 /// The words before the number.
 const WORDS: &str = "handle h";
 
-/// A handle in a text; references that are none have no other name than their number.
+/// Returns a handle in a text; references that are none have no other name than their number.
 pub fn mention(reference: Ref) -> String {
     if reference.is_handle() { format!("{WORDS}{}", reference.0) } else { format!("handle {}", reference.0) }
 }
 
-/// A text with the client's names for the handles that it mentions, for which there is one.
+/// Returns a text with the client's names for the handles that it mentions, for which there is one.
 pub fn with_names(text: &str, mut name: impl FnMut(Ref) -> Option<String>) -> Cow<'_, str> {
     let mut named = String::new();
     let mut rest = text;

@@ -1,4 +1,5 @@
-//! The one table of operation codes, from which code, documents and other languages' constants come.
+//! The one table of operation codes, from which code, documents and other languages' constants
+//! come.
 
 macro_rules! ops {
     ($($name:ident = $code:literal, $from:ident, $word:literal, $doc:literal;)*) => {
@@ -9,7 +10,7 @@ macro_rules! ops {
     };
 }
 
-/// Who says it.
+/// The sender of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
     /// A command.
@@ -25,14 +26,15 @@ pub struct Op {
     pub name: &'static str,
     /// The low byte of the first word.
     pub code: u8,
-    /// Who says it.
+    /// The sender.
     pub from: From,
-    /// What it does.
+    /// A description of its effect.
     pub doc: &'static str,
 }
 
-/// The first word of a connection in the binary form: the code of `hello` and the letters `BFROST\n`.
-/// Its first byte is no printable character, so that one byte tells the binary form from the text form.
+/// The first word of a connection in the binary form: the code of `hello` and the letters
+/// `BFROST\n`. Its first byte is no printable character, so that one byte tells the binary form
+/// from the text form.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"\x89BFROST\n");
 
 ops! {
@@ -78,7 +80,7 @@ ops! {
     ERROR = 0xc5, Server, "error", "Ends the session with an error; the last reply.";
 }
 
-/// The row of a code.
+/// Returns the row of a code.
 pub fn find(code: u8) -> Option<&'static Op> {
     TABLE.iter().find(|op| op.code == code)
 }

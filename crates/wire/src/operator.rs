@@ -17,7 +17,7 @@ macro_rules! operators {
             /// All rows, in order.
             pub const ALL: &[Operator] = &[$(Operator::$name),*];
 
-            /// The type's kind and the method's name.
+            /// Returns the type's kind and the method's name.
             pub const fn method(self) -> (Kind, &'static str) {
                 match self { $(Operator::$name => (Kind::$kind, $method)),* }
             }
@@ -70,7 +70,7 @@ pub const COUNT: usize = Operator::ALL.len();
 /// Stands for a method that the interface lacks.
 pub const NO_METHOD: MethodNumber = MethodNumber(u32::MAX);
 
-/// The method numbers of all rows in an interface.
+/// Returns the method numbers of all rows in an interface.
 pub fn numbers(interface: &Interface) -> Vec<MethodNumber> {
     let number = |operator: &Operator| {
         let (kind, name) = operator.method();

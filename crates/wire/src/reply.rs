@@ -1,7 +1,9 @@
-//! What a client hears.
+//! The replies to a client, and their decoder.
 //!
-//! Every reply starts with two words: its code with a number, and the length in bytes of what follows.
+//! Every reply starts with two words: its code with a number, and the length in bytes of the rest.
 //! So a client knows from 16 bytes how much to wait for.
+//!
+//! Read [`Reply`] first, then [`decode_reply`]. A reply borrows its lists from the bytes that came.
 
 use crate::Digest;
 use crate::encode::Counters;
@@ -28,21 +30,21 @@ pub enum Reply<'a> {
     Error {
         /// An [`ErrorNumber`], or a number that a later version has added.
         number: u32,
-        /// Which command of the session is to blame, from 1; 0 for none.
+        /// The command of the session that is to blame, from 1; 0 for none.
         position: u64,
-        /// What was wrong, for people.
+        /// The mistake, as text for people.
         text: &'a str,
     },
 }
 
-/// What the server says about itself.
+/// The server's description of itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Welcome<'a> {
     /// The version that both will speak.
     pub version: u32,
     /// The digest of the server's interface.
     pub digest: Digest,
-    /// What the server accepts.
+    /// The limits that the server accepts.
     pub limits: Limits<'a>,
     /// The number of the session in the server's logs.
     pub session: u64,
@@ -55,7 +57,7 @@ pub struct Welcome<'a> {
 pub struct Limits<'a>(&'a [u8]);
 
 impl<'a> Limits<'a> {
-    /// The pairs; numbers that [`crate::Limit`] does not know are for later versions.
+    /// Returns the pairs; numbers that [`crate::Limit`] does not know are for later versions.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + use<'a> {
         self.0.chunks_exact(16).map(|w| (word_at(w, 0) as u32, word_at(w, 8)))
     }
@@ -67,7 +69,7 @@ impl std::fmt::Debug for Limits<'_> {
     }
 }
 
-/// What became of a future.
+/// The outcome of a future.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Outcome<'a> {
     /// An object.
@@ -92,19 +94,19 @@ pub struct FlushedReply<'a> {
     exception_count: u32,
     /// The number of exceptions not listed because of a limit.
     pub omitted: u32,
-    /// What the batch cost.
+    /// The cost of the batch.
     pub counters: Counters,
     outcomes: &'a [u8],
     exceptions: &'a [u8],
 }
 
 impl<'a> FlushedReply<'a> {
-    /// The outcomes, in the order of the wanted futures.
+    /// Returns the outcomes, in the order of the wanted futures.
     pub fn outcomes(&self) -> impl ExactSizeIterator<Item = Outcome<'a>> + use<'a> {
         OutcomeIter { reader: Reader::new(self.outcomes, self.outcomes.len()), left: self.outcome_count }
     }
 
-    /// The exceptions of the batch, in the order in which they arose.
+    /// Returns the exceptions of the batch, in the order in which they arose.
     pub fn exceptions(&self) -> impl ExactSizeIterator<Item = Exception<'a>> + use<'a> {
         ExceptionIter {
             reader: Reader::new(self.exceptions, self.exceptions.len()),
@@ -127,16 +129,16 @@ impl std::fmt::Debug for FlushedReply<'_> {
 /// An exception and the call it belongs to.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Exception<'a> {
-    /// The position of the call's first future in the batch; for a structure that was refused, that of
-    /// the first future after its first marker.
+    /// The position of the call's first future in the batch; for a structure that was refused, that
+    /// of the first future after its first marker.
     pub call: u32,
     iterations: &'a [u8],
-    /// What happened.
+    /// The kind of exception.
     pub kind: ExceptionKind<'a>,
 }
 
 impl<'a> Exception<'a> {
-    /// The same call and rounds with something else that happened.
+    /// Returns the same call and rounds with another result.
     pub(crate) fn with_kind<'b>(&self, kind: ExceptionKind<'b>) -> Exception<'b>
     where
         'a: 'b,
@@ -144,7 +146,8 @@ impl<'a> Exception<'a> {
         Exception { call: self.call, iterations: self.iterations, kind }
     }
 
-    /// In which round of each loop around the call, outermost first, from 1; empty outside loops.
+    /// Returns the round of each loop around the call, outermost first, from 1; empty outside
+    /// loops.
     pub fn iterations(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         self.iterations.chunks_exact(8).map(|w| word_at(w, 0) as u32)
     }
@@ -160,7 +163,7 @@ impl std::fmt::Debug for Exception<'_> {
     }
 }
 
-/// What happened to a call.
+/// The result of a call that did not return.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ExceptionKind<'a> {
     /// It signalled.
@@ -172,7 +175,7 @@ pub enum ExceptionKind<'a> {
     },
     /// It was not run, because an argument is the result of a call that failed: `unhandled_exc`.
     Unhandled {
-        /// Which: 0 is the receiver, the arguments count from 1.
+        /// The argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
         /// The call that failed, as in [`Exception::call`]; 0 if it was in an earlier batch.
         cause: u32,
@@ -181,7 +184,7 @@ pub enum ExceptionKind<'a> {
     Refused {
         /// An [`ErrorNumber`], or a number that a later version has added.
         number: u32,
-        /// What was wrong, for people.
+        /// The mistake, as text for people.
         text: &'a str,
     },
 }
@@ -207,17 +210,17 @@ impl<'a> Values<'a> {
     /// No values.
     pub const NONE: Values<'static> = Values { count: 0, bytes: &[] };
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The values: [`Outcome::Handle`] or [`Outcome::Value`].
+    /// Returns the values: [`Outcome::Handle`] or [`Outcome::Value`].
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Outcome<'a>> + use<'a> {
         OutcomeIter { reader: Reader::new(self.bytes, self.bytes.len()), left: self.count }
     }
@@ -239,7 +242,8 @@ pub struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    /// The exceptions, oldest first, each with the number of its batch in the session, from 1.
+    /// Returns the exceptions, oldest first, each with the number of its batch in the session, from
+    /// 1.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, Exception<'a>)> + use<'a> {
         HistoryIter { reader: Reader::new(self.bytes, self.bytes.len()), left: self.count }
     }
@@ -281,7 +285,7 @@ iterator!(OutcomeIter, Outcome<'a>, outcome);
 iterator!(ExceptionIter, Exception<'a>, exception);
 iterator!(HistoryIter, (u64, Exception<'a>), |r| Ok((r.word()?, exception(r)?)));
 
-/// What [`decode_reply`] found at the front of the bytes.
+/// The result of [`decode_reply`] at the front of the bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DecodedReply<'a> {
     /// A whole reply, and how many bytes it has.
@@ -290,7 +294,8 @@ pub enum DecodedReply<'a> {
     NeedMore(usize),
 }
 
-/// Reads the reply at the front of `bytes`; replies longer than `bytes_max` are refused before their bytes have come.
+/// Reads the reply at the front of `bytes`; replies longer than `bytes_max` are refused before
+/// their bytes have come.
 ///
 /// Cost: no allocation; reads every outcome and exception once.
 ///

@@ -30,7 +30,7 @@ pub enum Arg<'a> {
     Value(Value<'a>),
 }
 
-/// The tags that tell what a word is.
+/// The tags that tell the kind of a word.
 pub mod tag {
     /// A reference.
     pub const REF: u8 = 0;
@@ -46,14 +46,14 @@ pub mod tag {
     pub const CHAR: u8 = 5;
     /// A byte string, in place of the word.
     pub const STRING: u8 = 6;
-    /// In outcomes only: the position of an exception in the reply's list.
+    /// The position of an exception in the reply's list; in outcomes only.
     pub const EXCEPTION: u8 = 7;
-    /// In outcomes only: the call was not reached.
+    /// A call that was not reached; in outcomes only.
     pub const ABSENT: u8 = 8;
 }
 
 impl<'a> Value<'a> {
-    /// Its tag.
+    /// Returns its tag.
     #[inline]
     pub fn tag(&self) -> u8 {
         match self {
@@ -66,7 +66,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its word; for a string its length.
+    /// Returns its word; for a string its length.
     #[inline]
     pub fn word(&self) -> u64 {
         match *self {
@@ -79,7 +79,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of a tag and a word. The caller has checked both; anything else reads as nil.
+    /// Returns the value of a tag and a word. The caller has checked both; anything else reads as
+    /// nil.
     #[inline]
     fn from_word(tag: u8, word: u64) -> Value<'a> {
         match tag {
@@ -111,7 +112,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Arg<'a> {
-    /// Its tag.
+    /// Returns its tag.
     #[inline]
     pub fn tag(&self) -> u8 {
         match self {
@@ -120,7 +121,7 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// Its word; for a string its length.
+    /// Returns its word; for a string its length.
     #[inline]
     pub fn word(&self) -> u64 {
         match self {
@@ -152,7 +153,7 @@ pub struct Args<'a> {
     bytes: &'a [u8],
 }
 
-/// The number of words of tags follow the receiver.
+/// Returns the number of words of tags that follow the receiver.
 #[inline]
 pub(crate) const fn tag_words(count: usize) -> usize {
     if count <= 4 { 0 } else { (count - 4).div_ceil(16) }
@@ -162,25 +163,25 @@ impl<'a> Args<'a> {
     /// No arguments.
     pub const NONE: Args<'static> = Args { count: 0, tags: 0, bytes: &[] };
 
-    /// How many there are.
+    /// Returns the number of arguments.
     #[inline]
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The arguments in order.
+    /// Returns the arguments in order.
     #[inline]
     pub fn iter(&self) -> ArgsIter<'a> {
         ArgsIter { args: *self, index: 0, at: tag_words(self.count as usize) * 8 }
     }
 
-    /// The tag of an argument, without reading it; arguments count from 0.
+    /// Returns the tag of an argument, without reading it; arguments count from 0.
     #[inline]
     pub fn tag(&self, index: usize) -> u8 {
         if index < 4 {

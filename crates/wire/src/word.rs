@@ -2,7 +2,7 @@
 
 use crate::error::{DecodeError, ErrorNumber};
 
-/// Why reading stopped.
+/// The reason why reading stopped.
 pub(crate) enum Stop {
     /// The command has at least this many bytes.
     Need(usize),
@@ -19,7 +19,7 @@ pub(crate) struct Reader<'a> {
     bytes_max: usize,
 }
 
-/// A length rounded up to whole words; the caller has checked that it is far from overflow.
+/// Returns a length rounded up to whole words; the caller has checked that it is far from overflow.
 #[inline]
 pub(crate) const fn padded(length: usize) -> usize {
     (length + 7) & !7
@@ -44,7 +44,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// What was read since a place.
+    /// Returns the bytes read since a place.
     #[inline]
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or(&[])
@@ -70,7 +70,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `length` bytes; refuses a length beyond the frame before it asks for the bytes.
+    /// Returns the next `length` bytes; refuses a length beyond the frame before it asks for the
+    /// bytes.
     #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Read<&'a [u8]> {
         let left = self.bytes_max.saturating_sub(self.at) as u64;
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A list of `count` words.
+    /// Returns a list of `count` words.
     #[inline]
     pub(crate) fn words(&mut self, count: u64) -> Read<&'a [u8]> {
         self.take(count.saturating_mul(8))

@@ -1,8 +1,15 @@
-//! What calls cost: alone, batched, in loops.
+//! The cost of calls: alone, batched, in loops.
 //!
-//! The client is pinned to one core, the server (a process of its own) to another. Every comparison is made of
-//! samples taken in turn within the run, so that a change of the machine's speed hits both sides; figures
-//! are medians.
+//! The client is pinned to one core, the server (a process of its own) to another. Every comparison
+//! is made of samples taken in turn within the run, so that a change of the machine's speed hits
+//! both sides; figures are medians.
+//!
+//! Read [`measure`] first. It measures these in turn, and returns them as [`Measured`]:
+//!
+//! - raw exchanges, single calls, and virtual calls in one process;
+//! - batches of growing size, with the [`fit`] of a crossing and a call over them;
+//! - loops of null calls, and the setting up of a WHILE;
+//! - the five [`Way`]s to batch a loop.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +22,7 @@ use super::raw::Lines;
 use super::report::{Case, Line, Target, ratio, summary};
 use super::stubs::{Probe, Records};
 
-/// How many samples of each case.
+/// The number of samples of each case.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Samples of short cases.
@@ -26,9 +33,9 @@ pub struct Effort {
 
 /// Everything that was measured.
 pub struct Measured {
-    /// What is shown, under a title each.
+    /// The cases that are shown, under a title each.
     pub sections: Vec<(&'static str, Vec<Case>)>,
-    /// What it is compared with.
+    /// The comparisons with the project's targets.
     pub targets: Vec<Target>,
     /// The five ways, for the chart.
     pub lines: Vec<Line>,
@@ -50,7 +57,7 @@ pub struct Raw<'a> {
 }
 
 impl Raw<'_> {
-    /// Round trips, in groups: reading the clock costs too.
+    /// Measures round trips, in groups: reading the clock costs too.
     fn burst(&mut self, samples: usize) -> std::io::Result<Vec<f64>> {
         const GROUP: u64 = 16;
         self.lines.reset();
@@ -75,7 +82,7 @@ impl Raw<'_> {
     }
 }
 
-/// What a call costs inside one process: a virtual one, which no compiler can see through.
+/// Measures a call inside one process: a virtual one, which no compiler can see through.
 fn virtual_calls(samples: usize) -> Vec<f64> {
     trait Nothing {
         fn nothing(&self);
@@ -105,7 +112,8 @@ fn virtual_calls(samples: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Time of a flushed batch of `calls` null calls, and the part of it spent on recording.
+/// Returns the time of a flushed batch of `calls` null calls, and the part of it spent on
+/// recording.
 fn batch(session: &Session, probe: &Probe, calls: u64) -> Result<(f64, f64), Error> {
     let start = Instant::now();
     for _ in 0..calls {
@@ -116,7 +124,8 @@ fn batch(session: &Session, probe: &Probe, calls: u64) -> Result<(f64, f64), Err
     Ok((ns(start), recorded))
 }
 
-/// A straight line through the medians: the cost of a pair of crossings and that of a call (001 section 6.1).
+/// Fits a straight line through the medians; returns the cost of a pair of crossings and that of a
+/// call (001 section 6.1).
 pub fn fit(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
@@ -144,7 +153,7 @@ impl Way {
     /// All of them, from the slowest.
     pub const ALL: [Way; 5] = [Way::Client, Way::Perfect, Way::While, Way::Foreach, Way::Theta];
 
-    /// Its name among the figures.
+    /// Returns its name among the figures.
     pub fn case(self) -> &'static str {
         match self {
             Way::Client => "client",
@@ -155,7 +164,7 @@ impl Way {
         }
     }
 
-    /// Its name for people.
+    /// Returns its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Way::Client => "client loop",
@@ -206,7 +215,7 @@ impl Way {
         Ok(ns(start))
     }
 
-    /// Pairs of crossings for so many rounds, and calls that the session runs.
+    /// Returns the pairs of crossings for so many rounds, and the calls that the session runs.
     pub fn counts(self, rounds: u64) -> (u64, u64) {
         match self {
             Way::Client => (rounds + 1, 4 * rounds),
@@ -308,7 +317,8 @@ pub fn measure(
         batches
             .push(Case::new(format!("null call in a batch of {n}"), *n, "ns", &mut per_call).crossed(1, *n));
     }
-    // The fit over small batches gives what a crossing costs, that over large ones what a call costs.
+    // The fit over small batches gives the cost of a crossing, that over large ones the cost of a
+    // call.
     let (t_d, _) = fit(&points[..5]);
     let (_, t_c) = fit(&points[5..]);
     let record = Case::new("recording a null call", 1024, "ns", &mut recording);

@@ -1,8 +1,10 @@
-//! `bifrost bench kills`: a server that is killed again and again under load, and what it had acknowledged.
+//! `bifrost bench kills`: a server that is killed again and again under load, and a check of all
+//! that it had acknowledged.
 //!
-//! Each session counts in an object of its own and in one that all share, in one transaction, which is a batch that is done
-//! once. When the connection breaks, it connects again and sends the batch that was not answered again, under the same name. So in the end
-//! the count of a session is exactly the number of its answers, and that of all is their sum.
+//! Each session counts in an object of its own and in one that all share. It does so in one
+//! transaction, which is a batch that is done once. When the connection breaks, it connects again
+//! and sends the batch that was not answered again, under the same name. So in the end the count of
+//! a session is exactly the number of its answers, and that of all is their sum.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,11 +26,11 @@ use stubs::DataBase;
 
 /// The program that is served.
 const DATABASE: &str = include_str!("../../../../examples/database/database.theta");
-/// What all sessions count in.
+/// The name of the object that all sessions count in.
 const ALL: &str = "all";
-/// How long a server may live before it is killed, in milliseconds.
+/// The range of times that a server lives before it is killed, in milliseconds.
 const LIVES_MS: std::ops::Range<u64> = 20..250;
-/// How long sessions may take to get their last answer.
+/// The longest time until sessions get their last answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What `bifrost bench kills` takes.
@@ -52,11 +54,11 @@ pub struct Args {
     seed: u64,
 }
 
-/// What the sessions know of each other.
+/// The state that the sessions share.
 struct Load {
-    /// Where the server is.
+    /// The server's address.
     url: Mutex<String>,
-    /// Whether to stop after the next answer.
+    /// True if a session is to stop after the next answer.
     over: AtomicBool,
     answers: AtomicU64,
     /// Batches that were sent again.
@@ -109,7 +111,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
                 std::thread::sleep(Duration::from_millis(
                     LIVES_MS.start + mixed % (LIVES_MS.end - LIVES_MS.start),
                 ));
-                // In the middle of whatever it does.
+                // In the middle of its work.
                 server.kill();
                 let again = Instant::now();
                 server = start()?;
@@ -154,7 +156,7 @@ fn name(session: u32) -> String {
     format!("session {session}")
 }
 
-/// Makes what the sessions count in.
+/// Makes the objects that the sessions count in.
 fn make(server: &ServerProcess, sessions: u32) -> Result<(), Failed> {
     let session = stubs::connect(&server.address().to_string())?;
     let db: DataBase = session.lookup("database");
@@ -166,7 +168,8 @@ fn make(server: &ServerProcess, sessions: u32) -> Result<(), Failed> {
     Ok(())
 }
 
-/// One session's work, over as many connections as it takes. Returns the number of its answers.
+/// Does one session's work, over as many connections as it takes. Returns the number of its
+/// answers.
 fn count(load: &Load, number: u32) -> i64 {
     let own = name(number);
     let client = u128::from(number) + 1;
@@ -227,7 +230,7 @@ fn count(load: &Load, number: u32) -> i64 {
     }
 }
 
-/// Compares what is stored with what was acknowledged.
+/// Compares the stored counts with the acknowledged ones.
 fn compare(server: &ServerProcess, counts: &[i64], load: &Load) -> Result<(), Failed> {
     let session = stubs::connect(&server.address().to_string())?;
     let db: DataBase = session.lookup("database");

@@ -135,7 +135,7 @@ impl Helper {
         Ok(Helper(command.spawn()?))
     }
 
-    /// The line that the helper says when it is ready.
+    /// Reads the line that the helper prints when it is ready.
     fn ready(&mut self) -> Result<String, Failed> {
         let out = self.0.stdout.take().ok_or("no output to read")?;
         let mut line = String::new();
@@ -221,7 +221,7 @@ fn measure(args: &Calls, folder: &Path, client: usize, server: usize) -> Result<
     measured
 }
 
-/// The server of the measurements: says where it listens, and serves until its input ends.
+/// Runs the server of the measurements: says where it listens, and serves until its input ends.
 fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     pin(core);
     let mut sources = Sources::new();
@@ -234,7 +234,7 @@ fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The other side of the raw exchange.
+/// Runs the other side of the raw exchange.
 fn echo(file: &Path, core: usize) -> Result<(), Failed> {
     pin(core);
     let lines = raw::map(file)?;

@@ -1,8 +1,9 @@
 //! Programs that are measured as processes.
 //!
-//! A process gets a line with n for each run and answers with its processor time in nanoseconds and its result, so that runs of all can
-//! alternate. Processor time, because what else the machine does matters less and the threads of a collector count; the time that passes
-//! is measured here.
+//! A process gets a line with n for each run. It answers with its processor time in nanoseconds and
+//! its result, so that runs of all can alternate. Processor time is used because other work of the
+//! machine matters less and the threads of a collector count. The time that passes is measured
+//! here.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Failed;
 
-/// How long a run may take.
+/// The longest time of a run.
 const RUN_SECONDS_MAX: i64 = 600;
 
 /// One run.
@@ -22,7 +23,7 @@ const RUN_SECONDS_MAX: i64 = 600;
 pub struct Sample {
     /// Processor time in milliseconds.
     pub ms: f64,
-    /// What the program gave.
+    /// The result of the program.
     pub result: i64,
 }
 
@@ -37,12 +38,12 @@ pub struct Ran {
     pub main_ms: Option<f64>,
 }
 
-/// The processor time of this process.
+/// Returns the processor time of this process.
 pub fn processor_ms() -> f64 {
     clock_ms(ClockId::ProcessCPUTime)
 }
 
-/// The processor time of this thread.
+/// Returns the processor time of this thread.
 pub fn thread_ms() -> f64 {
     clock_ms(ClockId::ThreadCPUTime)
 }
@@ -72,7 +73,7 @@ impl Process {
         Ok(Process { name, child, input, output })
     }
 
-    /// Its name in tables and files.
+    /// Returns its name in tables and files.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -80,23 +81,23 @@ impl Process {
     /// Runs the kernel once.
     ///
     /// # Errors
-    /// What the program says.
+    /// The message of the program.
     pub fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
         Ok(self.run(n)?.sample)
     }
 
-    /// The same, with all that is known of it.
+    /// Runs it in the same way, and returns all that is known of the run.
     ///
     /// # Errors
-    /// What the program says.
+    /// The message of the program.
     pub fn run(&mut self, n: i64) -> Result<Ran, Failed> {
         self.run_with(&n.to_string())
     }
 
-    /// The same with several sizes, as words.
+    /// Runs it in the same way with several sizes, as words.
     ///
     /// # Errors
-    /// What the program says.
+    /// The message of the program.
     pub fn run_with(&mut self, sizes: &str) -> Result<Ran, Failed> {
         let input = self.input.as_mut().ok_or("no input to write to")?;
         let start = Instant::now();
@@ -120,7 +121,7 @@ impl Process {
         answer().ok_or_else(|| format!("the program of {} answers `{}`", self.name, line.trim()).into())
     }
 
-    /// A line of what the system knows about its memory, in bytes: `VmRSS`, `VmHWM`.
+    /// Returns a line of the system's figures of its memory, in bytes: `VmRSS`, `VmHWM`.
     ///
     /// # Errors
     /// The system does not tell.
@@ -129,7 +130,7 @@ impl Process {
     }
 }
 
-/// A line of what the system knows about the memory of a process, in bytes: `VmRSS`, `VmHWM`.
+/// Returns a line of the system's figures of the memory of a process, in bytes: `VmRSS`, `VmHWM`.
 ///
 /// # Errors
 /// The system does not tell.
@@ -143,13 +144,13 @@ pub fn memory_of(process: u32, what: &str) -> Result<u64, Failed> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It ends when its input does; whether it ends well matters no more.
+        // It ends when its input does; its status does not matter any more.
         drop(self.input.take());
         let _ = self.child.wait();
     }
 }
 
-/// The first line that a program says of itself, if it is on the PATH.
+/// Returns the first line that a program says of itself, if it is on the PATH.
 pub fn version(program: &str, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
     // Some say it as if it were a mistake.
@@ -161,7 +162,7 @@ pub fn version(program: &str, flag: &str) -> Option<String> {
 /// Runs a compiler.
 ///
 /// # Errors
-/// What it says.
+/// The message of the compiler.
 pub fn succeed(command: &mut Command, of: impl Display) -> Result<(), Failed> {
     let output = command.stdin(Stdio::null()).output()?;
     match output.status.success() {

@@ -81,7 +81,8 @@ pub fn echo(lines: &Lines) {
 pub fn map(path: &Path) -> io::Result<&'static Lines> {
     let file = File::options().read(true).write(true).open(path)?;
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a new mapping of a page that is in the file, never unmapped; the lines consist of atomics.
+    // SAFETY: a new mapping of a page that is in the file, never unmapped; the lines consist of
+    // atomics.
     unsafe {
         let start =
             rustix::mm::mmap(std::ptr::null_mut(), 4096, protection, rustix::mm::MapFlags::SHARED, &file, 0)?;

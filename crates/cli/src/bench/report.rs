@@ -1,4 +1,8 @@
-//! What was measured: as a table, as JSON lines, as a chart.
+//! The figures of a benchmark: as a table, as JSON lines, as a chart.
+//!
+//! Read [`Case`] first: one measured figure with its place. [`Target`] is a figure that the project
+//! holds itself to. [`print_cases`] and [`print_targets`] show them, [`JsonLines`] writes them to a
+//! file, and [`write_chart`] draws them. A benchmark owns its cases; nothing is kept here.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,16 +12,16 @@ use serde::Serialize;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Which benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`.
+    /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`.
     pub bench: &'static str,
-    /// What was measured.
+    /// The name of the case.
     pub case: String,
-    /// How it was run, where there are several ways.
+    /// The way in which it was run, where there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub way: Option<&'static str>,
-    /// Whose: `bifrost`, or the baseline's name.
+    /// The system: `bifrost`, or the baseline's name.
     pub peer: &'static str,
-    /// How many calls or rounds one sample has.
+    /// The number of calls or rounds of one sample.
     pub n: u64,
     /// The median of the samples.
     pub value: f64,
@@ -27,7 +31,7 @@ pub struct Case {
     pub max: f64,
     /// The unit of the three.
     pub unit: &'static str,
-    /// What the work gave, where it gives something.
+    /// The result of the work, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<i64>,
     /// Pairs of crossings in one sample.
@@ -53,7 +57,7 @@ pub struct Case {
     pub prefetched: Option<u64>,
 }
 
-/// The median, least and greatest of samples.
+/// Returns the median, least and greatest of samples.
 pub fn summary(samples: &mut [f64]) -> (f64, f64, f64) {
     samples.sort_by(f64::total_cmp);
     match &*samples {
@@ -64,7 +68,7 @@ pub fn summary(samples: &mut [f64]) -> (f64, f64, f64) {
 }
 
 impl Case {
-    /// A case from its samples.
+    /// Makes a case from its samples.
     pub fn new(case: impl Into<String>, n: u64, unit: &'static str, samples: &mut [f64]) -> Case {
         let (value, min, max) = summary(samples);
         Case {
@@ -88,43 +92,43 @@ impl Case {
         }
     }
 
-    /// The same of a baseline.
+    /// Makes it the same of a baseline.
     pub fn of(mut self, peer: &'static str) -> Case {
         self.peer = peer;
         self
     }
 
-    /// The same as a part of another benchmark.
+    /// Makes it a part of another benchmark.
     pub fn part_of(mut self, bench: &'static str) -> Case {
         self.bench = bench;
         self
     }
 
-    /// The same, run in this way.
+    /// Adds the way in which it was run.
     pub fn by(mut self, way: &'static str) -> Case {
         self.way = Some(way);
         self
     }
 
-    /// With what the work gave.
+    /// Adds the result of the work.
     pub fn gives(mut self, result: i64) -> Case {
         self.result = Some(result);
         self
     }
 
-    /// The same at this temperature.
+    /// Adds the temperature.
     pub fn at(mut self, temperature: &'static str) -> Case {
         self.temperature = Some(temperature);
         self
     }
 
-    /// With what was fetched in one sample.
+    /// Adds the counts of fetched objects of one sample.
     pub fn fetched(mut self, fetches: u64, fetched: u64, prefetched: u64) -> Case {
         (self.fetches, self.fetched, self.prefetched) = (Some(fetches), Some(fetched), Some(prefetched));
         self
     }
 
-    /// With what crossed in one sample.
+    /// Adds the counts of crossings and calls of one sample.
     pub fn crossed(mut self, crossings: u64, calls: u64) -> Case {
         self.crossings = Some(crossings);
         self.calls = Some(calls);
@@ -136,9 +140,9 @@ impl Case {
 /// A figure that the project holds itself to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
-    /// What it is about.
+    /// The subject of the target.
     pub target: String,
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
     /// The most it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,25 +152,25 @@ pub struct Target {
     pub least: Option<f64>,
     /// The unit of both; `x` for ratios.
     pub unit: &'static str,
-    /// Whether it was reached.
+    /// True if it was reached.
     pub reached: bool,
 }
 
-/// The ratio of two measured costs. It says nothing, and no target is reached by it, if either came
-/// out negative: then noise was greater than the cost.
+/// Returns the ratio of two measured costs. It says nothing, and no target is reached by it, if
+/// either came out negative: then noise was greater than the cost.
 pub fn ratio(cost: f64, base: f64) -> f64 {
     if cost > 0.0 && base > 0.0 { cost / base } else { f64::NAN }
 }
 
 impl Target {
-    /// A target and what was measured. A cost that came out negative, as a fit may in noise,
+    /// Makes a target and its measured value. A cost that came out negative, as a fit may in noise,
     /// reaches nothing.
     pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
         let reached = (0.0..=most).contains(&value);
         Target { target: target.into(), value, most: Some(most), least: None, unit, reached }
     }
 
-    /// A target that is reached from below.
+    /// Makes a target that is reached from below.
     pub fn at_least(target: impl Into<String>, value: f64, least: f64, unit: &'static str) -> Target {
         Target { target: target.into(), value, most: None, least: Some(least), unit, reached: value >= least }
     }
@@ -215,11 +219,12 @@ pub fn print_targets(targets: &[Target]) {
     }
 }
 
-/// Figures as JSON, one object a line. Each is written at once, so that a run that is ended leaves what it has measured.
+/// Figures as JSON, one object a line. Each is written at once, so that a run that is ended leaves
+/// the figures measured until then.
 pub struct JsonLines(Option<Box<dyn Write>>);
 
 impl JsonLines {
-    /// Into a new file, or to the standard output for `-`; nothing is written without a path.
+    /// Opens a new file, or the standard output for `-`; nothing is written without a path.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -253,7 +258,8 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Draws the time of the loops over their rounds, both logarithmic (as figure 7-1 of Zondervan 1995).
+/// Draws the time of the loops over their rounds, both logarithmic (as figure 7-1 of Zondervan
+/// 1995).
 pub fn write_chart(path: &Path, title: &str, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
     use plotters::prelude::*;
     let points = || lines.iter().flat_map(|l| l.points.iter().copied());

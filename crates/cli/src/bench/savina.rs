@@ -1,7 +1,8 @@
-//! `bifrost bench savina`: ten programs of the Savina suite (Imam and Sarkar, AGERE 2014) with its sizes.
+//! `bifrost bench savina`: ten programs of the Savina suite (Imam and Sarkar, AGERE 2014) with its
+//! sizes.
 //!
-//! The programs are in `bench/savina`, and check what comes out. They run in processes as those of `bench actors`; the clock stands still while
-//! a process starts and compiles.
+//! The programs are in `bench/savina`, and check their results. They run in processes as those of
+//! `bench actors`; the clock stands still while a process starts and compiles.
 
 use clap::Args as ClapArgs;
 
@@ -36,7 +37,7 @@ struct Program {
     name: &'static str,
     about: &'static str,
     theta: &'static str,
-    /// What it counts with the sizes of the suite, and the first number that it prints.
+    /// The count of operations with the sizes of the suite, and the first number that it prints.
     suite: (i64, i64),
     /// Small sizes, and the same with them.
     quick: (&'static str, i64, i64),
@@ -69,7 +70,7 @@ static PROGRAMS: [Program; 10] = programs! {
     "threadring", "passes around a ring of 100 actors", (100_000, 100_000), ("7 1000", 1000, 1000);
 };
 
-/// What all of them import.
+/// The source that all of them import.
 pub const SHARED: (&str, &str) = ("savina.theta", include_str!("../../../../bench/savina/savina.theta"));
 
 fn after_help() -> String {
@@ -84,7 +85,7 @@ fn after_help() -> String {
     text
 }
 
-/// The text of a program.
+/// Returns the text of a program.
 pub fn program(name: &str) -> Option<&'static str> {
     PROGRAMS.iter().find(|it| it.name == name).map(|program| program.theta)
 }
@@ -107,7 +108,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
             false => ("", program.suite.0, program.suite.1),
         };
         let mut process = Process::start("bifrost", &mut our_command(program.name, args.nodes)?)?;
-        // What is compiled when it is first used is code from then on.
+        // Code that is compiled when it is first used is ready from then on.
         process.run_with(program.quick.0)?;
         let mut each = Vec::new();
         for _ in 0..args.samples {

@@ -1,8 +1,13 @@
-//! `bifrost bench sizes`: whether great numbers of actors, messages, waits and stored objects fit,
-//! and what becomes of a run of which a part is killed.
+//! `bifrost bench sizes`: tests that great numbers of actors, messages, waits and stored objects
+//! fit, and that a run ends well of which a part is killed.
 //!
-//! The programs are in `bench/sizes`, and of those of `bench/actors` the idle actors and the queens. Each case checks what its program gives.
-//! They run in processes, as those of `bench actors`, whose memory the system tells.
+//! The programs are in `bench/sizes`, and of those of `bench/actors` the idle actors and the
+//! queens. Each case checks the result of its program. They run in processes, as those of `bench
+//! actors`, and the system tells their memory.
+//!
+//! Read `Sized` first: a case, with the function that measures it. [`run`] calls that for each
+//! chosen case, and collects figures and targets in `Measured`. The runs of `queens` are processes
+//! that a `Run` owns, of which one is killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -152,17 +157,17 @@ const CHAIN_MB_MOST: f64 = 64.0;
 /// Messages that wait while others are taken behind them, for comparison.
 const FEW: i64 = 1000;
 
-/// How much longer it may take to find a message among many than among few.
+/// The most that finding a message among many may take, as a multiple of the time among few.
 const MANY_AGAINST_FEW: f64 = 1.5;
 
 /// The longest time between two turns beside a method that goes on and on.
 const PAUSE_MS_MOST: f64 = 10.0;
 
-/// How often a process is killed, and how much later each time.
+/// The number of times that a process is killed, and the delay that is added each time.
 const KILLS: u32 = 10;
 const KILL_STEP: Duration = Duration::from_millis(25);
 
-/// How long a run may take of which a part was killed.
+/// The longest time of a run of which a part was killed.
 const END_SECONDS_MAX: u64 = 300;
 
 /// Solutions for 1, 2, 3 ... queens.
@@ -182,7 +187,7 @@ fn after_help() -> String {
     text
 }
 
-/// The program of a case, and whether it runs in several processes.
+/// Returns the program of a case, and true if it runs in several processes.
 pub fn program(case: &str) -> Option<(&'static str, bool)> {
     CASES.iter().find(|it| it.name == case).map(|case| (case.theta, case.capsules))
 }
@@ -234,7 +239,8 @@ impl Sized {
         Case::new(name, size as u64, unit, samples).part_of("sizes")
     }
 
-    /// Runs a program that gives its size: nanoseconds of each of so many, and the bytes by which its process has grown at most.
+    /// Runs a program that gives its size: nanoseconds of each of so many, and the bytes by which
+    /// its process has grown at most.
     fn chain(&self, size: i64, measured: &mut Measured) -> Result<f64, Failed> {
         let mut process = self.start()?;
         process.run(1)?;
@@ -272,7 +278,7 @@ fn requests(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Fail
     Ok(())
 }
 
-/// The program checks what it takes, and gives the nanoseconds of one.
+/// Measures one message: the program checks those that it takes, and gives the nanoseconds of one.
 fn mailbox(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
     let mut process = case.start()?;
     let (mut few, mut many) = (Vec::new(), Vec::new());
@@ -296,7 +302,7 @@ const SPREAD_WORK: &str = "100 500";
 /// Measurements of each placement, taken in turn.
 const SPREAD_SAMPLES: usize = 7;
 
-/// The program gives the percentage by which the work of the nodes differs.
+/// Measures a placement: the program gives the percentage by which the work of the nodes differs.
 fn spread(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
     let mut process = case.start_on(2)?;
     let (mut anywhere, mut hand, mut differ) = (Vec::new(), Vec::new(), Vec::new());
@@ -320,7 +326,7 @@ fn spread(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed
     Ok(())
 }
 
-/// The program checks that all was counted, and gives milliseconds.
+/// Measures the longest pause: the program checks that all was counted, and gives milliseconds.
 fn runaway(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
     let ran = case.start()?.run(size)?;
     let longest = ran.sample.result as f64;
@@ -330,7 +336,7 @@ fn runaway(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Faile
     Ok(())
 }
 
-/// Each run gives the right count, or says that a node was lost.
+/// Kills a process in each run, which must give the right count, or say that a node was lost.
 fn queens(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
     let most = SOLUTIONS.len();
     let solutions = usize::try_from(size - 1).ok().and_then(|at| SOLUTIONS.get(at));
@@ -362,7 +368,7 @@ fn queens(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed
     Ok(())
 }
 
-/// A run in two processes, which ends with this value.
+/// A run in two processes, which is killed when this value is dropped.
 struct Run {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -383,18 +389,19 @@ impl Run {
         }
     }
 
-    /// Kills the process that this one has started, so much later. Whether it was there.
+    /// Kills the process that this one has started, so much later. Returns true if it was there.
     fn kill_one(&mut self, after: Duration) -> Result<bool, Failed> {
         std::thread::sleep(after);
         let id = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
         let Some(started) = children.split_whitespace().next() else { return Ok(false) };
         let process = rustix::process::Pid::from_raw(started.parse()?).ok_or("a process has a number")?;
-        // One that has ended by itself meanwhile is not waited for yet, or the run is all but over: nobody else has its number so soon.
+        // One that has ended by itself meanwhile is not waited for yet, or the run is all but over.
+        // No other process has its number so soon.
         Ok(rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok())
     }
 
-    /// What it prints; nothing if it says that a node was lost.
+    /// Returns the number that it prints; nothing if it says that a node was lost.
     fn end(mut self) -> Result<Option<i64>, Failed> {
         let until = Instant::now() + Duration::from_secs(END_SECONDS_MAX);
         let status = loop {

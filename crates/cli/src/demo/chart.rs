@@ -5,7 +5,7 @@ use crate::bench::report::Line;
 const WIDTH: usize = 64;
 const HEIGHT: usize = 18;
 
-/// The times of the loops over their iterations, both logarithmic (as figure 7-2 of Zondervan
+/// Draws the times of the loops over their iterations, both logarithmic (as figure 7-2 of Zondervan
 /// 1995). Each line has the letter of its name; `*` is more than one.
 pub fn draw(lines: &[Line]) -> Vec<String> {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
@@ -58,7 +58,7 @@ pub fn draw(lines: &[Line]) -> Vec<String> {
     out
 }
 
-/// The letter of a line: the first of its name, but for the word that several have.
+/// Returns the letter of a line: the first of its name, but for the word that several have.
 fn letter(name: &str) -> char {
     let word = name.strip_prefix("batched ").unwrap_or(name);
     word.chars().next().unwrap_or('?').to_ascii_lowercase()

@@ -1,9 +1,9 @@
 //! `bifrost demo`: a tour in a few seconds, on a server of its own.
 //!
 //! Shows the examples of Zondervan 1995: the element of a list (3.1), the swap of coordinates
-//! (4.1), the five ways to batch a loop (7.1); and the model of Bogle and Liskov 1994 (6.1), fitted
-//! and compared with what it predicts. `bifrost bench calls` measures with care; here one look is
-//! enough.
+//! (4.1), the five ways to batch a loop (7.1). Shows the model of Bogle and Liskov 1994 (6.1),
+//! fitted and compared with its prediction. `bifrost bench calls` measures with care; here one look
+//! is enough.
 
 mod chart;
 
@@ -81,7 +81,7 @@ fn say(text: &str) {
     anstream::println!("{text}");
 }
 
-/// Pairs of crossings of some work, and the median of its microseconds.
+/// Does some work; returns its pairs of crossings, and the median of its microseconds.
 fn timed<T>(s: &Session, mut work: impl FnMut() -> Result<T, Error>) -> Result<(u64, f64), Error> {
     s.flush()?;
     let (mut samples, before) = (Vec::new(), s.counters().crossings);
@@ -93,7 +93,7 @@ fn timed<T>(s: &Session, mut work: impl FnMut() -> Result<T, Error>) -> Result<(
     Ok(((s.counters().crossings - before) / TIMES as u64, summary(&mut samples).0))
 }
 
-/// One row of a comparison of two ways.
+/// Prints one row of a comparison of two ways.
 fn compared(name: &str, (crossings, micros): (u64, f64)) {
     let plural = if crossings == 1 { "crossing " } else { "crossings" };
     say(&format!("   {name:<44} {crossings:>3} {plural} {micros:>9.1} us"));
@@ -159,14 +159,14 @@ fn failures(s: &Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Start-up and cost of an iteration, from the times of loops by their iterations.
+/// Returns start-up and cost of an iteration, from the times of loops by their iterations.
 fn start_up(points: &[(f64, f64)]) -> (f64, f64) {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return (f64::NAN, f64::NAN) };
     let each = (last.1 - first.1) / (last.0 - first.0);
     (first.1 - each, each)
 }
 
-/// A time that may be lost in the noise.
+/// Returns the text of a time, which may be lost in the noise.
 fn figure(micros: f64) -> String {
     if micros > 0.0 { format!("{micros:.2} us") } else { "-".to_owned() }
 }

@@ -1,4 +1,5 @@
-//! Messages of the base protocol: headers, an empty line, and as many bytes of JSON as a header says.
+//! Messages of the base protocol: headers, an empty line, and as many bytes of JSON as a header
+//! says.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -9,16 +10,16 @@ const MESSAGE_BYTES_MAX: u64 = 64 << 20;
 /// The longest line of a header, in bytes.
 const HEADER_BYTES_MAX: u64 = 8 << 10;
 
-/// What came in.
+/// A message or a fault that came in.
 #[derive(PartialEq, Debug)]
 pub enum Frame {
     /// A message.
     Message(Value),
-    /// Something that is none, and why; what follows it can be read.
+    /// Bytes that are none, and the reason; the bytes that follow can be read.
     Malformed(String),
 }
 
-/// The next message; `None` at the end of the stream.
+/// Reads the next message; `None` at the end of the stream.
 ///
 /// # Errors
 /// The stream fails, or ends within a message.

@@ -1,6 +1,7 @@
 //! `bifrost lsp`: the language server of `tools` at the standard streams.
 //!
-//! A thread reads, so that a request can be taken back while others are answered; all else happens in order.
+//! A thread reads, so that a request can be taken back while others are answered; all else happens
+//! in order.
 
 mod frame;
 mod queue;
@@ -33,7 +34,7 @@ pub struct Args {
 
 /// Theta files that a listing gives at most.
 const FILES_MAX: usize = 2_000;
-/// How deep folders are looked into.
+/// The depth to which folders are searched.
 const DEPTH_MAX: u32 = 12;
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -77,7 +78,7 @@ fn ended(server: &Server, why: &str) -> Outcome {
     if server.is_ended() { Ok(()) } else { Err(Failure::new(Exit::Failed, why)) }
 }
 
-/// What the client is told.
+/// Does the work, and returns the messages to the client.
 fn answers(server: &mut Server, work: Work) -> Vec<Value> {
     let error = |id: Value, code: i32, message: &str| {
         vec![json!({ "id": id, "error": { "code": code, "message": message } })]
@@ -105,7 +106,7 @@ fn answers(server: &mut Server, work: Work) -> Vec<Value> {
     }
 }
 
-/// The disk, and what is built in.
+/// The disk, and the sources that are built in.
 struct Disk {
     registry: Registry,
     natives: Arc<NativeHeadings>,

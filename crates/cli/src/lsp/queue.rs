@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::frame::Frame;
 
-/// What is to be done next.
+/// The next work of the server.
 #[derive(PartialEq, Debug)]
 pub enum Work {
     /// Answer this.
     Request {
         /// A number or a text of the client.
         id: Value,
-        /// What.
+        /// The name of the method.
         method: String,
-        /// With what.
+        /// The arguments.
         params: Value,
     },
     /// Say that the request has been taken back.
@@ -25,18 +25,18 @@ pub enum Work {
     },
     /// Take this in.
     Notification {
-        /// What.
+        /// The name of the method.
         method: String,
-        /// With what.
+        /// The arguments.
         params: Value,
     },
     /// Say that something was no message.
     Malformed {
-        /// Whether it was at least JSON.
+        /// True if it was at least JSON.
         json: bool,
         /// Of the request, if it had one that can be used.
         id: Value,
-        /// Why.
+        /// The reason.
         message: String,
     },
 }
@@ -48,7 +48,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Takes in what came.
+    /// Takes in a message.
     pub fn push(&mut self, frame: Frame) {
         let mut value = match frame {
             Frame::Message(value) => value,
@@ -77,12 +77,12 @@ impl Queue {
         }
     }
 
-    /// What to do next.
+    /// Takes the next work out.
     pub fn pop(&mut self) -> Option<Work> {
         self.waiting.pop_front()
     }
 
-    /// A request that waits no longer has been answered already.
+    /// Takes a waiting request back. A request that waits no longer has been answered already.
     fn cancel(&mut self, wanted: &Value) {
         let taken =
             self.waiting.iter_mut().find(|work| matches!(work, Work::Request { id, .. } if id == wanted));

@@ -1,4 +1,4 @@
-//! What the shell proposes when Tab is pressed.
+//! The proposals of the shell when Tab is pressed.
 
 use bifrost_wire::interface::Numbering;
 use bifrost_wire::text::Translator;
@@ -46,12 +46,12 @@ pub struct Words {
     well_known: Vec<String>,
     /// Of all types together, for receivers whose type is not known.
     methods: Vec<String>,
-    /// The names of the conversation, each with the methods of what it refers to.
+    /// The names of the conversation, each with the methods of its object or value.
     names: Vec<(String, Vec<String>)>,
 }
 
 impl Words {
-    /// The words of an interface.
+    /// Collects the words of an interface.
     pub fn new(numbering: &Numbering) -> Words {
         let interface = numbering.interface();
         let methods = interface.types.iter().flat_map(|t| &t.methods);
@@ -73,7 +73,7 @@ impl Words {
         self.names = translator.names().map(|name| (name.to_owned(), methods(name))).collect();
     }
 
-    /// Remembers what a line looks up.
+    /// Remembers the names that a line looks up.
     fn learn(&mut self, line: &str) {
         for rest in line.split("lookup ").skip(1) {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -84,7 +84,7 @@ impl Words {
         }
     }
 
-    /// What can stand at the end of `line`, and the byte where that begins.
+    /// Returns the words that can stand at the end of `line`, and the byte where that begins.
     pub fn propose(&self, line: &str) -> (usize, Vec<String>) {
         let in_word = |c: char| c.is_alphanumeric() || c == '_';
         let start = line
@@ -114,7 +114,8 @@ impl Words {
         (start, found.into_iter().map(str::to_owned).collect())
     }
 
-    /// What is left of the names of types and routines that begin with the path at the end of `before`.
+    /// Returns the rest of the names of types and routines that begin with the path at the end of
+    /// `before`.
     fn inner_names(&self, before: &str) -> Vec<&str> {
         let in_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '@');
         let start = before.trim_end_matches(in_path).len();
@@ -122,7 +123,7 @@ impl Words {
         all.filter_map(|name| name.strip_prefix(&before[start..])).collect()
     }
 
-    /// The methods that can be called on what stands at the end of `before`.
+    /// Returns the methods of the receiver at the end of `before`.
     fn methods_of(&self, before: &str) -> Vec<&str> {
         let name = before.rsplit_once('$').map(|(_, name)| name);
         // An inner definition of a name comes after an outer one.

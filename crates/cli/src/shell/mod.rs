@@ -1,8 +1,12 @@
 //! `bifrost shell`: a person, or a script, in a session.
 //!
-//! What a line means is up to `wire::text`, which knows nothing of terminals; [`complete`] proposes words.
-//! Commands are kept back until a line asks for an answer, so what a person says between two
-//! flushes crosses at once.
+//! `wire::text`, which knows nothing of terminals, translates lines; [`complete`] proposes words.
+//! Commands are kept back until a line asks for an answer, so the commands between two flushes
+//! cross at once.
+//!
+//! Read `Conversation` first: it owns the session and the commands that were not sent. [`run`]
+//! opens it, and takes lines from `--command`, from a person at a terminal, or from a script at the
+//! standard input. A person is asked before changes are dropped that were not committed.
 
 mod complete;
 
@@ -86,13 +90,13 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-/// A session and what has been said in it.
+/// A session and the lines that have been said in it.
 struct Conversation {
     client: Client,
     translator: Translator,
     /// Commands that have not been sent.
     kept: Vec<u8>,
-    /// Whether something was said that no answer has come to.
+    /// True if something was said that no answer has come to.
     pending: bool,
     ended: bool,
 }
@@ -130,7 +134,7 @@ impl Conversation {
             })?;
             self.pending = false;
             if due == Due::Reply {
-                // What the answer shows is asked for.
+                // Send the commands: the answer shows their results.
                 self.client.send(&self.kept)?;
                 self.kept.clear();
             }
@@ -138,8 +142,8 @@ impl Conversation {
         Ok(Ok(()))
     }
 
-    /// True if the transaction under way has changed something. What was said before is run, and an
-    /// open structure is dropped.
+    /// Returns true if the transaction under way has changed something. Commands said before are
+    /// run, and an open structure is dropped.
     ///
     /// # Errors
     /// The session has ended.
@@ -167,7 +171,7 @@ impl Conversation {
         })
     }
 
-    /// Commits, or says why not.
+    /// Commits, or returns the reason why not.
     ///
     /// # Errors
     /// The session has ended.
@@ -230,7 +234,7 @@ fn ends(line: &str) -> bool {
     line.split('#').next().unwrap_or_default().trim() == "bye"
 }
 
-/// Runs what a script has said last, and tells if it leaves changes behind.
+/// Runs the last commands of a script, and tells if it leaves changes behind.
 fn finish(conversation: &mut Conversation) -> Result<(), Failure> {
     if conversation.pending {
         let mut answer = String::new();
@@ -356,7 +360,7 @@ fn leaves(conversation: &mut Conversation, editor: &mut LineEditor) -> Result<bo
     }
 }
 
-/// Says what is wrong with the line above, under the place.
+/// Prints the fault of the line above, under its place.
 fn point_at(bad: &LineError, prompt: usize) {
     let red = AnsiColor::Red.on_default().bold();
     let indent = " ".repeat(prompt + bad.column.saturating_sub(1));
@@ -364,7 +368,7 @@ fn point_at(bad: &LineError, prompt: usize) {
     error(&bad.text);
 }
 
-/// Where lines of earlier conversations are, if there is a place for them.
+/// Returns the file of lines of earlier conversations, if there is a place for it.
 fn history_file() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")))?;

@@ -1,7 +1,8 @@
 //! New stores from old ones: `bifrost store load` and `bifrost store backup`.
 //!
-//! Both make a folder with another name, which gets its own when all of it is on the disk. So a folder of that name is a whole store, or not there.
-//! In a database the same is said by the number of its format.
+//! Both make a folder with another name, which gets its own when all of it is on the disk. So a
+//! folder of that name is a whole store, or not there. In a database the number of its format has
+//! the same function.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -33,12 +34,12 @@ pub(super) struct Backup {
     target: String,
 }
 
-/// What is in memory has nothing that lasts.
+/// Returns the failure for a store in memory, which does not last.
 fn in_memory() -> Failure {
     Failure::new(Exit::Usage, "what is in memory is gone when the command ends: name a folder")
 }
 
-/// A folder; other places have no files of ours.
+/// Returns the folder of a place; other places have no files of ours.
 fn folder(text: &str) -> Result<PathBuf, Failure> {
     match text.parse()? {
         Place::Folder(folder) => Ok(folder),
@@ -64,7 +65,7 @@ pub(super) fn load(args: &Load) -> Outcome {
     Ok(())
 }
 
-/// Puts a dump into a new store, and looks whether all is there that it refers to.
+/// Puts a dump into a new store, and checks that all objects that it refers to are there.
 fn fill(store: &dyn Repository, args: &Load) -> Result<u64, Failure> {
     let mut input: Box<dyn BufRead> = match &args.dump {
         None => Box::new(std::io::stdin().lock()),
@@ -123,13 +124,13 @@ fn make<T>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, Failure>) -> Res
         Ok(made)
     });
     if made.is_err() && partial.exists() {
-        // What cannot be removed is found, and removed, by the next attempt.
+        // A folder that cannot be removed is found, and removed, by the next attempt.
         let _ = std::fs::remove_dir_all(&partial);
     }
     made
 }
 
-/// Removes what an attempt has left that did not come to its end; nothing else.
+/// Removes the remains of an attempt that did not come to its end; nothing else.
 fn clear(partial: &Path) -> Result<(), Failure> {
     if !partial.exists() {
         return Ok(());

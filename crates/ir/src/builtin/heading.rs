@@ -1,4 +1,4 @@
-//! Headings of the table as they are written, and what they are for given types.
+//! Headings of the table as they are written, and their signatures for given types.
 
 use super::{Family, find_family};
 use crate::types::{Param, SignalSig, Signature, TypeId, Types};
@@ -29,7 +29,7 @@ impl Pattern {
         }
     }
 
-    /// Notes what the parameters in it are if it is to be `ty`.
+    /// Notes the types of the parameters in it if it is to be `ty`.
     fn bind(&self, types: &Types, ty: TypeId, found: &mut [Option<TypeId>]) {
         match self {
             Pattern::Own | Pattern::Named(_) => {}
@@ -86,7 +86,7 @@ impl Heading {
         heading
     }
 
-    /// The heading for the type `own` and these type arguments.
+    /// Returns the heading for the type `own` and these type arguments.
     pub(super) fn signature(&self, types: &mut Types, own: TypeId, args: &[TypeId]) -> Signature {
         let mut list =
             |patterns: &[Pattern]| patterns.iter().map(|p| p.resolve(types, own, args)).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ impl Heading {
         Signature { params, results, yields, signals: signals.collect() }
     }
 
-    /// What the type parameters are if the formals are to be `given`.
+    /// Returns the type parameters if the formals are to be `given`.
     pub(super) fn infer(&self, types: &Types, given: &[TypeId], parms: usize) -> Vec<Option<TypeId>> {
         let mut found = vec![None; parms];
         for ((_, pattern), ty) in self.params.iter().zip(given) {

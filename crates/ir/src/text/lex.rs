@@ -31,7 +31,7 @@ impl std::fmt::Display for Token {
 
 const MARKS: &[&str] = &[":=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "<", "@", "#"];
 
-/// The tokens of a text, each with its line, and `End`.
+/// Returns the tokens of a text, each with its line, and `End`.
 pub(super) fn lex(text: &str) -> Result<Vec<(Token, u32)>, ParseError> {
     let mut tokens = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<(Token, u32)>, ParseError> {
     Ok(tokens)
 }
 
-/// The token at the start of a text, and its length in bytes.
+/// Returns the token at the start of a text, and its length in bytes.
 fn token(text: &str) -> Option<(Token, usize)> {
     let first = text.chars().next()?;
     let second = text[first.len_utf8()..].chars().next();
@@ -106,7 +106,7 @@ fn number(text: &str) -> Option<(Token, usize)> {
     Some((token, end))
 }
 
-/// A text in quotes with the escapes that `{:?}` writes.
+/// Returns a text in quotes with the escapes that `{:?}` writes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut body = String::new();
     let mut chars = text.char_indices().skip(1);

@@ -1,4 +1,4 @@
-//! How types, routines and headings are written.
+//! The written form of types, routines and headings.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,26 +9,27 @@ use crate::program::{Program, RoutineId};
 use crate::types::{Signature, TypeId, TypeKind};
 use crate::{boxed, tagged};
 
-/// The names of a program. Modules may have private types and routines of one name; from the second on they are
-/// written with their number, `name~2`.
+/// The names of a program. Modules may have private types and routines of one name; from the second
+/// on they are written with their number, `name~2`.
 pub(super) struct Names<'a> {
     program: &'a Program,
     types: HashMap<TypeId, usize>,
     routines: HashMap<RoutineId, usize>,
 }
 
-/// A name, in quotes if it has other characters than names have.
+/// Returns a name, in quotes if it has other characters than names have.
 pub(super) fn quoted(name: &str) -> String {
     if is_name(name) { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// A name and the number behind it.
+/// Returns a name and the number behind it.
 pub(super) fn numbered(name: &str) -> Option<(&str, usize)> {
     let (name, number) = name.rsplit_once('~')?;
     Some((name, number.parse().ok()?))
 }
 
-/// The types of a name that programs define; what [`Types::find`](crate::Types::find) gives is the first.
+/// Returns the types of a name that programs define; the first is that of
+/// [`Types::find`](crate::Types::find).
 pub(super) fn types_named(program: &Program, name: &str) -> Vec<TypeId> {
     let defined = program.types.iter().filter(|(_, d)| d.name == name && is_defined(d.kind));
     let mut types: Vec<_> = defined.map(|(id, d)| (!d.public, id)).collect();
@@ -36,7 +37,7 @@ pub(super) fn types_named(program: &Program, name: &str) -> Vec<TypeId> {
     types.into_iter().map(|(_, id)| id).collect()
 }
 
-/// The routines of a name; what [`Program::find_routine`] gives is the first.
+/// Returns the routines of a name; the first is that of [`Program::find_routine`].
 pub(super) fn routines_named(program: &Program, name: &str) -> Vec<RoutineId> {
     program.routines.iter().rev().filter(|(_, r)| r.name == name).map(|(id, _)| id).collect()
 }
@@ -69,7 +70,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A type where it is used.
+    /// Returns a type where it is used.
     pub(super) fn ty(&self, ty: TypeId) -> String {
         let types = &self.program.types;
         let name = types.name(ty);
@@ -113,7 +114,7 @@ impl<'a> Names<'a> {
         types.iter().map(|ty| self.ty(*ty)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A heading behind its name, with the arguments written already.
+    /// Returns a heading behind its name, with the arguments written already.
     pub(super) fn heading(&self, params: Vec<String>, signature: &Signature) -> String {
         let mut out = format!("({})", params.join(", "));
         if let Some(yields) = &signature.yields {
@@ -135,7 +136,7 @@ impl<'a> Names<'a> {
         out
     }
 
-    /// A heading without a body.
+    /// Returns a heading without a body.
     pub(super) fn declaration(&self, name: &str, signature: &Signature) -> String {
         let params = signature.params.iter().enumerate().map(|(i, p)| match is_name(&p.name) {
             true => format!("{}: {}", p.name, self.ty(p.ty)),
@@ -144,12 +145,12 @@ impl<'a> Names<'a> {
         format!("{} {}", quoted(name), self.heading(params.collect(), signature))
     }
 
-    /// The name of a routine that the program defines.
+    /// Returns the name of a routine that the program defines.
     pub(super) fn routine(&self, routine: RoutineId) -> String {
         Names::with_number(&self.program.routines[routine].name, self.routines.get(&routine))
     }
 
-    /// A routine where it is called.
+    /// Returns a routine where it is called.
     pub(super) fn callee(&self, id: RoutineId) -> String {
         let routine = &self.program.routines[id];
         let generic = routine.name.split_once('[').filter(|(name, _)| builtin::find_routine(name).is_some());

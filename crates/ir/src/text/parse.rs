@@ -1,4 +1,9 @@
 //! Text to programs and functions.
+//!
+//! Read [`parse`] first. It goes over the text twice: the first pass declares all names, so that
+//! their order does not matter. The second reads types, classes and routines, and sets bodies aside
+//! as [`Pending`]. The bodies are read last, in `bodies`, when all headings are known. A [`Reader`]
+//! has the tokens and the program; nothing is verified here.
 
 mod bodies;
 
@@ -25,7 +30,7 @@ use crate::types::{
 pub struct ParseError {
     /// Counting from 1.
     pub line: u32,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
 }
 
@@ -35,7 +40,7 @@ impl ParseError {
     }
 }
 
-/// What a file declares.
+/// The declarations of a file.
 #[derive(Debug, Default)]
 pub struct File {
     /// Types, classes and routines.
@@ -46,7 +51,7 @@ pub struct File {
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-/// Reads a file. What it declares is not verified.
+/// Reads a file. Its declarations are not verified.
 ///
 /// # Errors
 /// The first mistake.
@@ -240,7 +245,7 @@ impl Reader<'_> {
         Ok(word)
     }
 
-    /// A name that may be in quotes, or any word.
+    /// Reads a name that may be in quotes, or any word.
     fn any_name(&mut self) -> Result<String> {
         match self.next() {
             Token::Str(name) | Token::Word(name) => Ok(name),
@@ -261,7 +266,8 @@ impl Reader<'_> {
 
     // Declarations.
 
-    /// First pass: makes the types of all names, so that headings can name them in any order.
+    /// Makes the types of all names, as the first pass, so that headings can name them in any
+    /// order.
     fn declare_names(&mut self) -> Result<()> {
         while self.peek() != &Token::End {
             let word = match self.next() {
@@ -360,7 +366,7 @@ impl Reader<'_> {
         Ok(ty)
     }
 
-    /// The fields or tags of a type.
+    /// Reads the fields or tags of a type.
     fn structured(&mut self, form: Form) -> Result<TypeId> {
         self.expect("[")?;
         let fields = self.list("]", |this| {
@@ -372,7 +378,7 @@ impl Reader<'_> {
         self.class_of(ty)
     }
 
-    /// The tagged type, or behind `#` the own type of one of its classes.
+    /// Reads the tagged type, or behind `#` the own type of one of its classes.
     fn class_of(&mut self, ty: TypeId) -> Result<TypeId> {
         if !self.take("#") {
             return Ok(ty);
@@ -391,7 +397,7 @@ impl Reader<'_> {
         self.list(")", Self::ty)
     }
 
-    /// The heading behind its name.
+    /// Reads the heading behind its name.
     fn heading(&mut self, name: String) -> Result<Heading> {
         self.expect("(")?;
         let both = self.list(")", |this| {
@@ -501,8 +507,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The method of `ty` that stands for one of `above` which has this name in `ty`: that of the name, unless there is
-    /// one for it alone, `above.name`.
+    /// Returns the method of `ty` that stands for one of `above` which has this name in `ty`: that
+    /// of the name, unless there is one for it alone, `above.name`.
     fn standing(&self, ty: TypeId, above: TypeId, name: &str) -> Option<MethodRef> {
         let types = &self.program.types;
         let above = types.name(above);
@@ -636,7 +642,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A creator or a constraint of an actor.
+    /// Reads a creator or a constraint of an actor.
     fn actor_member(&mut self, class: ClassId, ty: TypeId, pending: &mut Vec<Pending>) -> Result<()> {
         let constraint = self.word()? == "disable";
         let method = match constraint {

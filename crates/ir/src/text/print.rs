@@ -1,4 +1,8 @@
 //! Programs and functions as text.
+//!
+//! Read [`print_program`] and [`print_func`] first; [`parse`](fn@super::parse) reads the result. A
+//! [`Printer`] writes one function: it chooses the names of the variables, and appends a line for
+//! each statement.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -11,7 +15,7 @@ use crate::program::{Body, ClassId, Program};
 use crate::stmt::{ArmMatch, Block, Callee, Const, Destination, Func, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{Signature, TypeId, TypeKind};
 
-/// A function in the text form.
+/// Returns a function in the text form.
 pub fn print_func(program: &Program, func: &Func) -> String {
     let names = Names::new(program);
     function(&names, program, func, quoted(&func.name))
@@ -39,8 +43,8 @@ fn function(names: &Names<'_>, program: &Program, func: &Func, name: String) -> 
     printer.out
 }
 
-/// A whole program in the text form: user types, classes with their methods, and routines. What inherits stands behind
-/// what it inherits from.
+/// Returns a whole program in the text form: user types, classes with their methods, and routines.
+/// Heirs stand behind the types and classes that they inherit from.
 pub fn print_program(program: &Program) -> String {
     let names = Names::new(program);
     let mut out = String::new();
@@ -75,7 +79,7 @@ pub fn print_program(program: &Program) -> String {
     out
 }
 
-/// The items, each behind those that `above` names.
+/// Returns the items, each behind those that `above` names.
 fn from_above<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>, above: impl Fn(T) -> Vec<T>) -> Vec<T> {
     let mut done: HashSet<T> = HashSet::new();
     let mut order = Vec::new();
@@ -185,7 +189,7 @@ fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut S
     out.push_str("end\n\n");
 }
 
-/// A function in a class, after what it begins with.
+/// Prints a function in a class, after the text that it begins with.
 fn print_member(program: &Program, names: &Names<'_>, func: &Func, begins: &str, out: &mut String) {
     let mut printer = Printer::new(program, names, func);
     printer.indent = 1;
@@ -200,7 +204,7 @@ struct Printer<'a> {
     program: &'a Program,
     names: &'a Names<'a>,
     func: &'a Func,
-    /// How each variable is written.
+    /// The written form of each variable.
     spelled: Vec<String>,
     indent: usize,
     out: String,
@@ -266,7 +270,7 @@ impl<'a> Printer<'a> {
         self.indent -= 1;
     }
 
-    /// The rest of a statement that runs one of two blocks.
+    /// Prints the rest of a statement that runs one of two blocks.
     fn branches(&mut self, then: &Block, otherwise: &Block) {
         self.block(then);
         if !otherwise.0.is_empty() {

@@ -12,17 +12,17 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    /// Nothing assigned yet.
+    /// Makes the state in which nothing is assigned yet.
     pub(super) fn nothing(vars: usize) -> Assigned {
         Assigned { bits: SmallVec::from_elem(0, vars.div_ceil(64)), reachable: true }
     }
 
-    /// A point that no path leads to.
+    /// Returns a point that no path leads to.
     pub(super) fn unreachable() -> Assigned {
         Assigned { bits: SmallVec::new(), reachable: false }
     }
 
-    /// True if a path leads here.
+    /// Returns true if a path leads here.
     pub(super) fn reachable(&self) -> bool {
         self.reachable
     }
@@ -40,13 +40,13 @@ impl Assigned {
         }
     }
 
-    /// True if a variable has a value.
+    /// Returns true if a variable has a value.
     pub(super) fn has(&self, var: Var) -> bool {
         let i = var.as_u32() as usize;
         !self.reachable || self.bits.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
-    /// Where this path and another meet.
+    /// Joins the state of this path with that of another where they meet.
     pub(super) fn join(&mut self, other: &Assigned) {
         if !other.reachable {
             return;

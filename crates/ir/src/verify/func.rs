@@ -1,4 +1,9 @@
-//! One function.
+//! The verifier of one function: the rules of [`super`] that concern functions; `program` has the
+//! others.
+//!
+//! Read [`verify`] first: it checks the heading, then the body with a [`Checker`], which walks the
+//! statements in order. The checker carries the variables that are assigned so far and the
+//! structures around the statement; it collects all errors.
 
 use super::flow::Assigned;
 use super::{
@@ -49,14 +54,14 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
     if checker.errors.is_empty() { Ok(()) } else { Err(checker.errors) }
 }
 
-/// True if a type id is one of the program's.
+/// Returns true if a type id is one of the program's.
 pub(super) fn type_in_range(types: &Types, ty: TypeId) -> bool {
     (ty.as_u32() as usize) < types.len()
 }
 
-/// What encloses a statement.
+/// The structure that encloses a statement.
 enum Loop {
-    /// A loop's body, and what is assigned at all its `break`s.
+    /// A loop's body, and the variables assigned at all its `break`s.
     Body(Assigned),
     /// The condition of a `while`.
     Condition,
@@ -69,7 +74,8 @@ struct Checker<'a> {
     assigned: Assigned,
     loops: Vec<Loop>,
     handlers: Vec<&'a [Arm]>,
-    /// How many of the handlers stand outside the arm of a `select` that the statement is in: exceptions do not get there.
+    /// The number of handlers that stand outside the arm of a `select` that the statement is in:
+    /// exceptions do not get there.
     outside: usize,
     depth: usize,
     /// True if there is a transaction around the statement.
@@ -123,8 +129,8 @@ impl<'a> Checker<'a> {
             self.error(Kind::TooManyYields { values: yields });
         }
         let words = 1 + signature.params.len() + usize::from(signature.is_iterator());
-        // The parameters of batches and their procedures are what they use from outside, constants included, and
-        // only the interpreter enters them, which takes any number.
+        // The parameters of batches and their procedures are the values they use from outside,
+        // constants included. Only the interpreter enters them, which takes any number.
         if !matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && words > WORDS_MAX {
             self.error(Kind::TooManyWords { words });
         }
@@ -296,7 +302,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Rule 17 for the instance variables of actors.
+    /// Checks rule 17 for the instance variables of actors.
     fn own_state(&mut self, object: Operand, class: ClassId) {
         let own = self.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0));
         if let Some(def) = self.program.classes.get(class).filter(|def| def.actor.is_some() && !own) {
@@ -304,14 +310,14 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Rule 17 for what only scripts do.
+    /// Checks rule 17 for statements that only scripts may have.
     fn in_script(&mut self) {
         if self.func.kind != FuncKind::Script {
             self.error(Kind::OutsideScript);
         }
     }
 
-    /// The heading of the message that is answered here.
+    /// Returns the heading of the message that is answered here.
     fn answered(&self) -> &'a Signature {
         self.taken.last().copied().unwrap_or(&self.func.signature)
     }
@@ -341,12 +347,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Rules 17 and 18 for what waits.
+    /// Checks rules 17 and 18 for statements that wait.
     fn waits(&mut self) {
         if !self.may_request() {
             self.error(Kind::RequestHere);
         }
-        // What a client sends waits on its session's stack.
+        // Batches and their procedures wait on their session's stack.
         let on_stack = matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure);
         if let Some(callee) = self.over.last().filter(|_| !on_stack) {
             let callee = self.program.callee_name(*callee, self.func);
@@ -354,7 +360,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Rule 17 for requests and what waits for them.
+    /// Checks rule 17 for requests and the statements that wait for them.
     fn may_request(&self) -> bool {
         let allowed = match self.func.kind {
             FuncKind::Script | FuncKind::Batch | FuncKind::Procedure => true,
@@ -388,7 +394,7 @@ impl<'a> Checker<'a> {
         self.fill(dst, def.ty, Place::Object);
     }
 
-    /// The heading of what a message is for.
+    /// Returns the heading of the method that a message is for.
     fn message(&mut self, method: MethodRef, args: &[Operand]) -> Option<&'a Signature> {
         let handlers = std::mem::take(&mut self.handlers);
         let signature = self.callee(Callee::Method(method), args);
@@ -406,7 +412,8 @@ impl<'a> Checker<'a> {
             self.error(Kind::RequestHere);
         }
         let Some(signature) = self.message(method, args) else { return };
-        // What comes instead of a reply is raised where that is awaited; here it is looked at once for all those places.
+        // A signal that comes instead of a reply is raised where the reply is awaited; here it is
+        // looked at once for all those places.
         for s in &signature.signals {
             self.reaches_handlers(s.name, &s.values);
         }
@@ -467,7 +474,7 @@ impl<'a> Checker<'a> {
         self.assigned = met;
     }
 
-    /// Rule 16, but for who calls the function.
+    /// Checks rule 16, but for the callers of the function.
     fn transaction(&mut self, body: &'a Block) {
         if self.transaction {
             self.error(Kind::NestedTransaction);
@@ -490,7 +497,7 @@ impl<'a> Checker<'a> {
         self.transaction = around;
     }
 
-    /// The type of what is read, if that is known. Rules 1, 2, 4.
+    /// Returns the type of the operand, if that is known. Rules 1, 2, 4.
     fn operand(&mut self, operand: Operand, place: Place) -> Option<TypeId> {
         match operand {
             Operand::Const(c) => Some(match c {
@@ -532,7 +539,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A variable takes a value of type `ty`.
+    /// Checks that a variable can take a value of type `ty`, and assigns it.
     fn fill(&mut self, var: Var, ty: TypeId, place: Place) {
         match self.func.vars.get(var) {
             Some(decl) => {
@@ -563,7 +570,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The heading of what is called, after checking who may call it and the operands. Rules 3, 11.
+    /// Returns the heading of the callee, after checking its possible callers and the operands.
+    /// Rules 3, 11.
     fn callee(&mut self, callee: Callee, args: &[Operand]) -> Option<&'a Signature> {
         let (program, func) = (self.program, self.func);
         let Some(signature) = program.signature(callee, func) else {
@@ -663,11 +671,12 @@ impl<'a> Checker<'a> {
         self.block(body);
         self.over.pop();
         self.loops.pop();
-        // The loop may have no step at all; what the steps assign comes on top of that.
+        // The loop may have no step at all; the variables that the steps assign come on top of
+        // that.
         std::mem::swap(&mut self.assigned, &mut after);
     }
 
-    /// Rule 15.
+    /// Checks rule 15.
     fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
         if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
             self.error(Kind::ClassInBatch);
@@ -755,7 +764,7 @@ impl<'a> Checker<'a> {
         self.assign(dst);
     }
 
-    /// The type of an instance variable. Rule 10.
+    /// Returns the type of an instance variable. Rule 10.
     fn select(&mut self, object: Operand, class: ClassId, field: u32) -> Option<TypeId> {
         if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
             self.error(Kind::ClassInBatch);
@@ -816,7 +825,8 @@ impl<'a> Checker<'a> {
         self.assigned.end();
     }
 
-    /// Checks the innermost arm that takes an exception against its values; false if there is none. Rule 9.
+    /// Checks the innermost arm that takes an exception against its values; false if there is none.
+    /// Rule 9.
     fn reaches_handlers(&mut self, signal: SignalId, values: &[TypeId]) -> bool {
         let reached = self.handlers.get(self.outside..).unwrap_or_default();
         let arm = reached.iter().rev().find_map(|arms| arms.iter().find(|arm| takes(arm, signal)));

@@ -6,52 +6,65 @@
 //!
 //! # The rules
 //!
-//! 1. Every id (variable, type, class, field, method, routine, procedure, signal, literal) is in range,
-//!    the parameters are the first variables, with the types of the heading, and the first variable of a
-//!    method is a receiver of a class's own type. A heading has results or yields, never both.
-//! 2. What is read has a subtype of what is expected. A constant has its basic type or `string`.
-//!    Basic types have no other supertype, `any` included.
-//! 3. Calls pass as many operands as the heading has arguments (one more, the receiver, for a method)
-//!    and take as many results as it has, or none. A loop takes as many values as its iterator yields.
-//! 4. The receiver of a method is never assigned. Any other variable is assigned on every path before it is read. A loop's body does not count after the
-//!    loop; a handler starts with what was assigned before the statement it belongs to.
+//! 1. Every id (variable, type, class, field, method, routine, procedure, signal, literal) is in
+//!    range. The parameters are the first variables, with the types of the heading. The first
+//!    variable of a method is a receiver of a class's own type. A heading has results or yields,
+//!    never both.
+//! 2. A value that is read has a subtype of the type expected. A constant has its basic type or
+//!    `string`. Basic types have no other supertype, `any` included.
+//! 3. Calls pass as many operands as the heading has arguments (one more, the receiver, for a
+//!    method) and take as many results as it has, or none. A loop takes as many values as its
+//!    iterator yields.
+//! 4. The receiver of a method is never assigned. Any other variable is assigned on every path
+//!    before it is read. A loop's body does not count after the loop; a handler starts with the
+//!    variables assigned before the statement it belongs to.
 //! 5. `break` and `continue` have a loop around them, and do not leave the condition of a `while`.
-//! 6. `return` has the values that the heading says, none in an iterator, and a function with results
-//!    never reaches its end.
+//! 6. `return` has the values that the heading says, none in an iterator, and a function with
+//!    results never reaches its end.
 //! 7. `yield` stands only in iterators; a `for each` calls an iterator, a call does not.
 //! 8. `signal` names an exception of the heading with fitting values, or `failure(string)`.
-//! 9. `exit` has an arm around it that takes it. An arm that takes the values of exceptions fits every
-//!    exception that can reach it; an arm for all others takes nothing, or the name as a `string`.
+//! 9. `exit` has an arm around it that takes it. An arm that takes the values of exceptions fits
+//!    every exception that can reach it; an arm for all others takes nothing, or the name as a
+//!    `string`.
 //! 10. A constructor gives every instance variable of its class; instance variables are read and
 //!     written through the class's own type or that of a subclass.
-//! 11. Batches and batched procedures call only public methods of public types, public routines and the
-//!     creators of cells, and neither make objects of classes nor reach into them. Only they call batched procedures, and only a
-//!     procedure calls itself. (A procedure was verified when it was made; its heading is trusted.)
+//! 11. Batches and batched procedures call only public methods of public types, public routines and
+//!     the creators of cells, and neither make objects of classes nor reach into them. Only they
+//!     call batched procedures, and only a procedure calls itself. (A procedure was verified when
+//!     it was made; its heading is trusted.)
 //! 12. Blocks nest at most [`DEPTH_MAX`] deep.
-//! 13. A call passes at most [`WORDS_MAX`] words (that of a batched procedure any number), and has at most [`VALUES_MAX`] results or exception values;
-//!     a step has at most [`YIELDS_MAX`] values.
-//! 14. Of a program: a class has a body for each method of its own type, a body belongs to the class or to a
-//!     superclass, bodies conform to their headings, and methods conform to those that they stand for. Methods
-//!     that share a slot of a class's table, because they stand for one and the same, conform to each other.
-//! 15. Only objects are asked for their type, and only for a type that is not basic; the variable that then stands for
-//!     the object has that type. Batches do not ask.
+//! 13. A call passes at most [`WORDS_MAX`] words (that of a batched procedure any number), and has
+//!     at most [`VALUES_MAX`] results or exception values; a step has at most [`YIELDS_MAX`]
+//!     values.
+//! 14. Of a program: a class has a body for each method of its own type. A body belongs to the
+//!     class or to a superclass. Bodies conform to their headings, and methods conform to those
+//!     that they stand for. Methods that share a slot of a class's table, because they stand for
+//!     one and the same, conform to each other.
+//! 15. Only objects are asked for their type, and only for a type that is not basic; the variable
+//!     that then stands for the object has that type. Batches do not ask.
 //!
-//! 16. A transaction stands in a stand-alone procedure that no function calls, in no other transaction, and in no loop over an iterator of
-//!     anything that may change: such iterators rely on what they have found of their objects, which a transaction's end changes.
+//! 16. A transaction stands in a stand-alone procedure that no function calls, and in no other
+//!     transaction. Nor does it stand in a loop over an iterator of anything that may change: such
+//!     iterators rely on the state they found of their objects, which a transaction's end changes.
 //!
-//! 17. Methods of actor types are reached by messages (`send`, `request`, `delegate`), and only they are; a script calls its own on
-//!     itself. A message carries what the heading says. `create` names a class of actors, and a creator of it. Requests stand in
-//!     scripts, and in stand-alone procedures that no function calls; what answers, takes the place of the answer, delegates or selects stands in scripts.
-//!     None of it in batches, and no request in a transaction. An answer delivered to such a place is what the place is for.
-//!     An exception does not leave the arm of a `select`, and is one of what the message that it takes may signal. Instance variables of
-//!     an actor are read and written through its own `self` alone.
-//! 18. What may be pending is not touched before `await` has named it ([`crate::requests`]). What waits (`await`, `select`) stands in
-//!     no `for each`: an iterator would be on the stack ([`crate::resumable`]).
-//! 19. The methods of an actor's class are scripts, those of others are not; its creators and constraints are methods, which give
-//!     nothing and one `bool`.
+//! 17. Methods of actor types are reached by messages (`send`, `request`, `delegate`), and only
+//!     they are; a script calls its own on itself. A message carries the arguments of the heading.
+//!     `create` names a class of actors, and a creator of it. Requests stand in scripts, and in
+//!     stand-alone procedures that no function calls. Statements that answer, take the place of the
+//!     answer, delegate or select stand in scripts. None of it stands in batches, and no request in
+//!     a transaction.
 //!
-//! Whether variables of immutable classes are written only by constructors is the front end's business, and
-//! so is who may name which class.
+//!     An answer delivered to such a place has the form that the place is for. An exception does
+//!     not leave the arm of a `select`, and is one that the message it takes may signal. Instance
+//!     variables of an actor are read and written through its own `self` alone.
+//! 18. A variable that may be pending is not touched before `await` has named it
+//!     ([`crate::requests`]). Statements that wait (`await`, `select`) stand in no `for each`: an
+//!     iterator would be on the stack ([`crate::resumable`]).
+//! 19. The methods of an actor's class are scripts, those of others are not; its creators and
+//!     constraints are methods, which give nothing and one `bool`.
+//!
+//! Two things are the front end's business: that variables of immutable classes are written only by
+//! constructors, and which code may name which class.
 
 use std::fmt;
 
@@ -65,7 +78,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
-/// How deep blocks may nest.
+/// The greatest depth to which blocks may nest.
 pub const DEPTH_MAX: usize = 256;
 
 /// Most words of a call: receiver or routine, arguments, and an iterator's loop body.
@@ -84,9 +97,9 @@ pub const ERRORS_MAX: usize = 20;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind}")]
 pub struct VerifyError {
-    /// Where: the site of the statement or, if it has none, of the last one before it that has.
+    /// The site of the statement or, if it has none, of the last one before it that has.
     pub site: Site,
-    /// What is wrong there.
+    /// The mistake found there.
     pub kind: VerifyErrorKind,
 }
 
@@ -105,7 +118,7 @@ impl fmt::Display for NamedType {
     }
 }
 
-/// Which operand or variable of a statement. Numbers count from 0.
+/// An operand or variable of a statement. Numbers count from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The receiver of a method.
@@ -150,7 +163,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is counted in [`VerifyErrorKind::WrongCount`].
+/// The things counted in [`VerifyErrorKind::WrongCount`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Counted {
@@ -177,7 +190,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// What is wrong.
+/// The kind of a mistake.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum VerifyErrorKind {
@@ -319,15 +332,15 @@ pub struct ProgramError {
     pub func: Option<FuncId>,
     /// The name of the function, type, class or routine.
     pub name: String,
-    /// What is wrong.
+    /// The mistake.
     pub error: VerifyError,
 }
 
 /// Checks types, classes, routines and all functions of a program.
 ///
 /// # Errors
-/// All broken rules, at most [`ERRORS_MAX`] for each function. With errors in the types, the functions are not
-/// checked.
+/// All broken rules, at most [`ERRORS_MAX`] for each function. With errors in the types, the
+/// functions are not checked.
 pub fn verify_program(program: &Program) -> Result<(), Vec<ProgramError>> {
     program::verify(program)
 }

@@ -1,4 +1,12 @@
-//! Types, classes and routines of a program. Rules 1 and 14.
+//! The verifier of a program: its types, classes and routines. Rules 1 and 14.
+//!
+//! Read [`verify`] first. It goes in five steps, and stops behind the first that finds a mistake:
+//!
+//! 1. types;
+//! 2. methods, classes and routines;
+//! 3. slots;
+//! 4. the code of every function (`func`);
+//! 5. transactions and their callers (rule 16).
 
 use std::collections::HashMap;
 
@@ -10,8 +18,8 @@ use crate::requests::{body_of, waiting};
 use crate::stmt::{Block, Callee, Func, FuncKind, Part, Site, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
-/// True if objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
-/// of a subclass.
+/// Returns true if objects of static type `ty` have the instance variables of `class`: `ty` is its
+/// own type or that of a subclass.
 pub(super) fn is_of_class(program: &Program, ty: TypeId, class: ClassId) -> bool {
     let TypeKind::Class(mut at) = program.types.kind(ty) else { return false };
     // A chain of superclasses is no longer than there are classes, unless it is a cycle.
@@ -64,7 +72,8 @@ pub(super) fn verify(program: &Program) -> Result<(), Vec<ProgramError>> {
     if errors.0.is_empty() { Ok(()) } else { Err(errors.0) }
 }
 
-/// Nobody calls what has transactions: the code around a call relies on what it has found of objects. Rule 16.
+/// Checks that no function calls one that has transactions: the code around a call relies on the
+/// state it has found of objects. Rule 16.
 fn verify_transactions(program: &Program, errors: &mut Errors) {
     /// Tells each call, and whether it is in a transaction.
     fn calls(block: &Block, within: bool, tell: &mut dyn FnMut(Callee, bool)) {
@@ -128,7 +137,7 @@ fn verify_types(program: &Program, errors: &mut Errors) {
     }
 }
 
-/// True if a walk up from `ty` comes back to where it was, or is absurdly long.
+/// Returns true if a walk up from `ty` comes back to where it was, or is absurdly long.
 fn cyclic(types: &Types, ty: TypeId, state: &mut [u8], depth: usize) -> bool {
     const UNDER_WAY: u8 = 1;
     const DONE: u8 = 2;
@@ -144,7 +153,8 @@ fn cyclic(types: &Types, ty: TypeId, state: &mut [u8], depth: usize) -> bool {
     found
 }
 
-/// A call through any method that another stands for reaches the other's body, so headings must conform.
+/// Checks that headings conform: a call through any method that another stands for reaches the
+/// other's body.
 fn verify_methods(program: &Program, errors: &mut Errors) {
     for (_, def) in program.types.iter() {
         for method in def.methods.values() {
@@ -211,7 +221,7 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
     }
 }
 
-/// Rule 19, but for the kind of methods.
+/// Checks rule 19, but for the kind of methods.
 fn verify_actor(program: &Program, class: &Class, errors: &mut Errors) {
     let own = program.types.def(class.ty);
     let Some(actor) = &class.actor else {
@@ -241,7 +251,7 @@ fn verify_actor(program: &Program, class: &Class, errors: &mut Errors) {
     }
 }
 
-/// Of two methods in one slot a call through either may reach the other.
+/// Checks that methods in one slot conform: a call through either may reach the other.
 fn verify_slots(program: &Program, errors: &mut Errors) {
     let types = &program.types;
     let dispatch = Dispatch::new(program);

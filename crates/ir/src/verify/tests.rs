@@ -1,4 +1,4 @@
-//! One valid program, and what each way to break it is called.
+//! One valid program, and the error for each way to break it.
 
 use smallvec::smallvec;
 
@@ -34,7 +34,7 @@ fn call(callee: Callee, args: &[Operand], dsts: &[Var]) -> Stmt {
     Stmt::Call { callee, args: args.into(), dsts: dsts.into(), site: Site(7) }
 }
 
-/// A program with a type `counter`, a class of it, and a routine and an iterator.
+/// Returns a program with a type `counter`, a class of it, and a routine and an iterator.
 fn program() -> Program {
     let mut p = Program::new();
     let full = p.types.signal("full");
@@ -239,7 +239,7 @@ fn a_valid_program_is_accepted() {
     assert_eq!(verify_program(&program()), Ok(()));
 }
 
-/// The errors of a function of `program()` after a change.
+/// Returns the errors of a function of `program()` after a change.
 fn broken(name: &str, change: impl FnOnce(&Program, &mut Func)) -> Vec<Kind> {
     let p = program();
     let mut func = p.funcs.values().find(|f| f.name == name).unwrap().clone();
@@ -473,7 +473,7 @@ impl Random {
         (self.0 >> 32) as u32 % n.max(1)
     }
 
-    /// Mostly a small number, now and then an absurd one.
+    /// Returns mostly a small number, now and then an absurd one.
     fn id(&mut self) -> u32 {
         if self.below(20) == 0 { u32::MAX - 1 } else { self.below(12) }
     }

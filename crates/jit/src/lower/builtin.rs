@@ -1,6 +1,9 @@
 //! Methods and iterators of built-in types that are compiled in place.
 //!
-//! They look into objects that are open, and change those that may be changed ([`known`](super::known)).
+//! They look into objects that are open, and change those that may be changed
+//! ([`known`](super::known)). Read [`Lower::builtin_call`] first for methods,
+//! [`Lower::creator_call`] for creators of arrays, and [`Lower::inline_loop`] for iterators. A case
+//! that is not compiled in place is left to [`call`](super::call).
 
 use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::builtin::Builtin;
@@ -59,7 +62,8 @@ impl<'a> Lower<'_, 'a, '_> {
         true
     }
 
-    /// Compiles a call of a routine that makes a built-in object in place; false if it is to be called.
+    /// Compiles a call of a routine that makes a built-in object in place; false if it is to be
+    /// called.
     pub(super) fn creator_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
         let (Callee::Routine(routine), [dst]) = (callee, dsts) else { return false };
         let (image, program) = (self.unit.image, self.unit.image.program());
@@ -88,8 +92,8 @@ impl<'a> Lower<'_, 'a, '_> {
         true
     }
 
-    /// A new array of so many equal elements: it and its storage are taken from the window at once, if there is room. One that is bare is its
-    /// storage alone.
+    /// A new array of so many equal elements: it and its storage are taken from the window at once,
+    /// if there is room. One that is bare is its storage alone.
     fn array_filled(&mut self, fill: Callee, args: &[Operand], table: &'static Table, bare: bool) -> View {
         let operands: Vec<Value> = args.iter().map(|arg| self.operand(*arg)).collect();
         let [low, count, value] = operands[..] else { unreachable!("the heading has three arguments") };
@@ -178,7 +182,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.load_field(types::I64, array, field, Region::Arrays)
     }
 
-    /// The address that is `OBJECT_WORDS + FIRST` words before a storage's or sequence's element number `at`.
+    /// The address that is `OBJECT_WORDS + FIRST` words before a storage's or sequence's element
+    /// number `at`.
     pub(super) fn element_base(&mut self, object: Value, at: Value) -> Value {
         let bytes = self.b.ins().ishl_imm_s(at, 3);
         self.b.ins().iadd(object, bytes)
@@ -264,7 +269,8 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// The address of the object that has an element as its first, inside the bounds of an array or vector.
+    /// The address of the object that has an element as its first, inside the bounds of an array or
+    /// vector.
     pub(super) fn element_place(&mut self, kind: TypeKind, object: Value, index: Value) -> Value {
         self.open_to_change(object);
         if let TypeKind::Vector(_) = kind {
@@ -409,7 +415,8 @@ impl<'a> Lower<'_, 'a, '_> {
         let [from, limit] = operands else { unreachable!("the heading has one argument") };
         let (from, limit) = (*from, *limit);
         let counter = self.counter(from);
-        // The test is at the end of each step, where `limit` itself is found before the counter overflows.
+        // The test is at the end of each step, where `limit` itself is found before the counter
+        // overflows.
         let none = self.b.ins().icmp(IntCC::SignedGreaterThan, from, limit);
         self.loop_unless(
             none,
@@ -478,12 +485,13 @@ impl<'a> Lower<'_, 'a, '_> {
         );
     }
 
-    /// What is 0 after at most [`POLL_STEPS`] steps of a counter.
+    /// A value that is 0 after at most [`POLL_STEPS`] steps of a counter.
     fn polled_at(&mut self, counter: Value, step: i64) -> Value {
         self.b.ins().band_imm_s(counter, (POLL_STEPS - 1) * step)
     }
 
-    /// Looks at the array again at each step (`docs/book/language/library.md`): what comes is seen, what goes is not.
+    /// Looks at the array again at each step (`docs/book/language/library.md`): elements that come
+    /// are seen, elements that go are not.
     fn array_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
         let element = self.var_type(vars[0]);
         let low = self.view(object).low;
@@ -523,8 +531,9 @@ impl<'a> Lower<'_, 'a, '_> {
         );
     }
 
-    /// The same in a loop that calls nothing and so leaves the array as it is: from element to element. The end is computed from the
-    /// storage, and so keeps it as long as the loop runs ([`safepoint`](crate::safepoint)).
+    /// The same in a loop that calls nothing and so leaves the array as it is: from element to
+    /// element. The end is computed from the storage, and so keeps it as long as the loop runs
+    /// ([`safepoint`](crate::safepoint)).
     fn elements_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
         let element = self.var_type(vars[0]);
         let view = self.view(object);

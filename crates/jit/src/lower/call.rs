@@ -1,10 +1,13 @@
-//! Calls, and what follows when they do not return: handlers, and the end of the function.
+//! Calls, and the code behind them that runs when they do not return: handlers, and the end of the
+//! function.
 //!
-//! Behind each call one comparison of the outcome leads to a cold *dispatch* block, of which every statement with
-//! handlers has one: it compares the exception with the handlers and goes on to that of the statement around it. The
-//! outermost ends the function. Outcomes other than `Signalled` pass by all handlers.
+//! Behind each call one comparison of the outcome leads to a cold *dispatch* block, of which every
+//! statement with handlers has one: it compares the exception with the handlers and goes on to that
+//! of the statement around it. The outermost ends the function. Outcomes other than `Signalled`
+//! pass by all handlers.
 //!
-//! Where the exception is known when the code is made (an operation's `overflow`), the way to the handler is a jump.
+//! Where the exception is known when the code is made (an operation's `overflow`), the way to the
+//! handler is a jump.
 
 use bifrost_ir::{Arm, ArmMatch, Body, Callee, Operand, SignalId, Var};
 use bifrost_runtime::Form;
@@ -22,20 +25,21 @@ use crate::helper::Helper;
 /// A statement with handlers, or the end of a function.
 pub(super) struct Context<'a> {
     pub(super) arms: &'a [Arm],
-    /// The context around it: for the end of a function in place of its call that of the call, for that of the code itself
-    /// none.
+    /// The context around it: for the end of a function in place of its call that of the call, for
+    /// that of the code itself none.
     parent: Option<usize>,
     /// True if it is the end of a function.
     end: bool,
-    /// For each arm its code, and the code before it that takes the values out of the context; made when needed.
+    /// For each arm its code, and the code before it that takes the values out of the context; made
+    /// when needed.
     blocks: Vec<(Option<ir::Block>, Option<ir::Block>)>,
     /// Gets an outcome.
     dispatch: Option<ir::Block>,
-    /// Where operations go that signal these exceptions, without values.
+    /// The blocks for operations that signal these exceptions, without values.
     signals: Vec<(SignalId, ir::Block)>,
     /// If it stands around a call of a structure, the place of that.
     site: Option<Note>,
-    /// Where a structure goes that has no fuel left.
+    /// The block for a structure that has no fuel left.
     pub(super) out_of_fuel: Option<ir::Block>,
 }
 
@@ -54,7 +58,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What stands around a call of a structure.
+    /// The context of a call of a structure.
     pub(super) fn new_site(note: Note, parent: usize) -> Context<'a> {
         Context { site: Some(note), ..Context::new(&[], parent) }
     }
@@ -88,7 +92,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.take_results(value, dsts);
     }
 
-    /// Puts the results of a call into variables: the first is at hand, the others are in the context.
+    /// Puts the results of a call into variables: the first is at hand, the others are in the
+    /// context.
     pub(super) fn take_results(&mut self, first: Value, dsts: &[Var]) {
         for (i, dst) in dsts.iter().enumerate() {
             let word = if i == 0 { first } else { self.load_cx(offset::RESULTS + 8 * i as i32) };
@@ -96,7 +101,8 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Calls, with a closure for an iterator; the first result. Only returns are left when it comes back.
+    /// Calls, with a closure for an iterator; the first result. Only returns are left when it comes
+    /// back.
     pub(super) fn call(
         &mut self,
         callee: Callee,
@@ -156,7 +162,7 @@ impl<'a> Lower<'_, 'a, '_> {
         value
     }
 
-    /// Calls what runs a closure as a transaction.
+    /// Calls the helper that runs a closure as a transaction.
     pub(super) fn call_transaction(&mut self, closure: Value, exits: &Exits) {
         let (outcome, _) = self.call_helper_unchecked(Helper::Transaction, &[closure]);
         self.check_loop(outcome, exits, true);
@@ -187,8 +193,9 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    /// Behind the call of an iterator: goes on if it came to its end or the body said `break`. Behind a `transaction`: goes on
-    /// if it came to its end; `break` and `continue` are those of the loop around it.
+    /// Behind the call of an iterator: goes on if it came to its end or the body said `break`.
+    /// Behind a `transaction`: goes on if it came to its end; `break` and `continue` are those of
+    /// the loop around it.
     fn check_loop(&mut self, outcome: Value, exits: &Exits, transaction: bool) {
         let (next, other, left) = (self.b.create_block(), self.cold_block(), self.cold_block());
         let dispatch = self.dispatch();
@@ -295,7 +302,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.return_outcome(Outcome::Left);
     }
 
-    /// Compares the stack pointer with the poll word, at the beginning of a function (ARCHITECTURE.md, Polls).
+    /// Compares the stack pointer with the poll word, at the beginning of a function
+    /// (ARCHITECTURE.md, Polls).
     pub(super) fn poll_stack(&mut self) {
         let pointer = self.b.ins().get_stack_pointer(types::I64);
         let word = self.load_polled(offset::POLL_WORD);
@@ -308,7 +316,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.load_polled(offset::ATTENTION)
     }
 
-    /// Polls at the end of a loop's step, where the stack is no deeper than at the beginning of the function.
+    /// Polls at the end of a loop's step, where the stack is no deeper than at the beginning of the
+    /// function.
     pub(super) fn poll(&mut self) {
         let word = self.attention();
         self.attend_if(word, Helper::Stop);
@@ -358,7 +367,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    /// The end of what a poll has ended.
+    /// Ends the function where a poll has ended it.
     pub(super) fn end_polls(&mut self) {
         let Some(block) = self.ended else { return };
         self.start(block);
@@ -369,7 +378,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     // Exceptions.
 
-    /// Where an outcome goes that is not `Returned`.
+    /// The block for an outcome that is not `Returned`.
     pub(super) fn dispatch(&mut self) -> ir::Block {
         self.dispatch_of(self.scope.context)
     }
@@ -396,7 +405,7 @@ impl<'a> Lower<'_, 'a, '_> {
         block
     }
 
-    /// Where an operation goes that signals an exception without values.
+    /// The block for an operation that signals an exception without values.
     pub(super) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
         let context = self.scope.context;
         if let Some((_, block)) = self.contexts[context].signals.iter().find(|(s, _)| *s == signal) {
@@ -407,7 +416,8 @@ impl<'a> Lower<'_, 'a, '_> {
         block
     }
 
-    /// Where a structure goes that has no fuel left: one block for each place that there is a trace of.
+    /// The block for a structure that has no fuel left: one block for each place that there is a
+    /// trace of.
     pub(super) fn out_of_fuel(&mut self) -> ir::Block {
         let context = self.scope.context;
         let context = if self.contexts[context].site.is_some() { context } else { self.end_of(context) };
@@ -462,7 +472,8 @@ impl<'a> Lower<'_, 'a, '_> {
             .find_map(|c| self.contexts[c].arms.iter().position(is).map(|a| (c, a)))
     }
 
-    /// Goes to where an exception is taken that a call with this context has ended with: it is in the function's context.
+    /// Goes to where an exception is taken that a call with this context has ended with: it is in
+    /// the function's context.
     fn raise(&mut self, context: usize, signal: SignalId) {
         match self.handler(context, signal) {
             Some((context, arm)) => {
@@ -674,7 +685,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
     }
 
-    /// The end of the function: generates what all outcomes come to that no handler took.
+    /// Ends the function: generates the code for all outcomes that no handler took.
     pub(super) fn end_contexts(&mut self) {
         self.end_context();
         let end = &self.contexts[self.scope.context];
@@ -683,12 +694,13 @@ impl<'a> Lower<'_, 'a, '_> {
         let outcome = self.b.block_params(block)[0];
         match self.scope.end {
             End::Function if self.is_metered() => {
-                // What goes through a structure is told to its client as it is.
+                // An exception that goes through a structure is told to its client as it is.
                 let zero = self.int(0);
                 self.b.ins().return_(&[outcome, zero]);
             }
             End::Function if let Some(Entry { form: Form::Past, slot, .. }) = self.unit.entry => {
-                // In one call, so that nothing need be kept in registers, which would have to be saved first.
+                // In one call, so that nothing need be kept in registers, which would have to be
+                // saved first.
                 let (actor, slot) = (self.read(Var::from_u32(0)), self.int(i64::from(slot)));
                 let (outcome, value) = self.call_helper_unchecked(Helper::FailPast, &[actor, slot, outcome]);
                 self.b.ins().return_(&[outcome, value]);

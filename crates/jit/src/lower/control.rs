@@ -1,4 +1,10 @@
 //! Branches, loops, and the ends of functions.
+//!
+//! One method of [`Lower`] for each statement, by its name: [`Lower::if_stmt`],
+//! [`Lower::while_stmt`], [`Lower::for_each`] and so on. Loops over numbers and elements share
+//! [`Lower::counted_loop`]. A loop over an iterator that is not known becomes a closure. [`Target`]
+//! is the place to which `break` and `continue` go; [`Latch`] and [`Stretch`] say when a loop ends
+//! or polls.
 
 use bifrost_ir::{Block, Callee, Const, Operand, Site, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
@@ -12,46 +18,47 @@ use super::memory::Region;
 use super::{End, Environment, Exits, Lower};
 use crate::analysis::{InlineLoop, environment, reason};
 
-/// With how many classes an object's class is compared to find its type.
+/// The greatest number of classes with which an object's class is compared to find its type.
 const CLASSES_MAX: usize = 3;
 
-/// What the latch of a loop has found.
+/// The results of the latch of a loop.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Latch {
     /// True if the loop is at its end.
     pub(super) ended: Option<Value>,
-    /// What is 0 after some steps ([`POLL_STEPS`]), and polled then.
+    /// A value that is 0 after some steps ([`POLL_STEPS`]); the loop polls then.
     pub(super) polled: Option<Value>,
-    /// Where one comparison is both.
+    /// The stretch, if one comparison is both.
     pub(super) stretch: Option<Stretch>,
 }
 
-/// A loop goes on without looking at anything else up to where its stretch ends: at its own end, or where it polls.
+/// A loop goes on without looking at anything else up to where its stretch ends: at its own end, or
+/// where it polls.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch {
-    /// Where the stretch ends.
+    /// The position at which the stretch ends.
     pub(super) stop: cranelift_frontend::Variable,
-    /// Where the loop is.
+    /// The position of the loop.
     pub(super) at: cranelift_frontend::Variable,
-    /// Where the next step is, which `at` says too.
+    /// The position of the next step, which `at` says too.
     pub(super) next: Value,
-    /// Where the loop ends.
+    /// The position at which the loop ends.
     pub(super) end: Value,
-    /// What a stretch takes at most.
+    /// The greatest number of steps of a stretch.
     pub(super) most: i64,
 }
 
-/// After how many steps a loop that calls nothing polls.
+/// The number of steps after which a loop that calls nothing polls.
 pub(super) const POLL_STEPS: i64 = 64;
 
-/// What `break` and `continue` mean here.
+/// The meaning of `break` and `continue` here.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     /// The loop is in this function.
     Loop {
-        /// Where the next step begins.
+        /// The block in which the next step begins.
         next: ir::Block,
-        /// What follows the loop.
+        /// The block behind the loop.
         end: ir::Block,
         /// True if a `continue` or the body's end went to `next`.
         continued: bool,
@@ -101,8 +108,8 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Asks for an object's type: compares its class with those that have the type if they are few, else looks at the bits of
-    /// its class.
+    /// Asks for an object's type: compares its class with those that have the type if they are few,
+    /// else looks at the bits of its class.
     pub(super) fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
         let ty = self.scope.func.vars[var].ty;
         let object = self.operand(object);
@@ -179,8 +186,8 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// The body of a loop that is in this function; afterwards the next step begins, if a path leads there.
-    /// Tells whether the body breaks.
+    /// The body of a loop that is in this function; afterwards the next step begins, if a path
+    /// leads there. Tells whether the body breaks.
     pub(super) fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
         self.scope.loops.push(Target::Loop { next, end, continued: false, broken: false });
         let before = self.known.clone();
@@ -325,7 +332,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.call(callee, args, Some((closure, &exits)));
     }
 
-    /// Runs a block as a transaction. What was known of objects before it is not known behind it.
+    /// Runs a block as a transaction. Facts about objects from before it are not known behind it.
     pub(super) fn transaction_stmt(&mut self, body: &'a Block) {
         let around = std::mem::replace(&mut self.unit.in_transaction, true);
         let (closure, exits) = self.closure(&[], body, Target::Transaction);
@@ -352,9 +359,13 @@ impl<'a> Lower<'_, 'a, '_> {
         (self.b.ins().stack_addr(types::I64, slot, 0), exits)
     }
 
-    /// A loop with a header that decides whether there is a step, and a latch that prepares the next one.
-    /// `header` tells whether the loop is at its end; `step` fills the loop's variables; `latch` may find the end too, and may tell what is 0
-    /// after so few steps that it is enough to poll then, if nothing is called between.
+    /// Lowers a loop with a header that decides if there is a step, and a latch that prepares the
+    /// next one.
+    ///
+    /// - `header` finds if the loop is at its end.
+    /// - `step` fills the loop's variables.
+    /// - `latch` may find the end too. It may also give a value that is 0 after so few steps that
+    ///   it is enough to poll then, if nothing is called between.
     pub(super) fn counted_loop(
         &mut self,
         vars: &[Var],
@@ -403,14 +414,16 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(end);
     }
 
-    /// Goes on at the top within a stretch, ends the loop at its end, and begins another stretch where it is to be polled.
+    /// Goes on at the top within a stretch, ends the loop at its end, and begins another stretch
+    /// where it is to be polled.
     fn end_of_stretch(&mut self, stretch: Stretch, top: ir::Block, end: ir::Block) {
         let (reached, poll) = (self.b.create_block(), self.cold_block());
         let stop = self.b.use_var(stretch.stop);
         let within = self.b.ins().icmp(IntCC::NotEqual, stretch.next, stop);
         self.b.ins().brif(within, top, &[], reached, &[]);
         self.start(reached);
-        // From here on `next` is called `stop`: so it is not used beside the branch, and takes the place of what was before it.
+        // From here on `next` is called `stop`. So it is not used beside the branch, and takes the
+        // place of the value before it.
         let ended = self.b.ins().icmp(IntCC::Equal, stop, stretch.end);
         self.b.ins().brif(ended, end, &[], poll, &[]);
         self.start(poll);
@@ -419,7 +432,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.def_var(stretch.stop, stop);
     }
 
-    /// Where a stretch ends that begins here.
+    /// The position at which a stretch ends that begins here.
     pub(super) fn stop_of_stretch(&mut self, from: Value, end: Value, most: i64) -> Value {
         let stop = self.b.ins().iadd_imm_s(from, most);
         self.b.ins().umin(stop, end)

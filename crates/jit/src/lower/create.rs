@@ -67,7 +67,7 @@ impl<'a> Lower<'_, 'a, '_> {
         class.actor.as_ref().expect("a class of actors").creators[creator as usize]
     }
 
-    /// Has the runtime make an actor.
+    /// Makes an actor by a call of the runtime.
     pub(super) fn create(
         &mut self,
         class: ClassId,

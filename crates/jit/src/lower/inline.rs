@@ -1,14 +1,18 @@
 //! Functions compiled in place of their calls.
 //!
-//! A small function whose identity is known takes the place of its call: its statements are lowered into the code
-//! around it, with variables of their own ([`Scope`]). What it returns goes on behind the call, what it signals goes
-//! straight to the handler there, and what it does not handle passes the end of the function as after a call. A method is known if
-//! every class that the receiver can be of has the same body, or if it can be of one class only, and is opened first
-//! ([`known`](super::known)), or behind a comparison of the receiver's table with those of a few classes; an object with
-//! another table, or one that is not open, is called.
+//! A small function whose identity is known takes the place of its call: its statements are lowered
+//! into the code around it, with variables of their own ([`Scope`]). Its results go on behind the
+//! call; a signal goes straight to the handler there; an exception that it does not handle passes
+//! the end of the function as after a call. A method is known in one of these cases:
 //!
-//! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and the handlers of the
-//! function around it: the iterator's handlers do not see what happens in the body (`docs/book/language/exceptions.md`).
+//! - Every class that the receiver can be of has the same body.
+//! - The receiver can be of one class only; it is opened first ([`known`](super::known)).
+//! - The receiver's table is equal to that of one of a few classes, by a comparison. An object with
+//!   another table, or one that is not open, is called.
+//!
+//! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and
+//! the handlers of the function around it: the iterator's handlers do not see what happens in the
+//! body (`docs/book/language/exceptions.md`).
 
 use std::rc::Rc;
 
@@ -26,19 +30,19 @@ use crate::target::Targets;
 /// The number of statements that a function may have taken in, all calls together.
 pub(super) const BUDGET: usize = 400;
 
-/// The same for a structure with so many statements of its own: the time that it takes to compile it follows from their number, by
-/// which it is decided when that is done.
+/// The same for a structure with so many statements of its own. The time that it takes to compile
+/// follows from their number, by which it is decided when that is done.
 pub(super) fn structure_budget(statements: usize) -> usize {
     BUDGET.min(10 * statements)
 }
 
-/// How large a function may be to be taken in without comparison.
+/// The largest number of statements of a function that is taken in without comparison.
 const KNOWN_MAX: usize = 24;
 
-/// How large one may be to be taken in behind a comparison.
+/// The largest number of statements of one that is taken in behind a comparison.
 const CHECKED_MAX: usize = 10;
 
-/// How deep functions may be in each other.
+/// The greatest depth of functions in each other.
 const DEPTH_MAX: usize = 8;
 
 /// The number of times that the same function may be in itself.
@@ -162,12 +166,13 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    /// What to know of a function to compile it in place of a call that can be of nothing else.
+    /// The analysis of a function to compile it in place of a call that can be of nothing else.
     pub(super) fn worth_in_place(&mut self, func: FuncId) -> Option<Rc<Analysis>> {
         self.worth(func, KNOWN_MAX)
     }
 
-    /// What to know of a function to compile it in place, if it is small enough. Takes it from the budget.
+    /// The analysis of a function to compile it in place, if it is small enough. Takes it from the
+    /// budget.
     fn worth(&mut self, func: FuncId, statements_max: usize) -> Option<Rc<Analysis>> {
         let same = self.active.iter().filter(|a| **a == func).count();
         if self.active.len() > DEPTH_MAX || same > RECURSION_MAX {
@@ -213,8 +218,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.in_place_of(id, analysis, args, Some(class), Within::Creation(actor));
     }
 
-    /// Lowers a method of an actor at rest in place of a message to it; its results. If it ends otherwise, that goes to the block, as its
-    /// parameter.
+    /// Lowers a method of an actor at rest in place of a message to it; its results. If it ends
+    /// otherwise, that goes to the block, as its parameter.
     pub(super) fn message_in_place(
         &mut self,
         id: FuncId,
@@ -250,7 +255,7 @@ impl<'a> Lower<'_, 'a, '_> {
         Some(self.b.block_params(done).to_vec())
     }
 
-    /// Lowers the statements of a function in place of its call; what is behind them is its end.
+    /// Lowers the statements of a function in place of its call; the code behind them is its end.
     fn enter(
         &mut self,
         id: FuncId,
@@ -287,7 +292,8 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Goes back to the function around one in place of its call; whether that came to its end.
+    /// Goes back to the function around one in place of its call; returns true if that came to its
+    /// end.
     fn leave(&mut self) -> bool {
         self.end_contexts();
         self.active.pop();

@@ -1,13 +1,14 @@
-//! What is known of objects where the code is being made.
+//! Facts about objects that hold where the code is being made.
 //!
-//! That an object may be looked into, or changed, is tested once; it holds wherever that test leads, because in a run an object only
-//! goes towards the ordinary mode ([`Lower::open`]); but not beyond the begin or the end of a transaction of the program
-//! ([`Lower::objects_close`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
-//! change them ([`View`]); loops that call no such thing have them loaded before. Of arrays that nobody else knows
-//! ([`private`](crate::private)) they hold whatever is called.
+//! The fact that an object may be looked into, or changed, is tested once. It holds wherever that
+//! test leads, because in a run an object only goes towards the ordinary mode ([`Lower::open`]);
+//! but not beyond the begin or the end of a transaction of the program ([`Lower::objects_close`]).
+//! Of arrays, bounds and the place of the elements are loaded once and hold until something is
+//! called that may change them ([`View`]); loops that call no such thing have them loaded before.
+//! Of arrays that no other code knows ([`private`](crate::private)) they hold across all calls.
 //!
-//! Known is what holds on every path: a branch adds nothing to what is known behind it, and takes away what it may have
-//! changed.
+//! A fact is known if it holds on every path: a branch adds nothing to the facts behind it, and
+//! takes away those that it may have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ use crate::analysis::InlineLoop;
 use crate::helper::Helper;
 use crate::target::Calls;
 
-/// What is known here.
+/// The facts that hold here.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Known {
     /// Objects that may be looked into.
@@ -34,7 +35,7 @@ pub(super) struct Known {
     inside: Vec<(Value, Value)>,
     /// Results of operations that did not go over: they need not be made and checked again.
     results: Vec<(Operation, Value)>,
-    /// Counts what may have changed arrays.
+    /// The number of events that may have changed arrays.
     changes: u32,
     /// Counts the transactions that have begun or ended.
     transactions: u32,
@@ -47,7 +48,7 @@ pub(super) enum Operation {
     AddConstant(Value, i64),
 }
 
-/// Where an array's elements are.
+/// The place of an array's elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) array: Value,
@@ -111,7 +112,7 @@ impl<'a> Lower<'_, 'a, '_> {
         keep(&mut self.known.changeable, object);
     }
 
-    /// What an array that is open looks like.
+    /// The bounds and elements of an array that is open.
     pub(super) fn view(&mut self, object: Value) -> View {
         if let Some(view) = self.private(object) {
             return view;
@@ -130,7 +131,8 @@ impl<'a> Lower<'_, 'a, '_> {
         view
     }
 
-    /// What an array looks like that nobody else knows, and of which there is no more than its storage: that is its value.
+    /// The bounds and elements of an array that no other code knows, and of which there is no more
+    /// than its storage: that is its value.
     pub(super) fn private(&self, object: Value) -> Option<View> {
         self.scope.private.iter().find(|view| view.array == object).copied()
     }
@@ -185,13 +187,13 @@ impl<'a> Lower<'_, 'a, '_> {
         self.known.transactions += 1;
     }
 
-    /// Nothing is known any more.
+    /// Forgets all facts.
     pub(super) fn forget(&mut self) {
         let Known { changes, transactions, .. } = self.known;
         self.known = Known { changes: changes + 1, transactions: transactions + 1, ..Known::default() };
     }
 
-    /// What a call of these operands leaves of what is known.
+    /// Keeps the facts that a call of these operands leaves valid.
     pub(super) fn known_after(&mut self, callee: Callee, args: &[Operand]) {
         let calls = self.calls();
         if !self.unit.effects.call_keeps(calls, callee, args) {
@@ -199,12 +201,12 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Where calls are made.
+    /// The place at which calls are made.
     pub(super) fn calls(&self) -> Calls<'a> {
         Calls { image: self.unit.image, func: self.scope.func, class: self.scope.class }
     }
 
-    /// Goes back to what was known before something that is not on every path to here.
+    /// Goes back to the facts of before, behind code that is not on every path to here.
     pub(super) fn known_before(&mut self, before: Known) {
         let Known { changes, transactions, .. } = self.known;
         let (changed, closed) = (changes != before.changes, transactions != before.transactions);
@@ -218,7 +220,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// What is not on every path to what follows it.
+    /// Lowers code that is not on every path to the code behind it.
     pub(super) fn on_some_paths(&mut self, lower: impl FnOnce(&mut Self)) {
         let before = self.known.clone();
         lower(self);
@@ -230,8 +232,9 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Before a loop of these blocks over these variables: what they may change is no longer known, and arrays that they look into but do not
-    /// change are looked into here. Gives the pins of before.
+    /// Prepares for a loop of these blocks over these variables. Facts that the blocks may change
+    /// are no longer known, and arrays that they look into but do not change are looked into here.
+    /// Returns the pins of before.
     pub(super) fn before_loop(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Option<Value>> {
         let pins = self.scope.pins.clone();
         let keeps = self.arrays_stay(blocks);
@@ -250,8 +253,9 @@ impl<'a> Lower<'_, 'a, '_> {
         pins
     }
 
-    /// Gives the numbers that a loop without calls changes new values before it. The code generator keeps a variable in one place through all
-    /// loops that it passes, and if one of them calls something, that place is in memory.
+    /// Gives the numbers that a loop without calls changes new values before it. The code generator
+    /// keeps a variable in one place through all loops that it passes, and if one of them calls
+    /// something, that place is in memory.
     fn renew(&mut self, blocks: &[&'a Block]) {
         if blocks.iter().any(|block| self.may_call(block)) || !self.may_call(&self.unit.func.body) {
             return;
@@ -266,7 +270,8 @@ impl<'a> Lower<'_, 'a, '_> {
             let number = self.scope.func.vars[*var].ty == Types::INT && self.var_type(*var) == types::I64;
             if number && !shared {
                 let nothing = *nothing.get_or_insert_with(|| {
-                    // Shifted, so that the sum is an address: that of an addition would be where the old value is.
+                    // Shifted, so that the sum is an address: that of an addition would be where
+                    // the old value is.
                     let nothing = self.load_cx(offset::NOTHING);
                     self.b.ins().ishl_imm_s(nothing, 3)
                 });
@@ -296,8 +301,9 @@ impl<'a> Lower<'_, 'a, '_> {
         self.unit.effects.blocks_keep(calls, &analysis, blocks, each)
     }
 
-    /// Pins the variables that some blocks read and do not write, and that are none of `vars`: as long as the blocks are lowered, their values are those
-    /// that they have here, also where the code generator cannot see it yet. Gives those that are read as arrays.
+    /// Pins the variables that some blocks read and do not write, and that are none of `vars`. As
+    /// long as the blocks are lowered, their values are those that they have here, also where the
+    /// code generator cannot see it yet. Returns those that are read as arrays.
     fn pinned_arrays(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Var> {
         let mut uses = Uses::default();
         uses.written.extend(vars);
@@ -328,8 +334,8 @@ impl<'a> Lower<'_, 'a, '_> {
 /// The variables that some blocks use.
 #[derive(Default)]
 struct Uses {
-    /// Variables that are read where the code certainly leads, if it leads anywhere, and whether as arrays. Their values exist
-    /// before the blocks unless they are written in them.
+    /// Variables that are read where the code certainly leads, if it leads anywhere, and whether as
+    /// arrays. Their values exist before the blocks unless they are written in them.
     read: BTreeMap<Var, bool>,
     written: BTreeSet<Var>,
 }

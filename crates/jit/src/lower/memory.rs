@@ -1,7 +1,8 @@
 //! Loads, stores and allocation.
 //!
-//! Each access names the region of memory that it is in: what is stored in one region changes nothing in another, so that the
-//! code generator need not load again what it has. Calls may change all of them.
+//! Each access names the region of memory that it is in. A store in one region changes nothing in
+//! another, so that the code generator need not load again the words that it has. Calls may change
+//! all of them.
 
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::{ClassId, TypeId};

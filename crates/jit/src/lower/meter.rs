@@ -1,15 +1,19 @@
-//! What structures of clients have that methods do not: fuel, nesting of procedures, and a trace of what failed.
+//! The parts that structures of clients have and methods do not: fuel, nesting of procedures, and a
+//! trace of failures.
 //!
-//! **Fuel.** Each call and each round of a loop takes a unit of `Cx::fuel`; when there is none the structure is killed, as in the
-//! interpreter. `Cx::calls` follows from it: all units that were not calls are taken off it here, and whoever
-//! entered the code adds the units that were used.
+//! **Fuel.** Each call and each round of a loop takes a unit of `Cx::fuel`; when there is none the
+//! structure is killed, as in the interpreter. `Cx::calls` follows from it: all units that were not
+//! calls are taken off it here, and the caller of the code adds the units that were used.
 //!
-//! **The trace.** A batch says which call failed, and in which round of each loop around it. The rounds are counted in the context
-//! all the time. Behind a call stands a statement with handlers that has none, the call's *site* ([`Context`]): what is not handled
-//! inside passes by there on its way out, and the first to pass notes its place. A handler further out forgets it again.
-//! Procedures need no trace: of what fails inside one, clients are told the call of the procedure.
+//! **The trace.** A batch says which call failed, and in which round of each loop around it. The
+//! rounds are counted in the context all the time. Behind a call stands a statement with handlers
+//! that has none, the call's *site* ([`Context`]). An exception that is not handled inside passes
+//! by there on its way out, and the first to pass notes its place. A handler further out forgets it
+//! again. Procedures need no trace: of a failure inside one, clients are told the call of the
+//! procedure.
 //!
-//! **Procedures** call each other, and themselves, as the code that they are, and count how deep they are.
+//! **Procedures** call each other, and themselves, as the code that they are, and count how deep
+//! they are.
 
 use bifrost_ir::{Callee, FuncKind, Site};
 use bifrost_runtime::abi::Outcome;
@@ -40,7 +44,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.unit.func.kind == FuncKind::Batch
     }
 
-    /// Lowers what fails as the call at this site of a structure.
+    /// Lowers code whose failure is that of the call at this site of a structure.
     pub(super) fn at_site(&mut self, site: Site, lower: impl FnOnce(&mut Self)) {
         if !self.is_traced() {
             return lower(self);
@@ -80,7 +84,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    /// A handler took what failed.
+    /// Forgets the failure that a handler took.
     pub(super) fn forget_failure(&mut self) {
         if self.is_traced() {
             let zero = self.int(0);

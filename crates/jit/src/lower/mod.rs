@@ -1,15 +1,17 @@
-//! From a function of the IR to functions of Cranelift.
+//! Translates a function of the IR to functions of Cranelift.
 //!
-//! A function becomes one function of the code generator, and one more for the body of each transaction, and of each loop over an iterator
-//! that is not known ([`InlineLoop`](crate::analysis::InlineLoop)). Such a body is entered by the iterator as a closure. What it shares with the
-//! function around it lives in one *environment*: a piece of that function's stack frame, whose address the closure
-//! carries; a body inside a body has the same environment. All other variables are values.
+//! A function becomes one function of the code generator. The body of each transaction becomes one
+//! more, and so does that of each loop over an iterator that is not known
+//! ([`InlineLoop`](crate::analysis::InlineLoop)). Such a body is entered by the iterator as a
+//! closure. The variables that it shares with the function around it live in one *environment*: a
+//! piece of that function's stack frame, whose address the closure carries. A body inside a body
+//! has the same environment. All other variables are values.
 //!
-//! A body that ends its loop stores a reason in the environment and returns `Left`. The iterator unwinds, and
-//! behind its call the reason says where to go on ([`call`]).
+//! A body that ends its loop stores a reason in the environment and returns `Left`. The iterator
+//! unwinds, and behind its call the reason says where to go on ([`call`]).
 //!
-//! Words are `i64`; variables of type `real` are `f64`, so that loops over them do not move between register
-//! files.
+//! Words are `i64`; variables of type `real` are `f64`, so that loops over them do not move between
+//! register files.
 
 mod builtin;
 mod call;
@@ -62,7 +64,7 @@ pub(crate) fn attend_signature() -> ir::Signature {
     signature
 }
 
-/// What is compiled.
+/// The code to compile.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) image: &'a Image,
@@ -77,18 +79,19 @@ pub(crate) struct Source<'a> {
     pub(crate) entry: Option<Entry>,
 }
 
-/// Of a method that leaves an actor at rest: what its code is entered with as the entry of the actor's table.
+/// Of a method that leaves an actor at rest: the arguments with which its code is entered as the
+/// entry of the actor's table.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     /// Messages of this form.
     pub(crate) form: Form,
     /// For the method of this slot.
     pub(crate) slot: u32,
-    /// Where they go that may not be calls.
+    /// The block for those that may not be calls.
     pub(crate) slow: Code,
 }
 
-/// What is the same for a function and its closures' bodies.
+/// The parts that are the same for a function and its closures' bodies.
 pub(crate) struct Unit<'a> {
     pub(crate) image: &'a Image,
     pub(crate) func: &'a Func,
@@ -96,25 +99,27 @@ pub(crate) struct Unit<'a> {
     procedures: &'a [Code],
     again: Option<&'a Stmt>,
     entry: Option<Entry>,
-    /// The number of loops of a structure around what is being lowered.
+    /// The number of loops of a structure around the statement under way.
     loops: usize,
     pub(crate) analysis: Rc<Analysis>,
     pub(crate) config: TargetFrontendConfig,
     helpers: &'a Entries,
-    /// The names of the function and of its closures' bodies, in the order in which their loops begin.
+    /// The names of the function and of its closures' bodies, in the order in which their loops
+    /// begin.
     pub(crate) names: Vec<u32>,
     /// The number of bodies that have a name so far.
     next_body: usize,
     /// The handlers around the bodies that are being lowered, innermost last.
     outer: Vec<&'a [Arm]>,
-    /// What is finished, with its name.
+    /// The functions that are finished, with their names.
     done: Vec<(u32, ir::Function)>,
-    /// What was found of functions that were considered to be compiled in place; `None` for those that cannot be.
+    /// The analyses of functions that were considered to be compiled in place; `None` for those
+    /// that cannot be.
     known: HashMap<FuncId, Option<Rc<Analysis>>>,
     /// The number of statements that may still be compiled in place.
     budget: usize,
     effects: Effects,
-    /// True if what is lowered is part of a transaction.
+    /// True if the statement under way is part of a transaction.
     in_transaction: bool,
 }
 
@@ -125,7 +130,7 @@ impl Unit<'_> {
     }
 }
 
-/// How a body may leave its loop, or its transaction.
+/// The ways in which a body may leave its loop, or its transaction.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Exits {
     breaks: bool,
@@ -137,12 +142,12 @@ pub(crate) struct Exits {
     arms: BTreeSet<u32>,
 }
 
-/// Where the environment is.
+/// The place of the environment.
 #[derive(Clone, Copy)]
 enum Environment {
     /// In the function's own frame.
     Slot(StackSlot),
-    /// Where the closure says.
+    /// The place that the closure says.
     Pointer(Value),
     /// There are no closures.
     None,
@@ -201,13 +206,13 @@ pub(crate) fn lower<'a>(
     unit.done
 }
 
-/// What is done with a function when it is whole.
+/// Runs the last passes over a function that is whole.
 fn finish(code: &mut ir::Function, roots: &Roots) {
     safepoint::insert(code, roots);
     order::exits_first(code);
 }
 
-/// How the statements of a function end it.
+/// The ways in which the statements of a function end it.
 #[derive(Clone, Copy)]
 enum End {
     /// They are the code's own: by returning.
@@ -216,14 +221,15 @@ enum End {
     Body,
     /// They stand in place of a call: by going on behind it.
     Call {
-        /// What follows the call; its parameters are the results.
+        /// The block behind the call; its parameters are the results.
         done: ir::Block,
         /// True if a path leads there.
         reached: bool,
     },
 }
 
-/// A function whose statements are lowered: the one that the code is for, or one in place of its call.
+/// A function whose statements are lowered: the one that the code is for, or one in place of its
+/// call.
 struct Scope<'a> {
     func: &'a Func,
     analysis: Rc<Analysis>,
@@ -240,11 +246,11 @@ struct Scope<'a> {
     class: Option<ClassId>,
     /// Of an iterator in place of its call: the variables and the body of the loop.
     each: Option<(&'a [Var], &'a Block)>,
-    /// Of a function in place: of what.
+    /// Of a function in place: the thing that it replaces.
     within: Within,
 }
 
-/// What a function is in place of, which is what its failure is.
+/// The thing that a function replaces; a failure of the function is a failure of that thing.
 #[derive(Clone, Copy)]
 enum Within {
     /// Of its call, which fails as well.
@@ -263,9 +269,10 @@ struct Lower<'u, 'a, 'b> {
     entry: ir::Block,
     cx: Value,
     environment: Environment,
-    /// What is being lowered.
+    /// The function whose statements are lowered now.
     scope: Scope<'a>,
-    /// What waits until that is done: the functions around one that stands in place of its call.
+    /// The scopes that wait until that is done: the functions around one that stands in place of
+    /// its call.
     waiting: Vec<Scope<'a>>,
     /// The functions that are being compiled in place, innermost last.
     active: Vec<FuncId>,
@@ -273,7 +280,7 @@ struct Lower<'u, 'a, 'b> {
     contexts: Vec<Context<'a>>,
     /// True if a path leads here. Nothing is generated where none does.
     reachable: bool,
-    /// Where polls go that end the function; gets the outcome.
+    /// The block for polls that end the function; gets the outcome.
     ended: Option<ir::Block>,
     signatures: HashMap<usize, SigRef>,
     /// Functions that are called by name.
@@ -385,7 +392,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    /// Finishes what is left open at the end of the function or body.
+    /// Finishes all that is left open at the end of the function or body.
     fn end(&mut self) {
         if self.reachable {
             self.end_answered();
@@ -411,7 +418,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             self.stmt(stmt, block.0.get(at + 1));
             if entered {
-                // What was known here is not known where the code begins.
+                // Facts that held here are not known where the code begins.
                 self.forget();
             }
         }
@@ -517,7 +524,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    /// True if this is the receiver of the method being lowered: it was opened before the method began.
+    /// True if this is the receiver of the method being lowered: it was opened before the method
+    /// began.
     fn is_own(&self, object: Operand) -> bool {
         self.scope.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }
@@ -708,7 +716,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         function
     }
 
-    /// Makes the function of the body of a loop or transaction; its name, and how it may leave that. `around` is what `break` means in it.
+    /// Makes the function of the body of a loop or transaction. Returns its name, and the ways in
+    /// which it may leave. `around` is the target of `break` in it.
     fn lower_body(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (u32, Exits) {
         let name = self.unit.names[self.unit.next_body];
         self.unit.next_body += 1;
@@ -729,7 +738,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             inner.write_word(*var, *word);
         }
         if inner.unit.analysis.loops {
-            // Not only in loops: what leaves all of them is not part of any.
+            // Not only in loops: code that leaves all of them is not part of any.
             inner.poll_passive();
         }
         inner.block(body);

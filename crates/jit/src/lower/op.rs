@@ -1,4 +1,5 @@
-//! Operations on basic words. `bifrost_interp::apply` says what they do; the filetests hold the two together.
+//! Operations on basic words. `bifrost_interp::apply` defines their results; the filetests hold the
+//! two together.
 
 use bifrost_ir::builtin::Op;
 use bifrost_ir::{Const, Operand};
@@ -101,8 +102,8 @@ impl Lower<'_, '_, '_> {
         }
     }
 
-    /// Adds a constant. The sum went over if it is on the wrong side of what it was added to, which is one comparison
-    /// where the overflow flag would have to be fetched first.
+    /// Adds a constant. The sum went over if it is on the wrong side of the other operand. This is
+    /// one comparison, where the overflow flag would have to be fetched first.
     fn add_constant(&mut self, x: Value, n: i64) -> Value {
         let overflow = self.unit.image.signals().overflow;
         self.result_of(Operation::AddConstant(x, n), |this| {
@@ -114,7 +115,8 @@ impl Lower<'_, '_, '_> {
         })
     }
 
-    /// Multiplies by a constant: what does not go over is between two other constants, which is one comparison.
+    /// Multiplies by a constant: a product that does not go over has its other factor between two
+    /// constants, which is one comparison.
     fn multiply(&mut self, x: Value, factor: Option<i64>) -> Value {
         let n = factor.expect("checked by the caller");
         let overflow = self.unit.image.signals().overflow;
@@ -142,7 +144,7 @@ impl Lower<'_, '_, '_> {
         self.b.ins().uextend(types::I64, truth)
     }
 
-    /// The absolute value of what is not the least integer.
+    /// The absolute value of an integer that is not the least one.
     fn absolute(&mut self, x: Value) -> Value {
         let negative = self.b.ins().ineg(x);
         self.b.ins().smax(x, negative)
@@ -205,7 +207,8 @@ impl Lower<'_, '_, '_> {
             };
             return self.b.ins().select(below, fixed, q);
         }
-        // |y| of the least integer wraps to itself, and so does the sum: r + |y| is right modulo 2^64.
+        // |y| of the least integer wraps to itself, and so does the sum: r + |y| is right modulo
+        // 2^64.
         let size = match positive {
             Some(true) => y,
             Some(false) => self.b.ins().ineg(y),

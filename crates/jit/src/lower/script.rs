@@ -1,10 +1,17 @@
 //! Messages, and the ends of functions that may wait.
 //!
-//! A message is a call through the receiver's table. A request that does not come back with its result gets a join, which takes the reply
-//! ([`bifrost_runtime::actor::pend`]), and the code goes on; where replies are awaited it asks the join whether the variable is *held* there. Where
-//! that is so, or the function makes way for others, or comes to what is not compiled, it leaves
-//! ([`bifrost_runtime::actor::leave_code`]): a cold block stores the variables in the join, and what that ends with the function ends with. So
-//! the way on which all is answered at once costs one comparison for each wait.
+//! A message is a call through the receiver's table. A request that does not come back with its
+//! result gets a join, which takes the reply ([`bifrost_runtime::actor::pend`]), and the code goes
+//! on. Where replies are awaited it asks the join if the variable is *held* there. The code leaves
+//! ([`bifrost_runtime::actor::leave_code`]) in three cases:
+//!
+//! - a variable that it awaits is held;
+//! - the function makes way for others;
+//! - it comes to a statement that is not compiled.
+//!
+//! It leaves in a cold block, which stores the variables in the join and ends the function with the
+//! outcome of that helper. So the way on which all is answered at once costs one comparison for
+//! each wait.
 
 use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::ways::own_method;
@@ -28,17 +35,17 @@ use crate::helper::Helper;
 use crate::private::ForRequest;
 use crate::{messages, script};
 
-/// How the answer stands of a function that may go on after it.
+/// The state of the answer of a function that may go on after it.
 #[derive(Clone, Copy)]
 struct Answer {
     /// One of [`given`].
     given: Variable,
     word: Variable,
-    /// Who owes it, if it was delegated.
+    /// The object that owes the answer, if it was delegated.
     owing: Option<Variable>,
 }
 
-/// What code knows of its own waiting.
+/// The state of code that may wait.
 #[derive(Default)]
 pub(super) struct Waiting {
     answer: Option<Answer>,
@@ -46,25 +53,27 @@ pub(super) struct Waiting {
     join: Option<StackSlot>,
     /// Of code that goes on with a join: that, and the block that leads to where it does.
     again: Option<(Value, ir::Block)>,
-    /// Where the code stops at the wait that follows the request just lowered, and with which reply missing.
+    /// The block in which the code stops at the wait that follows the request just lowered, and
+    /// with which reply missing.
     stops: Option<(*const Stmt, Stops)>,
 }
 
-/// A block in which code stops at a wait; its parameter is what owes a reply that no join has yet, or 0.
+/// A block in which code stops at a wait; its parameter is the object that owes a reply that no
+/// join has yet, or 0.
 #[derive(Clone, Copy)]
 struct Stops {
     block: ir::Block,
     due: Due,
 }
 
-/// A message and what it came back with.
+/// A message and its outcome and value.
 struct Sent {
     method: MethodRef,
     outcome: Value,
     value: Value,
 }
 
-/// How the function goes on at a statement at which its code leaves.
+/// The way in which the function goes on at a statement at which its code leaves.
 enum Leaves<'s> {
     /// With the statement.
     Before,
@@ -74,7 +83,7 @@ enum Leaves<'s> {
     Owed { owing: Value, due: Due },
 }
 
-/// Where a field of a join lies.
+/// The place of a field of a join.
 fn join_offset(field: usize) -> i32 {
     FIELDS_OFFSET + 8 * field as i32
 }
@@ -133,8 +142,9 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// At the beginning of code that goes on with a join: takes the variables from there. The way to the statements before the place stays,
-    /// since they may follow it in a loop around; nothing goes it.
+    /// At the beginning of code that goes on with a join: takes the variables from there. The way
+    /// to the statements before the place stays, since they may follow it in a loop around; nothing
+    /// goes it.
     pub(super) fn enter_again(&mut self, again: &Stmt, join: Value, answered: Value) {
         if let Some(Answer { given, word, owing }) = self.wait.answer {
             self.b.def_var(given, answered);
@@ -154,7 +164,7 @@ impl<'a> Lower<'_, 'a, '_> {
             };
             self.write_word(var, word);
         }
-        // Who enters the code keeps nothing, and needs the join behind it.
+        // The caller of the code keeps nothing, and needs the join behind it.
         let kept = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
         self.b.ins().stack_store(types::I64, join, kept, 0);
         self.roots.words.push((kept, 0));
@@ -235,7 +245,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// How the answer stands: one of [`given`], the word, and who owes it.
+    /// The state of the answer: one of [`given`], the word, and the object that owes it.
     fn answer(&mut self) -> Option<(Value, Value, Option<Value>)> {
         let Answer { given, word, owing } = self.wait.answer?;
         let (given, word) = (self.b.use_var(given), self.b.use_var(word));
@@ -304,7 +314,7 @@ impl<'a> Lower<'_, 'a, '_> {
             self.end_with(pending, owing);
             self.start(own);
         }
-        // Without result, what was not answered is answered now.
+        // Without result, a message that was not answered is answered now.
         if results > 0 {
             let (none, done) = (self.cold_block(), self.b.create_block());
             self.b.ins().brif(given, done, &[], none, &[]);
@@ -328,7 +338,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    /// Ends the function if it has made a join. `given` is how the answer stands that is not in `outcome` and `value`.
+    /// Ends the function if it has made a join. `given` is how the answer stands that is not in
+    /// `outcome` and `value`.
     fn end_joined(&mut self, outcome: Value, value: Value, answer: Option<(Value, Value, Option<Value>)>) {
         let (Some(slot), None, End::Function) = (self.wait.join, self.wait.again, self.scope.end) else {
             return;
@@ -353,7 +364,8 @@ impl<'a> Lower<'_, 'a, '_> {
         given
     }
 
-    /// Ends the function with an outcome that is not `Returned`. If it has answered, nobody awaits an exception.
+    /// Ends the function with an outcome that is not `Returned`. If it has answered, nobody awaits
+    /// an exception.
     pub(super) fn end_failed(&mut self, outcome: Value, value: Value) {
         self.reachable = false;
         let answer = self.answer();
@@ -380,7 +392,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    /// Sends a message: what it came back with, and where code goes on that knows that it has returned: with the result, if it is a request.
+    /// Sends a message. Returns its outcome, and the block for code that knows that it has
+    /// returned: with the result, if it is a request.
     fn message(&mut self, method: MethodRef, args: &[Operand], form: Form) -> (Sent, ir::Block) {
         let mut words = vec![self.cx];
         let new = match args[0] {
@@ -424,8 +437,10 @@ impl<'a> Lower<'_, 'a, '_> {
         [outcome, value]
     }
 
-    /// A message to an actor of just this class that is at rest is a call of its method, without the entry of its table (`docs/internals/actors.md`). Goes
-    /// to the first block with what that came back with, or, if it certainly has returned, to the second; what follows is for all others.
+    /// Makes a message to an actor of just this class that is at rest a call of its method, without
+    /// the entry of its table (`docs/internals/actors.md`). Goes to the first block with the
+    /// outcome and value, or, if it certainly has returned, to the second; the code that follows is
+    /// for all other receivers.
     fn call_of_resting(
         &mut self,
         method: MethodRef,
@@ -492,8 +507,9 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(other);
     }
 
-    /// Lowers the method of an actor at rest of just this class in place of a message to it, if it is plain and small. Goes
-    /// to the first block with what it came to, or, if it certainly has returned, to the second.
+    /// Lowers the method of an actor at rest of just this class in place of a message to it, if it
+    /// is plain and small. Goes to the first block with its outcome, or, if it certainly has
+    /// returned, to the second.
     fn method_in_place(
         &mut self,
         class: &ActorClass,
@@ -551,8 +567,10 @@ impl<'a> Lower<'_, 'a, '_> {
         self.enter_code(code, words)
     }
 
-    /// A request to a new actor of which nobody else knows: where its method is called at once, any actor of the class stands for it, and none
-    /// is made. Goes to the block with what that came back with; what follows is for all others, with the actor, whose table it gives.
+    /// Lowers a request to a new actor of which no other code knows. If its method is called at
+    /// once, any actor of the class stands for it, and none is made: goes to the block with the
+    /// outcome and value. The code that follows is for all other cases, with the actor, whose table
+    /// is returned.
     fn call_of_new(&mut self, new: ForRequest, slot: u32, words: &mut Vec<Value>, done: ir::Block) -> Value {
         let ForRequest { class, creator, place } = new;
         let image = self.unit.image;
@@ -577,8 +595,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.load_table(words[1])
     }
 
-    /// Goes to a block if another node may have nothing to do and this is high enough on the stack for an actor to go there, or if it is high
-    /// enough for one to be given ahead.
+    /// Goes to a block in two cases. Another node may have nothing to do, and this is high enough
+    /// on the stack for an actor to go there; or it is high enough for one to be given ahead.
     pub(super) fn unless_elsewhere(&mut self, other: ir::Block) {
         let trusted = MemFlagsData::trusted();
         let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
@@ -586,7 +604,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let (asked, here, busy) = (self.cold_block(), self.b.create_block(), self.b.create_block());
         let pointer = self.b.ins().get_stack_pointer(types::I64);
         self.b.ins().brif(idlers, asked, &[], busy, &[]);
-        // What `Actors::node_for_new` does for those that do not go, mostly.
+        // The same as `Actors::node_for_new` does for those that do not go, mostly.
         self.start(asked);
         let (low, counted) = (self.cold_block(), self.cold_block());
         let gives = self.load_cx(offset::GIVES_AT);
@@ -618,7 +636,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(here);
     }
 
-    /// Goes on only if a message came back with its result, the second. Otherwise in the first, a block whose parameters are the outcome and who owes the answer, or
+    /// Goes on only if a message came back with its result, the second value. Otherwise it goes to
+    /// the first, a block with two parameters: the outcome, and the object that owes the answer or
     /// the exception, which is kept.
     fn came_back(&mut self, (sent, returned): (Sent, ir::Block)) -> (ir::Block, Value) {
         let (other, signalled) = (self.cold_block(), self.cold_block());
@@ -645,8 +664,9 @@ impl<'a> Lower<'_, 'a, '_> {
         (came, self.b.block_params(returned)[0])
     }
 
-    /// The value of a variable for others. An array that nobody knew gets more than its storage, each time, which nobody can tell; and for an
-    /// actor that never looks at itself any of its class is as good.
+    /// The value of a variable for others. An array that only this code knew gets more than its
+    /// storage, each time, and no code can tell. For an actor that never looks at itself any of its
+    /// class is as good.
     fn read_whole(&mut self, var: Var) -> Value {
         if var.as_u32() == 0 && self.is_script() {
             let class = self.unit.image.find_table(self.unit.func.vars[var].ty);
@@ -707,13 +727,14 @@ impl<'a> Lower<'_, 'a, '_> {
         join
     }
 
-    /// What a reply is for that a variable takes, or an element of what it has.
+    /// The purpose of a reply that a variable takes, or an element of its array.
     fn due(&self, dst: Var, element: bool) -> Due {
         let pending = self.unit.analysis.script.pending.iter().position(|var| *var == dst);
         Due::new(pending.expect("it takes replies") as u16, element)
     }
 
-    /// In the block of a request that came back without its answer: the join takes that, or the exception.
+    /// In the block of a request that came back without its answer: the join takes that, or the
+    /// exception.
     fn pend(&mut self, came: ir::Block, dst: Var, element: Option<Operand>, next: ir::Block) {
         self.start(came);
         let [outcome, object] = *self.b.block_params(came) else { unreachable!("it has two parameters") };
@@ -728,7 +749,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let join = self.join();
         let index = match element {
             Some(index) => {
-                // The reply goes to what the join has.
+                // The reply goes to the array that the join has.
                 let object = self.read_whole(dst);
                 self.store_join(join, join::WORDS + dst.as_u32() as usize, object);
                 self.operand(index)
@@ -842,7 +863,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.arrays_change();
     }
 
-    /// Polls at the end of a step of a loop. A function that shall make way for others leaves, and goes on with the loop's condition.
+    /// Polls at the end of a step of a loop. A function that shall make way for others leaves, and
+    /// goes on with the loop's condition.
     pub(super) fn poll_in(&mut self, stmt: &Stmt) {
         let leaves = matches!(self.scope.end, End::Function)
             && self.unit.analysis.script.places.contains_key(&std::ptr::from_ref(stmt));
@@ -918,7 +940,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.leave_code(stmt, Leaves::Before);
     }
 
-    /// Ends the function with what it comes to that goes on at a statement.
+    /// Ends the function such that it goes on at a statement.
     fn leave_code(&mut self, stmt: &Stmt, leaves: Leaves<'_>) {
         debug_assert!(matches!(self.scope.end, End::Function));
         let join = self.join();
@@ -928,7 +950,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let live = if is_sent { &place.behind } else { &place.before };
         for (var, decl) in &self.unit.func.vars {
             let field = join::WORDS + var.as_u32() as usize;
-            // What is not read any more must not live for this.
+            // A value that is not read any more must not live for this.
             if !live.contains(&var) {
                 if self.unit.is_reference(decl.ty) {
                     let zero = self.int(0);

@@ -11,10 +11,11 @@ use rustix::fs::OFlags;
 
 use crate::{Cx, Flow, Registry, Signals, Text, theta_class, theta_routine};
 
-/// Which files programs reach: those in these folders and below. Without this setting, or with no folders, none.
+/// The files that programs reach: those in these folders and below. Without this setting, or with
+/// no folders, none.
 ///
-/// Names are taken from the first folder that has the file, or, absolute, from the folder that they begin with. Links
-/// and `..` that lead out of a folder lead nowhere.
+/// Names are taken from the first folder that has the file, or, absolute, from the folder that they
+/// begin with. Links and `..` that lead out of a folder lead nowhere.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     folders: Vec<Arc<Folder>>,
@@ -58,7 +59,7 @@ impl Files {
     }
 }
 
-/// Adds what programs do with files.
+/// Adds the routines and classes for files.
 pub(super) fn add_to(registry: Registry) -> Registry {
     registry
         .with_class::<HostFile>()
@@ -80,13 +81,13 @@ pub struct HostFile {
     size: u64,
 }
 
-/// What opening signals.
+/// The exceptions of opening.
 #[derive(Signals)]
 enum OpenSignal {
     NotFound,
 }
 
-/// What reading signals.
+/// The exceptions of reading.
 #[derive(Signals)]
 enum ReadSignal {
     Bounds,
@@ -143,7 +144,7 @@ fn open_host_file(cx: &mut Cx, name: &str) -> Result<HostFile, OpenSignal> {
     open(&allowed(cx), name).map_err(|_| OpenSignal::NotFound)
 }
 
-/// What reading a whole file signals.
+/// The exceptions of reading a whole file.
 #[derive(Signals)]
 enum WholeSignal {
     NotFound,
@@ -166,7 +167,7 @@ fn read_file(cx: &mut Cx, name: &str) -> Result<Vec<u8>, WholeSignal> {
     Ok(bytes)
 }
 
-/// What writing signals.
+/// The exceptions of writing.
 #[derive(Signals)]
 enum WriteSignal {
     NotPossible(Text),

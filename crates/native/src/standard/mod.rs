@@ -1,6 +1,7 @@
 //! The standard set of natives: files, clock, generators of random numbers, the standard error.
 //!
-//! Programs have them by `import std.files`, `import std.random` and `import std.system`, whose texts are built in.
+//! Programs have them by `import std.files`, `import std.random` and `import std.system`, whose
+//! texts are built in.
 
 mod files;
 mod random;

@@ -1,4 +1,4 @@
-//! The file below redb, and one that only remembers what is written to it.
+//! The file below redb, and one that only remembers the bytes written to it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +50,7 @@ fn read(file: &dyn DiskFile, offset: u64, out: &mut [u8]) -> io::Result<()> {
 
 const BLOCK: u64 = 4096;
 
-/// A file that is read and never changed: what is written stays in memory, and is gone with it.
+/// A file that is read and never changed: written bytes stay in memory, and are gone with it.
 #[derive(Debug)]
 pub struct Overlay {
     below: Arc<dyn DiskFile>,

@@ -1,12 +1,14 @@
 //! The base of the embedded engine: a redb database in one file.
 //!
-//! Every installation is one transaction, committed in two phases: clients choose the bytes of objects, and with one
-//! phase could make a page look whole that is not. The file is made under another name and renamed when it is whole.
+//! Read [`Redb`] first, which is the [`Base`] of the store; the order of commits is in
+//! [`crate::store`], and their log in `log.rs`. Every installation is one transaction, committed in
+//! two phases. Clients choose the bytes of objects, and with one phase could make a page look whole
+//! that is not. The file is made under another name and renamed when it is whole.
 //!
 //! redb does not look at the checksums of its pages when it reads them. So every value has a
-//! [seal](super::seal), which is checked when it is read, and beside the objects there is a [set of
-//! their orefs with a tag of each one's state](super::present): an object that is in the set and
-//! not found is lost, and is never told as one that is not there; one with another state than its
+//! [seal](super::seal), which is checked when it is read. Beside the objects there is a [set of
+//! their orefs with a tag of each one's state](super::present). An object that is in the set and
+//! not found is lost, and is never told as one that is not there. One with another state than its
 //! tag says is lost too.
 
 use std::collections::BTreeMap;
@@ -67,7 +69,8 @@ pub struct Redb {
     file: Arc<dyn DiskFile>,
     key: Key,
     seals: Seals,
-    /// What the last installation has left, opened by who reads first: opening it costs as much as reading a few objects.
+    /// The tables that the last installation has left, opened by the first reader: opening them
+    /// costs as much as reading a few objects.
     objects: RwLock<Option<Objects>>,
     /// The orefs that have an object.
     present: RwLock<Present>,
@@ -83,7 +86,7 @@ pub struct Redb {
 impl Drop for Redb {
     fn drop(&mut self) {
         *self.objects.get_mut() = None;
-        // redb writes when it ends. What it cannot write is not needed, or in the log.
+        // redb writes when it ends. Data that it cannot write are not needed, or in the log.
         let database = self.database.take();
         let _ = guarded(|| {
             drop(database);
@@ -142,7 +145,8 @@ impl Redb {
         Ok(disk.open(NAME, false)?.is_some())
     }
 
-    /// Makes the base of a new store. Whatever else the store needs must be there already: with the base it exists.
+    /// Makes the base of a new store. All other files of the store must be there already: with the
+    /// base it exists.
     pub fn create(disk: &dyn Disk, key: &Key) -> Result<(), Error> {
         let io = |source| Error::Io { what: "making a store", source };
         disk.remove(NEW_NAME).map_err(io)?;
@@ -226,12 +230,13 @@ impl Redb {
         Ok(base)
     }
 
-    /// The objects as of the last installation, or of one that ends meanwhile.
+    /// Returns the objects as of the last installation, or of one that ends meanwhile.
     fn objects(&self) -> Result<Objects, redb::Error> {
         if let Some(objects) = &*self.objects.read() {
             return Ok(objects.clone());
         }
-        // Opened under the lock: what is kept is not older than the last installation that has taken it.
+        // Opened under the lock: the kept table is not older than the last installation that has
+        // taken it.
         let mut kept = self.objects.write();
         if let Some(objects) = &*kept {
             return Ok(objects.clone());
@@ -244,13 +249,13 @@ impl Redb {
         self.database.as_ref().expect("it is taken only when the base is dropped")
     }
 
-    /// The key of the log's macs.
+    /// Returns the key of the log's macs.
     pub fn key(&self) -> Key {
         self.key
     }
 
-    /// All but the objects, the set of their orefs, and the digest of what was read. Nothing of it
-    /// is missing, old or changed.
+    /// Reads all but the objects, the set of their orefs, and the digest of the rows read. Nothing
+    /// of it is missing, old or changed.
     fn load_all(&self) -> Result<(Loaded, Present, u64), Error> {
         let (numbers, classes, replies, pages) = guarded(|| {
             let read = self.database().begin_read()?;
@@ -315,7 +320,7 @@ impl Redb {
         order.sort_unstable_by_key(|at| orefs[*at]);
         let mut found = vec![Found::Nothing; orefs.len()];
         let objects = self.objects()?;
-        // What is asked for together was mostly made together, and is in a row.
+        // Objects that are asked for together were mostly made together, and are in a row.
         for run in order.chunk_by(|a, b| orefs[*b].get() - orefs[*a].get() <= RUN_STEP_MAX) {
             let (first, last) = match run {
                 [first, .., last] if run.len() >= RUN_MIN => (first, last),
@@ -353,7 +358,7 @@ impl Redb {
         }
     }
 
-    /// The states of some objects, if all of them are what the set says.
+    /// Returns the states of some objects, if all of them agree with the set.
     fn find_sound(&self, orefs: &[Oref]) -> Result<Option<Vec<Option<Stored>>>, Error> {
         let found = match guarded(|| self.find_all(orefs)) {
             Ok(found) => found,
@@ -370,7 +375,8 @@ impl Redb {
         Ok(states.collect())
     }
 
-    /// The state of an object, or why it is lost. Nothing is installed meanwhile.
+    /// Returns the state of an object, or the reason why it is lost. Nothing is installed
+    /// meanwhile.
     fn find_alone(&self, oref: Oref) -> Result<Option<Stored>, Error> {
         let found = guarded(|| {
             let objects = self.database().begin_read()?.open_table(OBJECTS)?;
@@ -378,7 +384,7 @@ impl Redb {
         });
         let tag = self.present.read().tag(oref);
         let what = match found {
-            // Whatever is left of it is that of a freed object.
+            // A rest of it is that of a freed object.
             Ok(_) | Err(Error::Damaged { .. }) if tag.is_none() => return Ok(None),
             Ok(Found::State(found, stored)) if Some(found) == tag => return Ok(Some(stored)),
             Ok(Found::State(..)) => "its state is an older one",
@@ -390,7 +396,7 @@ impl Redb {
         Err(Error::Object { oref, what })
     }
 
-    /// The states of some objects, all from one moment, or why they are lost.
+    /// Returns the states of some objects, all from one moment, or the reasons why they are lost.
     fn states(&self, orefs: &[Oref]) -> Result<Vec<Result<Option<Stored>, Error>>, Error> {
         if let Some(states) = self.find_sound(orefs)? {
             return Ok(states.into_iter().map(Ok).collect());
@@ -404,7 +410,8 @@ impl Redb {
         Ok(orefs.iter().map(|oref| self.find_alone(*oref)).collect())
     }
 
-    /// Writes the states, and gives the bytes of all records and the pages of the set that have changed.
+    /// Writes the states, and returns the bytes of all records and the pages of the set that have
+    /// changed.
     fn install_states(
         &self,
         write: &WriteTransaction,
@@ -461,8 +468,8 @@ enum Found {
     Wrong,
 }
 
-/// The key of a store, of which there are two copies: the one with which its numbers are what was
-/// written.
+/// Returns the key of a store, of which there are two copies: the one with which the seal of its
+/// numbers is right.
 fn find_key(database: &Database) -> Result<Key, Error> {
     let (format, keys, sealed) = guarded(|| {
         let read = database.begin_read()?;
@@ -489,7 +496,7 @@ fn find_key(database: &Database) -> Result<Key, Error> {
     }
 }
 
-/// A row of the secrets.
+/// Returns a row of the secrets.
 fn row(read: &ReadTransaction, name: &str) -> Result<Option<Vec<u8>>, redb::Error> {
     match read.open_table(SECRETS) {
         Ok(secrets) => Ok(secrets.get(name)?.map(|row| row.value().to_vec())),

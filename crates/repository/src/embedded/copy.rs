@@ -11,14 +11,16 @@ use crate::Error;
 /// The number of bytes copied at once.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// Copies the store in a folder that no process has open to another folder, which is made. `progress` is told how many bytes were copied, and
-/// how many there are.
+/// Copies the store in a folder that no process has open to another folder, which is made.
+/// `progress` is told the number of bytes copied, and the number of all.
 ///
-/// When it returns, all of the copy is durable but the name of its folder. The copy has what the store has, the log included: opening it mends what a crash
-/// has left, as opening the store would.
+/// When it returns, all of the copy is durable but the name of its folder. The copy has all files
+/// of the store, the log included. Opening it mends the damage of a crash, as opening the store
+/// would.
 ///
 /// # Errors
-/// [`Error::Locked`] if a process has one of the folders open; [`Error::Io`], and then the copy is to be thrown away.
+/// [`Error::Locked`] if a process has one of the folders open; [`Error::Io`], and then the copy is
+/// to be thrown away.
 pub fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
     let io = |source| Error::Io { what: "copying the store", source };
     let lock = |path| Folder::open(path).map_err(io)?.map_err(|process| Error::Locked { process });

@@ -1,4 +1,5 @@
-//! The few things that the engine does with files, behind a trait: so that tests can put a disk below it that fails.
+//! The few operations that the engine does on files, behind a trait, so that tests can put a disk
+//! below it that fails.
 
 use std::fmt::Debug;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -18,7 +19,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Removes a file, if it is there.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes durable which files there are, and what they are called.
+    /// Makes the names of the files durable, and that they exist.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -41,7 +42,8 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Cuts the file, or lengthens it with zeros.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Makes durable what was written. After a failure what was written is lost or not; it is never tried again.
+    /// Makes the written bytes durable. After a failure they are lost or not; it is never tried
+    /// again.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -62,7 +64,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, which is created if it is not there. If another process has it, the number of that process, as far as it has been written down.
+    /// Opens a folder, which is created if it is not there. If another process has it, returns the
+    /// number of that process, as far as it has been written down.
     ///
     /// Folders and files that are made are their owner's alone, whatever the process's umask says;
     /// files that are there become so.
@@ -95,9 +98,9 @@ fn create_folder(path: &Path) -> io::Result<()> {
         create_folder(around)?;
     }
     match DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        // The umask may have taken away what the owner needs.
+        // The umask may have taken away rights that the owner needs.
         Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE)),
-        // Somebody else has made it at the same moment.
+        // Another process has made it at the same moment.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
@@ -108,7 +111,7 @@ fn open_file(path: &Path, create: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(create).truncate(false).mode(FILE_MODE).open(path)?;
     if file.metadata()?.permissions().mode() & 0o7777 != FILE_MODE {
-        // A file of somebody else that may be written stays as it is.
+        // A file of another user that may be written stays as it is.
         match file.set_permissions(Permissions::from_mode(FILE_MODE)) {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
             _ => {}

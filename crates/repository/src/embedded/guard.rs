@@ -14,8 +14,8 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs a call of redb, which may panic when its file is not what it wrote. Such a panic is an
-/// error, and prints nothing.
+/// Runs a call of redb, which may panic when it did not write the contents of its file. Such a
+/// panic is an error, and prints nothing.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Error> {
     HOOK.call_once(|| {
         let print = take_hook();
@@ -31,7 +31,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Er
     GUARDED.set(before);
     match result {
         Ok(Ok(value)) => Ok(value),
-        // What redb says of a file that is not one of its own.
+        // The error of redb for a file that is not one of its own.
         Ok(Err(redb::Error::Io(source))) if source.kind() == io::ErrorKind::InvalidData => {
             Err(Error::Damaged { what: format!("the base: {source}") })
         }

@@ -1,28 +1,33 @@
 //! The log: two files, written in turn, that make commits durable before they are in the base.
 //!
-//! A file has records one after the other, each starting at a multiple of [`BLOCK`], so that no write touches a
-//! sector that has part of an acknowledged record:
+//! A file has records one after the other. Each starts at a multiple of [`BLOCK`], so that no write
+//! touches a sector that has part of an acknowledged record:
 //!
 //! ```text
 //! 0        16       20       24           32         40            40 + length
 //! | mac    | length | 0      | generation | sequence | payload ... | zeros up to the next block
 //! ```
 //!
-//! The mac is keyed BLAKE3 over position, length, generation, sequence and payload, cut to 128 bits. The key is
-//! random and only in the base, so nobody who chooses the bytes of objects can make a record of them. A file's
-//! records have one generation; the next generation is in the other file. Reading stops at the first block that has
-//! no record of the file's generation: that is the end of the log, or where a write was torn. A write can be torn only
-//! at the end, so if a later record is there, the log is damaged.
+//! The mac is keyed BLAKE3 over position, length, generation, sequence and payload, cut to 128
+//! bits. The key is random and only in the base, so a client that chooses the bytes of objects can
+//! make no record of them. A file's records have one generation; the next generation is in the
+//! other file. Reading stops at the first block that has no record of the file's generation: that
+//! is the end of the log, or where a write was torn. A write can be torn only at the end, so if a
+//! later record is there, the log is damaged.
 //!
 //! A third file, the *witness*, has the number of the last record that was acknowledged. It is
-//! written after each record, and not synchronised, so it is never ahead of what is durable; after
-//! a loss of power it may be behind, or of no use. A log that ends before it is not the one that
-//! was written last, and is refused. So is one that has neither the last record that the base has
-//! nor a later one. That record may be missing only if it was installed when the store was opened:
-//! it may have been readable without being durable. The witness says so, durably, before such
-//! records are installed.
+//! written after each record, and not synchronised, so it is never ahead of the durable records.
+//! After a loss of power it may be behind, or of no use. A log that ends before it is not the one
+//! that was written last, and is refused. So is one that has neither the last record that the base
+//! has nor a later one. That record may be missing only if it was installed when the store was
+//! opened: it may have been readable without being durable. The witness says so, durably, before
+//! such records are installed.
 //!
-//! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no metadata.
+//! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no
+//! metadata.
+//!
+//! Read [`Log::open`] first, then the [`Journal`] that [`Log`] is. Records are made and understood
+//! by [`crate::store`].
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +57,7 @@ pub type Key = [u8; 32];
 pub struct Found {
     /// Its number, counted from 1 in the life of the store.
     pub sequence: u64,
-    /// What it holds.
+    /// Its contents.
     pub payload: Bytes,
 }
 
@@ -92,9 +97,9 @@ impl Log {
         Ok(false)
     }
 
-    /// Opens the log and gives its records, oldest first. It goes on in a generation that neither the files nor the
-    /// base have seen, and overwrites what was found: that must be installed first. `generation` and `installed`, a
-    /// record's number, are what the base has.
+    /// Opens the log and returns its records, oldest first. It goes on in a generation that neither
+    /// the files nor the base have seen, and overwrites the records found: they must be installed
+    /// first. `generation` and `installed`, a record's number, are those of the base.
     pub fn open(
         disk: &dyn Disk,
         key: Key,
@@ -154,7 +159,7 @@ impl Log {
             witness.write(slot, last).and_then(|()| witness.file.sync()).map_err(io)?;
         }
         if acknowledged.is_none_or(|acknowledged| acknowledged < installed) {
-            // What is there then is an older one, which is as good as none.
+            // The number that is there then is an older one, which is as good as none.
             let _ = witness.acknowledge(installed);
         }
         // The half of the older generation first.
@@ -193,7 +198,7 @@ impl Log {
         let mut at = self.lengths[half];
         while at < end {
             let count = (zeros.len() as u64).min(end - at) as usize;
-            // Nothing relies on what is written here until it is synchronised.
+            // Nothing relies on the zeros until they are synchronised.
             self.files[half].write_at(at, &zeros[..count]).map_err(JournalError::NoRoom)?;
             at += count as u64;
         }
@@ -230,7 +235,7 @@ impl Journal for Log {
             .map_err(|error| JournalError::InDoubt("writing the log", error))?;
         file.sync().map_err(|error| JournalError::InDoubt("synchronising the log", error))?;
         self.position = end;
-        // What is there then is an older one, which is as good as none.
+        // The number that is there then is an older one, which is as good as none.
         let _ = self.witness.acknowledge(sequence);
         // One large commit should not keep its memory for ever.
         self.buffer.shrink_to(1 << 20);
@@ -276,7 +281,7 @@ const ACKNOWLEDGED: [u64; 2] = [0, 1];
 const COVERED: [u64; 2] = [2, 3];
 
 impl Witness {
-    /// The number in a slot; none if there is none, or it was torn.
+    /// Returns the number in a slot; none if there is none, or it was torn.
     fn read(&self, slot: u64) -> io::Result<Option<u64>> {
         let mut bytes = [0; SEAL + 8];
         let at = slot * BLOCK as u64;
@@ -288,7 +293,7 @@ impl Witness {
         Ok(number.and_then(|number| Some(u64::from_le_bytes(number.try_into().ok()?))))
     }
 
-    /// The newest number in two slots.
+    /// Returns the newest number in two slots.
     fn newest(&self, [one, other]: [u64; 2]) -> io::Result<Option<u64>> {
         Ok(self.read(one)?.max(self.read(other)?))
     }
@@ -305,12 +310,12 @@ impl Witness {
     }
 }
 
-/// Which of the two files has a generation.
+/// Returns the number of the file that has a generation.
 fn half_of(generation: u64) -> usize {
     (generation % 2) as usize
 }
 
-/// The bytes that a record with such a payload takes.
+/// Returns the bytes that a record with such a payload takes.
 fn framed(payload: usize) -> u64 {
     (HEAD + payload).next_multiple_of(BLOCK) as u64
 }
@@ -324,12 +329,12 @@ fn mac(key: &Key, position: u64, rest: &[u8]) -> [u8; MAC] {
     mac
 }
 
-/// The generation of a file, 0 if it has none, its records, and where they end.
+/// Returns the generation of a file, 0 if it has none, its records, and where they end.
 fn read(file: &dyn DiskFile, half: usize, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>, u64)> {
     let mut found: Vec<Found> = Vec::new();
     let (mut generation, mut position) = (0, 0);
     while let Some((of, record)) = read_record(file, position, length, key)? {
-        // What a disk put into the wrong file is not of this one.
+        // A record that a disk put into the wrong file is not of this one.
         let next = match found.last() {
             Some(last) => (of, record.sequence) == (generation, last.sequence + 1),
             None => half_of(of) == half,
@@ -344,10 +349,10 @@ fn read(file: &dyn DiskFile, half: usize, length: u64, key: &Key) -> io::Result<
     Ok((generation, found, position))
 }
 
-/// A record from `position` on with a number above `last`, if there is one.
+/// Returns a record from `position` on with a number above `last`, if there is one.
 ///
-/// What clients wrote may look like heads of records and make this slow, so it gives up when it has looked at as many
-/// bytes as the file has twice.
+/// Bytes of clients may look like heads of records and make this slow. So it gives up when it has
+/// looked at as many bytes as the file has twice.
 fn read_beyond(
     file: &dyn DiskFile,
     position: u64,
@@ -375,7 +380,7 @@ fn read_beyond(
     Ok(None)
 }
 
-/// The record at that position and its generation, if there is a whole one.
+/// Returns the record at that position and its generation, if there is a whole one.
 fn read_record(
     file: &dyn DiskFile,
     position: u64,

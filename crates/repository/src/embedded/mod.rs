@@ -1,16 +1,17 @@
 //! The durable engine: a folder with a log and a base.
 //!
-//! A commit is durable when the [`log`] has it; a thread puts committed states into the [`base`] later, many at a
-//! time, so that states that are soon replaced never get there (the modified object buffer of Ghemawat). The crash
-//! argument is in docs/spec/repository-format.md. In short:
+//! A commit is durable when the [`log`] has it. A thread puts committed states into the [`base`]
+//! later, many at a time. So states that are soon replaced never get there (the modified object
+//! buffer of Ghemawat). The crash argument is in docs/spec/repository-format.md. In short:
 //!
 //! - A commit is acknowledged, and visible, after its record of the log is synchronised.
-//! - A half of the log is overwritten only after everything in it is in the base, by a transaction of the base that
-//!   also says up to which record.
-//! - Opening reads the log up to the first record that is not whole, and installs what the base has not, before
-//!   anybody sees it. So what was ever visible is in the base or in the log.
-//! - After a failed write or synchronisation of the log nothing is written any more: what the disk has is not known
-//!   until it is read again.
+//! - A half of the log is overwritten only after everything in it is in the base. The transaction
+//!   that puts it there also says up to which record.
+//! - Opening reads the log up to the first record that is not whole, and installs those that the
+//!   base has not, before any session sees it. So each state that was ever visible is in the base
+//!   or in the log.
+//! - After a failed write or synchronisation of the log nothing is written any more: the contents
+//!   of the disk are not known until it is read again.
 
 mod backend;
 pub mod base;
@@ -64,7 +65,7 @@ pub type Files = Store<Redb, Log>;
 /// The names of the files of a store.
 pub const FILES: [&str; 6] = ["lock", base::NAME, base::NEW_NAME, log::NAMES[0], log::NAMES[1], log::WITNESS];
 
-/// True if there is a store in a folder, or what is left of one that has lost its base.
+/// True if there is a store in a folder, or the rest of one that has lost its base.
 pub fn exists(folder: &Path) -> bool {
     let used = |name| folder.join(name).metadata().is_ok_and(|found| found.len() > 0);
     folder.join(base::NAME).is_file() || log::NAMES.into_iter().chain([log::WITNESS]).any(used)
@@ -72,7 +73,7 @@ pub fn exists(folder: &Path) -> bool {
 
 /// Opens the store in a folder; makes one if there is none.
 ///
-/// Costs, after a crash, reading and installing what the log has: at most twice
+/// Costs, after a crash, reading and installing the log: at most twice
 /// [`log_bytes`](store::Options::log_bytes), or a little more than the largest commits.
 pub fn open(folder: &Path, options: &Options) -> Result<Embedded, Error> {
     let io = |source| Error::Io { what: "opening the store's folder", source };
@@ -82,11 +83,13 @@ pub fn open(folder: &Path, options: &Options) -> Result<Embedded, Error> {
     Ok(Embedded::start(open_on(&disk, key, options)?, disk))
 }
 
-/// Opens the store on a disk, without a thread that installs. A new one has `key`, which must be random and secret.
+/// Opens the store on a disk, without a thread that installs. A new one has `key`, which must be
+/// random and secret.
 pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Error> {
     let io = |source| Error::Io { what: "opening the store", source };
     if Redb::exists(disk).map_err(io)? {
-        // Whoever made the store may have failed to synchronise the folder, and its files would be gone with the power.
+        // The process that made the store may have failed to synchronise the folder, and its files
+        // would be gone with the power.
         disk.sync().map_err(io)?;
     } else if Log::was_used(disk).map_err(io)? {
         let what = format!("the file {} is missing, and there is a log that goes with it", base::NAME);
@@ -109,7 +112,7 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
     Store::start(base, log, records, options.store.clone())
 }
 
-/// The records that the base has not.
+/// Returns the records that the base has not.
 fn not_installed(found: Vec<log::Found>, installed: u64) -> Result<Vec<Vec<Entry>>, Error> {
     let mut records = Vec::new();
     for record in found.into_iter().filter(|record| record.sequence > installed) {
@@ -133,7 +136,7 @@ pub struct Embedded {
     _folder: Folder,
 }
 
-/// What the thread is to do.
+/// The work of the thread.
 #[derive(Default)]
 struct Work {
     /// A layer was closed; the store ends.
@@ -184,7 +187,7 @@ impl Drop for Embedded {
             // It ends by itself; a panic in it was reported where it happened.
             let _ = thread.join();
         }
-        // What cannot be installed is in the log.
+        // States that cannot be installed are in the log.
         let _ = self.store.install_all();
     }
 }
@@ -233,7 +236,7 @@ impl Repository for Embedded {
     fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {
         let collected = self.store.collect(progress)?;
         if collected.freed > 0 {
-            // The base has what is freed until it is told.
+            // The base has the freed objects until it is told.
             self.store.begin_install()?;
         }
         Ok(collected)

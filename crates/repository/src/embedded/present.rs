@@ -1,9 +1,10 @@
 //! The set of all orefs that have an object in the base, with a tag of the state of each.
 //!
-//! A seal tells a state that was changed, or that is in another's place. It does not tell an older
-//! state of the same object: a sector that was not written, or whose place got a copy of what redb
-//! had left elsewhere. So a fetched state is compared with its object's tag as well, and an object
-//! without a state with the set. 16 bits are enough: an older state passes once in 65,535 times.
+//! A seal detects a state that was changed, or that is in another's place. It does not detect an
+//! older state of the same object: a sector that was not written, or whose place got a copy of what
+//! redb had left elsewhere. So a fetched state is compared with its object's tag as well, and an
+//! object without a state with the set. 16 bits are enough: an older state passes once in 65,535
+//! times.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -27,12 +28,13 @@ pub const PAGE: usize = 256;
 /// Bytes of a page in its row.
 pub const PAGE_BYTES: usize = 2 * PAGE;
 
-/// The number of the page of an oref, and its place there.
+/// Returns the number of the page of an oref, and its place there.
 pub fn place(oref: Oref) -> (u64, usize) {
     (oref.get() / PAGE as u64, (oref.get() % PAGE as u64) as usize)
 }
 
-/// Tags by oref, two bytes for each, in pages, because orefs are dense. A page without tags is not kept.
+/// Tags by oref, two bytes for each, in pages, because orefs are dense. A page without tags is not
+/// kept.
 #[derive(Default)]
 pub struct Present {
     pages: BTreeMap<u64, Page>,
@@ -40,18 +42,18 @@ pub struct Present {
 }
 
 impl Present {
-    /// The tag of an object; none if there is no object.
+    /// Returns the tag of an object; none if there is no object.
     pub fn tag(&self, oref: Oref) -> Option<Tag> {
         let (number, at) = place(oref);
         self.pages.get(&number)?[at]
     }
 
-    /// Objects.
+    /// Returns the number of objects.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// The first `limit` orefs from `from` on.
+    /// Returns the first `limit` orefs from `from` on.
     pub fn from(&self, from: Oref, limit: usize) -> Vec<Oref> {
         let (first, _) = place(from);
         let orefs = self.pages.range(first..).flat_map(|(number, page)| {
@@ -62,7 +64,7 @@ impl Present {
         orefs.filter(|oref| *oref >= from).take(limit).collect()
     }
 
-    /// A copy of a page, to be changed.
+    /// Returns a copy of a page, to be changed.
     pub fn page(&self, number: u64) -> Page {
         self.pages.get(&number).cloned().unwrap_or_else(|| Box::new([None; PAGE]))
     }
@@ -79,7 +81,8 @@ impl Present {
     }
 }
 
-/// The bytes of a page: two for each oref, little-endian, 0 where no object is. None if it has no tags.
+/// Returns the bytes of a page: two for each oref, little-endian, 0 where no object is. None if it
+/// has no tags.
 pub fn encode(page: &Page) -> Option<[u8; PAGE_BYTES]> {
     let mut bytes = [0; PAGE_BYTES];
     for (bytes, tag) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(page.iter()) {
@@ -88,7 +91,7 @@ pub fn encode(page: &Page) -> Option<[u8; PAGE_BYTES]> {
     page.iter().any(Option::is_some).then_some(bytes)
 }
 
-/// The page with those bytes; none if it is not one.
+/// Returns the page with those bytes; none if it is not one.
 pub fn decode(bytes: &[u8]) -> Option<Page> {
     let bytes = <&[u8; PAGE_BYTES]>::try_from(bytes).ok()?;
     let mut page = Box::new([None; PAGE]);

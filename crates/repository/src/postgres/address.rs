@@ -1,4 +1,4 @@
-//! Where a database is, as a URL says it, and how its connections are encrypted.
+//! The address of a database, from a URL, and the encryption of its connections.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::Error;
 
-/// Where a database is. Shown without the password.
+/// The address of a database. Shown without the password.
 #[derive(Clone)]
 pub struct Address {
     pub(super) config: Config,
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
-/// True if a text that says where a store is names a database.
+/// True if the text for the place of a store names a database.
 pub fn is_url(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
@@ -29,11 +29,13 @@ pub fn is_url(text: &str) -> bool {
 impl FromStr for Address {
     type Err = Error;
 
-    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, as other programs do. `sslmode` is `disable`, which is what
-    /// counts without it, or `require` or `verify-full`, which are the same here: the certificate must be one for
-    /// the host, and signed by those in the file `sslrootcert` or by those that the system trusts.
+    /// Reads `postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, as other programs do. `sslmode`
+    /// is `disable`, which is the default, or `require` or `verify-full`, which are the same here.
+    /// With these the certificate must be one for the host, and signed by those in the file
+    /// `sslrootcert` or by those that the system trusts.
     fn from_str(url: &str) -> Result<Address, Error> {
-        // What is wrong is not repeated: a password that is not written as URLs want it turns up anywhere.
+        // The fault is not repeated: a password that is not written as URLs want it turns up
+        // anywhere.
         let wrong = || Error::Address {
             reason: "it must be like `postgres://user@host:5432/database`, and other characters than letters and digits in a \
                      user's name or password are written as `%` and two digits",
@@ -71,7 +73,7 @@ impl FromStr for Address {
     }
 }
 
-/// A part of a URL without its `%`.
+/// Returns a part of a URL without its `%`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -114,7 +116,7 @@ fn encryption(roots: Option<PathBuf>) -> Result<MakeRustlsConnect, Error> {
 }
 
 impl fmt::Display for Address {
-    /// As a URL without user, password and options.
+    /// Writes a URL without user, password and options.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = match self.config.get_hosts().first() {
             Some(Host::Tcp(name)) => name.clone(),

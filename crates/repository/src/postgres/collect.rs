@@ -1,19 +1,24 @@
 //! Collection of unreachable objects by one process, while sessions of all processes go on.
 //!
-//! The same mark and sweep as within one process ([`crate::store`], `collect.rs`), where it says why nothing is freed that
-//! anybody can name. What is done there under the lock of the sequence is done here in transactions that lock the
-//! row of the head:
+//! Read [`Collection`] first: one that is running, by this process. It is the same mark and sweep
+//! as within one process ([`crate::store`], `collect.rs`). There is the argument that no object
+//! that can be named is freed. The work done there under the lock of the sequence is done here in
+//! transactions that lock the row of the head:
 //!
-//! - The *start* writes the collection's number there. Every commit after it sees the number, and leaves in its row of
-//!   the log what it created, and the references of the states that it wrote and of those that it replaced.
-//! - Every process that has a row is asked for what its holders name, and whatever it fetches after it has asked
-//!   them is of the start or later. A process that comes after the start names nothing that it did not fetch later.
-//! - A process that is silent loses its row. Every fetch and every commit looks for the row in its own
-//!   transaction, so nothing that such a process still names can get back into the store, or is looked at.
-//! - The *end* is a transaction in which nothing is grey, every process that has a row has answered, and the rows of
-//!   all commits were looked through. What is white then and was there then can be named by nobody ever again, so it
-//!   is freed without haste, some at a time. A collector that dies in the middle leaves garbage that refers to what is
-//!   gone: nothing that lives does, and the next collection frees it.
+//! - The *start* writes the collection's number there. Every commit after it sees the number, and
+//!   leaves three things in its row of the log: the objects that it created, the references of the
+//!   states that it wrote, and those of the states that it replaced.
+//! - Every process that has a row is asked for the objects that its holders name. The states that
+//!   it fetches after it has asked them are of the start or later. A process that comes after the
+//!   start names nothing that it did not fetch later.
+//! - A process that is silent loses its row. Every fetch and every commit looks for the row in its
+//!   own transaction. So no object that such a process still names can get back into the store, or
+//!   is looked at.
+//! - The *end* is a transaction in which nothing is grey. Every process that has a row has
+//!   answered, and the rows of all commits were looked through. An object that is white then and
+//!   was there then can never be named again, so it is freed without haste, some at a time. A
+//!   collector that dies in the middle leaves garbage that refers to freed objects: no living
+//!   object does, and the next collection frees it.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -99,7 +104,7 @@ impl Shared {
         Ok(Some(collection))
     }
 
-    /// True if another process is collecting; ends that if nothing was heard of its process for long.
+    /// Returns true if another process is collecting; ends that if its process was silent for long.
     pub fn end_abandoned(&self) -> Result<bool, Error> {
         let lease = self.options.lease.as_millis() as i64;
         self.ask(|connection| {
@@ -131,7 +136,7 @@ impl Shared {
         connection.run(&[COMMIT]).map(|_| ())
     }
 
-    /// Reaches everything that can be named; gives the commit at the end.
+    /// Reaches everything that can be named; returns the commit at the end.
     fn mark(
         &self,
         collection: &mut Collection,
@@ -158,7 +163,7 @@ impl Shared {
         }
     }
 
-    /// The references of some objects, and which those are.
+    /// Returns the references of some objects, and the objects that they are of.
     fn look_through(&self, chunk: &[Oref]) -> Result<(Vec<Oref>, Vec<Oref>), Error> {
         let wanted: Vec<i64> = chunk.iter().map(|oref| oref.get() as i64).collect();
         let states = self.ask(|connection| {
@@ -177,8 +182,8 @@ impl Shared {
         Ok((found, chunk.to_vec()))
     }
 
-    /// Reaches what processes hold that have answered since the last time. True if all have; those that are silent for too long
-    /// are counted out.
+    /// Reaches the objects of processes that have answered since the last time. True if all have;
+    /// those that are silent for too long are counted out.
     fn hear_processes(&self, collection: &mut Collection) -> Result<bool, Error> {
         let lease = self.options.lease.as_millis() as i64;
         let mut all = true;
@@ -200,7 +205,7 @@ impl Shared {
         Ok(all && collection.marks.grey.is_empty())
     }
 
-    /// Ends marking if nothing is left to be looked at; gives the last commit then.
+    /// Ends marking if nothing is left to be looked at; returns the last commit then.
     fn try_end(
         &self,
         connection: &mut Connection,
@@ -218,7 +223,7 @@ impl Shared {
         if !answers[3].iter().any(|row| bytes(row, 0).is_ok_and(|id| id == self.id)) {
             return Err(Error::Lost.into());
         }
-        // Nobody else ends the collection of a process that is there.
+        // No other process ends the collection of one that is there.
         if running == 0
             && last == collection.number
             && let Some(end) = collection.ending
@@ -251,7 +256,7 @@ impl Shared {
         Ok(Some(head))
     }
 
-    /// Adds what a commit left for the collection.
+    /// Adds the marks that a commit left for the collection.
     fn add_marks(
         &self,
         connection: &mut Connection,
@@ -286,8 +291,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Frees what was there at commit `end` and was not reached: so many objects in a transaction, so that none is long and nobody
-    /// waits for it.
+    /// Frees the objects that were there at commit `end` and were not reached. Each transaction
+    /// frees so many, so that none is long and no process waits for it.
     fn sweep(&self, marks: &Marks, end: Tid) -> Result<Collected, Error> {
         let end = end.0 as i64;
         let mut collected = Collected { live: marks.reached.len(), ..Collected::default() };

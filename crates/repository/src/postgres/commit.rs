@@ -1,15 +1,20 @@
-//! How commits of this process get in line with those of others.
+//! The line of commits of this process among those of others.
 //!
-//! 1. A thread compares its commit with what is known, and with those of this process that wait, and waits with
-//!    them. If nobody leads, it does.
-//! 2. The leader begins a transaction, locks the row that has the head, and reads what others have committed since. Whoever waits
-//!    compares with that too (only the thread itself can: it has what was read), or gives up.
-//! 3. All that are left get the next numbers, and are written in the same transaction with the new head.
+//! Read `commit_in_line` first.
 //!
-//! So every commit is compared with all before it, whichever process did them: no other transaction commits between the
-//! lock and the end. If it fails because others were faster, it begins again at 2. If the connection is
-//! lost at the end, the leader first writes the row of the head, so that the lost transaction has either ended or can
-//! no longer commit, and then looks for the group's ticket in the log.
+//! 1. A thread compares its commit with the known ones, and with those of this process that wait,
+//!    and waits with them. If there is no leader, it leads.
+//! 2. The leader begins a transaction, locks the row that has the head, and reads the commits of
+//!    others since. Each waiting thread compares with those too, or gives up. Only the thread
+//!    itself can compare: it has the read set.
+//! 3. The remaining commits get the next numbers, and are written in the same transaction with the
+//!    new head.
+//!
+//! So every commit is compared with all before it, from all processes: no other transaction commits
+//! between the lock and the end. If it fails because others were faster, it begins again at 2. If
+//! the connection is lost at the end, the leader first writes the row of the head. Then the lost
+//! transaction has either ended or can no longer commit, and the leader looks for the group's
+//! ticket in the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -36,7 +41,7 @@ pub struct Queue {
     /// Those that the leader is writing.
     taken: Vec<Entry>,
     leading: bool,
-    /// How many have still to compare with what the leader has learned.
+    /// The number of those that still have to compare with the commits that the leader has learned.
     stale: usize,
     next: u64,
     ended: HashMap<u64, Result<Tid, CommitError>>,
@@ -44,7 +49,7 @@ pub struct Queue {
 
 struct Entry {
     number: u64,
-    /// Up to which commit it was compared.
+    /// The last commit with which it was compared.
     seen: Tid,
     stale: bool,
     changed: Arc<Condvar>,
@@ -63,7 +68,8 @@ impl Entry {
 }
 
 impl Queue {
-    /// True if one that is not done is in the way of another: wrote what that read, or is of the same session.
+    /// True if one that is not done is in the way of another: it wrote an object that the other
+    /// read, or is of the same session.
     fn is_in_the_way(&self, reads: &dyn ReadSet, batch: Option<BatchId>) -> bool {
         let session = batch.map(|batch| batch.session);
         self.waiting.iter().chain(&self.taken).any(|entry| {
@@ -78,7 +84,7 @@ impl Queue {
     }
 }
 
-/// The same failure for another commit.
+/// Returns the same failure for another commit.
 fn same(error: &Error) -> Error {
     match error {
         Error::Away { reason } => Error::Away { reason: reason.clone() },
@@ -90,7 +96,7 @@ fn same(error: &Error) -> Error {
 }
 
 impl Shared {
-    /// Commits what is well formed and not empty.
+    /// Commits a transaction that is well formed and not empty.
     pub fn commit_in_line(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
         let Commit { valid_to: mut seen, reads, writes, creates, batch } = commit;
         let batch_id = batch.as_ref().map(|(batch, _)| *batch);
@@ -142,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Compares with what is known after `seen`, which becomes the last of it.
+    /// Compares with the known commits after `seen`, which becomes the last of them.
     pub fn validate(&self, seen: &mut Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
         if *seen >= self.head() {
             return Ok(());
@@ -153,7 +159,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What is said of a batch that was committed before.
+    /// Returns the answer to a batch that was committed before.
     fn repeated(&self, batch: Option<BatchId>) -> Option<CommitError> {
         let batch = batch?;
         match self.last_batch(batch) {
@@ -172,7 +178,7 @@ impl Shared {
             for entry in std::mem::take(&mut queue.taken) {
                 queue.end(&entry, Err(same(&error).into()));
             }
-            // The others have not been tried; only of those above it may be in doubt what became of them.
+            // The others have not been tried; only the outcome of those above may be in doubt.
             let error = match error {
                 Error::Uncertain { reason } => Error::Away { reason },
                 other => other,
@@ -220,7 +226,7 @@ impl Shared {
         }
     }
 
-    /// What was taken waits again, before the others.
+    /// Returns the taken commits to the line, before the others.
     fn give_back(&self) {
         let mut queue = self.queue.lock();
         for entry in std::mem::take(&mut queue.taken).into_iter().rev() {
@@ -228,7 +234,8 @@ impl Shared {
         }
     }
 
-    /// Finds out whether the group that was to follow commit `head` was committed. If not, it never will be.
+    /// Finds out if the group that was to follow commit `head` was committed. If not, it never will
+    /// be.
     fn settle_doubt(
         &self,
         connection: &mut Connection,
@@ -304,8 +311,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Has all that wait compare with the commits up to `head`, and takes those that are left, as many as a group
-    /// may have. False if none is left.
+    /// Has all that wait compare with the commits up to `head`, and takes the remaining ones, as
+    /// many as a group may have. False if none remains.
     fn take_group(&self, head: Tid, own: u64, seen: &mut Tid, reads: &dyn ReadSet) -> bool {
         let mut queue = self.queue.lock();
         let validated = self.validate(seen, reads);
@@ -365,7 +372,8 @@ impl Shared {
         Ok(())
     }
 
-    /// What the group adds to the collection that is running: as bytes, or the object that cannot be read.
+    /// Returns the additions of the group to the collection that is running: as bytes, or the
+    /// object that cannot be read.
     fn marks(&self, connection: &mut Connection) -> Result<Vec<Result<Vec<u8>, Oref>>, Trouble> {
         let writes: Vec<i64> = {
             let queue = self.queue.lock();
@@ -392,7 +400,7 @@ impl Shared {
     }
 }
 
-/// What is said of a batch if `last` was the last one of its session.
+/// Returns the answer to a batch if `last` was the last one of its session.
 fn repeated(batch: BatchId, last: u64, reply: Bytes) -> Option<CommitError> {
     match last.cmp(&batch.number) {
         std::cmp::Ordering::Less => None,
@@ -401,7 +409,7 @@ fn repeated(batch: BatchId, last: u64, reply: Bytes) -> Option<CommitError> {
     }
 }
 
-/// What a group writes, as columns.
+/// The rows that a group writes, as columns.
 struct Rows {
     /// The last commit of the group.
     head: Tid,

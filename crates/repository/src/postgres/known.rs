@@ -1,4 +1,4 @@
-//! What this process knows of the store: commits and classes, up to some commit.
+//! The knowledge that this process has of the store: commits and classes, up to some commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use crate::store::changes::{ChangeLog, Written};
 use crate::store::class_digest;
 use crate::{ClassNumber, Error, Tid};
 
-/// What names a group of commits that are made together: 128 random bits.
+/// The name of a group of commits that are made together: 128 random bits.
 pub type Ticket = [u8; 16];
 
-/// What a process knows.
+/// The knowledge of a process.
 pub struct Known {
     /// Everything up to here.
     pub head: Tid,
-    /// What the last commits wrote.
+    /// The objects that the last commits wrote.
     pub changes: ChangeLog,
     changes_kept: usize,
     pub classes: Arc<Vec<Arc<ClassDescriptor>>>,
     pub class_numbers: HashMap<[u8; 32], ClassNumber>,
 }
 
-/// What a commit of the log says.
+/// The contents of a commit in the log.
 pub struct Logged {
     pub tid: Tid,
     pub ticket: Vec<u8>,
     pub written: Written,
 }
 
-/// Where the store is, all of it at one moment.
+/// The position of the store, all of it at one moment.
 pub struct Position {
     pub head: Tid,
     pub classes: u64,
@@ -45,7 +45,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// What the statement `Log` gave.
+    /// Reads the answer to the statement `Log`.
     pub fn read(rows: &[Row]) -> Result<Position, Error> {
         let first = rows.first().ok_or_else(no_row)?;
         let mut position = Position {
@@ -71,7 +71,7 @@ impl Position {
     }
 }
 
-/// A store whose only row is gone.
+/// Returns the error for a store whose only row is gone.
 pub fn no_row() -> Error {
     Error::Damaged { what: "the table `bifrost_store` is empty".to_owned() }
 }

@@ -1,4 +1,14 @@
 //! Connections to the database: statements sent together, and failures told apart.
+//!
+//! Read [`Connection`] first. The statements are in `tables.rs`, and the transactions that they
+//! make up in the modules that call them.
+//!
+//! - [`Connection::run`] sends several statements together, and then waits for all answers.
+//! - Each failure is one of three kinds of [`Trouble`], by which the caller tries again or gives
+//!   up.
+//! - [`Pool`] owns the connections; a thread has one for the time of its call. [`Pool::once`] does
+//!   some work over a connection, and [`Pool::repeated`] does it again, with the waits of
+//!   [`Backoff`], until it succeeds or is refused.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,7 +26,7 @@ use crate::postgres::Options;
 use crate::postgres::address::Address;
 use crate::postgres::tables::{Sql, TEXTS};
 
-/// Why the database did not do what it was asked.
+/// The reason why the database did not answer a request.
 #[derive(Debug)]
 pub enum Trouble {
     /// Another transaction was in the way: nothing was done, and it may be tried again at once.
@@ -42,11 +52,11 @@ pub enum Request<'a> {
 }
 
 pub const BEGIN: Request<'_> = Request::Plain("BEGIN ISOLATION LEVEL SERIALIZABLE");
-/// For what nothing is decided by: no transaction is undone because of what is done in this one.
+/// Begins a transaction that decides nothing: no other is undone because of it.
 pub const BEGIN_ASIDE: Request<'_> = Request::Plain("BEGIN ISOLATION LEVEL READ COMMITTED");
 pub const COMMIT: Request<'_> = Request::Plain("COMMIT");
 
-/// A connection, which is driven by who uses it.
+/// A connection, which is driven by the thread that uses it.
 pub struct Connection {
     client: Client,
     statements: Vec<Option<Statement>>,
@@ -57,7 +67,7 @@ pub struct Connection {
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, tokio_postgres::Error>> + 'a>>;
 
-/// Waits for all; what each sends, it sends in this order.
+/// Waits for all; each sends its parts in this order.
 async fn all<T>(mut answers: Vec<Answer<'_, T>>) -> Vec<Result<T, tokio_postgres::Error>> {
     let mut results: Vec<Option<_>> = answers.iter().map(|_| None).collect();
     poll_fn(|cx| {
@@ -95,7 +105,8 @@ impl Connection {
                     client
                 }
             };
-            // Transactions of who has gone without a word must not stay in the way of others.
+            // Transactions of clients that have gone without a word must not stay in the way of
+            // others.
             let milliseconds = options.statement_timeout.as_millis();
             let set = format!(
                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE; \
@@ -108,8 +119,8 @@ impl Connection {
         Ok(Connection { client, statements, timeout: options.statement_timeout, runtime })
     }
 
-    /// Sends all, and then waits for the answers: one way there and back. After a failure the transaction, if one was
-    /// begun, must be rolled back.
+    /// Sends all, and then waits for the answers: one way there and back. After a failure the
+    /// transaction, if one was begun, must be rolled back.
     pub fn run(&mut self, requests: &[Request<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
         let Connection { client, statements, timeout, runtime } = self;
         runtime.block_on(limited(*timeout, async {
@@ -147,7 +158,7 @@ impl Connection {
         }))
     }
 
-    /// The answer to one statement.
+    /// Returns the answer to one statement.
     pub fn ask(&mut self, sql: Sql, arguments: Vec<&(dyn ToSql + Sync)>) -> Result<Vec<Row>, Trouble> {
         Ok(self.run(&[Request::With(sql, arguments)])?.pop().unwrap_or_default())
     }
@@ -158,7 +169,7 @@ impl Connection {
         runtime.block_on(limited(*timeout, client.batch_execute(text)))
     }
 
-    /// Prepares every statement, to see whether the tables are those that are known.
+    /// Prepares every statement, to check that the tables are the known ones.
     pub fn prepare_all(&mut self) -> Result<(), Trouble> {
         let Connection { client, statements, timeout, runtime } = self;
         runtime.block_on(limited(*timeout, async {
@@ -182,7 +193,7 @@ async fn limited<T>(
     }
 }
 
-/// What an error means.
+/// Returns the kind of trouble that an error is.
 fn trouble(error: &tokio_postgres::Error) -> Trouble {
     let Some(database) = error.as_db_error() else {
         if let Some(reason) = distrusted(error) {
@@ -199,7 +210,8 @@ fn trouble(error: &tokio_postgres::Error) -> Trouble {
         | &SqlState::UNDEFINED_COLUMN
         | &SqlState::UNDEFINED_FUNCTION
         | &SqlState::DATATYPE_MISMATCH => Trouble::Refused(Error::NotAStore { what: said() }),
-        // The statement may have been done: connections that end, servers that stop, statements that take too long.
+        // The statement may have been done: connections that end, servers that stop, statements
+        // that take too long.
         _ if code.code().starts_with("08")
             || code.code().starts_with("57")
             || *code == SqlState::TOO_MANY_CONNECTIONS
@@ -211,11 +223,11 @@ fn trouble(error: &tokio_postgres::Error) -> Trouble {
     }
 }
 
-/// What is wrong with the certificate that was shown, if that is the cause of a failure.
+/// Returns the fault of the certificate that was shown, if that is the cause of a failure.
 fn distrusted(error: &tokio_postgres::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        // Of an error of input or output the source is what is behind it, and not itself.
+        // The source of an error of input or output is the error behind it, and not itself.
         let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         if let Some(rustls::Error::InvalidCertificate(why)) = inner.and_then(|inner| inner.downcast_ref()) {
             return Some(why.to_string());
@@ -253,7 +265,7 @@ impl Backoff {
         Backoff { deadline: Instant::now() + patience, next: Backoff::FIRST }
     }
 
-    /// Waits; false if it is time to give up.
+    /// Waits; returns false if it is time to give up.
     pub fn wait(&mut self) -> bool {
         if Instant::now() >= self.deadline {
             return false;
@@ -272,7 +284,7 @@ impl Pool {
         Pool { address, options, idle: Mutex::default(), returned: Condvar::new() }
     }
 
-    /// Does something once over a connection. After a failure its transaction is rolled back.
+    /// Does some work once over a connection. After a failure its transaction is rolled back.
     pub fn once<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
         let mut connection = self.take()?;
         let result = work(&mut connection);
@@ -295,7 +307,8 @@ impl Pool {
         result
     }
 
-    /// Does something, and again if others are in the way or the connection is lost: it must be right to do it twice.
+    /// Does some work, and again if others are in the way or the connection is lost: it must be
+    /// right to do it twice.
     pub fn repeated<T>(
         &self,
         mut work: impl FnMut(&mut Connection) -> Result<T, Trouble>,
@@ -331,5 +344,5 @@ impl Pool {
     }
 }
 
-/// Why it is given up after [`Trouble::Again`].
+/// The reason why it is given up after [`Trouble::Again`].
 pub const BUSY: &str = "other transactions are always faster";

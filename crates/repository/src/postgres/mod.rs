@@ -1,19 +1,25 @@
-//! The engine over a database server that speaks the protocol of PostgreSQL, which any number of processes share.
+//! The engine over a database server that speaks the protocol of PostgreSQL, which any number of
+//! processes share.
 //!
-//! There is no state but in the database: a process knows what the last commits wrote, the classes, and the orefs that it may
-//! give. The rules that keep it right, with their reasons in docs/spec/repository-format.md:
+//! Read [`Postgres`] first, then [`commit`]. There is no state but in the database: a process knows
+//! the objects that the last commits wrote, the classes, and the orefs that it may give. The rules
+//! that keep it right, with their reasons in docs/spec/repository-format.md:
 //!
-//! - **Everything that is decided is decided in a transaction that locks or writes the row of the head.** So commits, the start
-//!   and end of collections, and the coming of processes are in one order, and each sees all before it ([`commit`]).
-//! - A statement sees one moment of the database, and every moment is one after some commit, because a commit
-//!   sees the head that it replaces. So what is fetched together is of one commit.
-//! - Before anything of a later commit is given to a session, everything up to there is known here ([`known`]). A thread asks
-//!   for what is new at intervals, for sessions that ask for nothing ([`watch`]).
+//! - **Every decision is made in a transaction that locks or writes the row of the head.** So
+//!   commits, the start and end of collections, and the coming of processes are in one order. Each
+//!   sees all before it ([`commit`]).
+//! - A statement sees one moment of the database, and every moment is one after some commit: a
+//!   commit sees the head that it replaces. So states that are fetched together are of one commit.
+//! - Before a session gets a state of a later commit, everything up to there is known here
+//!   ([`known`]). A thread asks for new commits at intervals, for sessions that ask for nothing
+//!   ([`watch`]).
 //! - No snapshot is held: every call is one short transaction.
-//! - A process has a row in the database. While a collection runs, every process must say what its sessions hold;
-//!   one that is silent for long loses its row, and whoever has none can neither fetch nor commit ([`collect`]).
+//! - A process has a row in the database. While a collection runs, every process must tell the
+//!   objects that its sessions hold. One that is silent for long loses its row, and can then
+//!   neither fetch nor commit ([`collect`]).
 //!
-//! Only plain tables and statements are used, each transaction that decides something is SERIALIZABLE and done again when it fails for others.
+//! Only plain tables and statements are used. Each transaction that decides something is
+//! SERIALIZABLE, and done again when it fails because of others.
 
 mod address;
 mod collect;
@@ -55,16 +61,19 @@ const OREFS_AT_ONCE: u64 = 1 << 12;
 pub struct Options {
     /// Connections that are used at a time.
     pub connections: usize,
-    /// The number of times that it is asked what other processes have committed. Sessions that fetch or commit learn of it at once.
+    /// The interval at which the database is asked for commits of other processes. Sessions that
+    /// fetch or commit learn of them at once.
     pub poll_interval: Duration,
-    /// A process of which nothing was heard for so long no longer counts when garbage is collected. It says something
+    /// A process that is silent for so long no longer counts when garbage is collected. It reports
     /// three times as often.
     pub lease: Duration,
-    /// How long a call tries again while the database cannot be reached or others are in the way.
+    /// The time for which a call tries again while the database cannot be reached or others are in
+    /// the way.
     pub patience: Duration,
-    /// The longest that one answer of the database is waited for, and that a transaction may be idle.
+    /// The longest wait for one answer of the database, and the longest idle time of a transaction.
     pub statement_timeout: Duration,
-    /// How many written orefs are remembered for validation and changes, here and in the database.
+    /// The number of written orefs that are remembered for validation and changes, here and in the
+    /// database.
     pub changes_kept: usize,
 }
 
@@ -87,7 +96,7 @@ pub struct Postgres {
     watch: Option<Watch>,
 }
 
-/// What the threads of a process share.
+/// The state that the threads of a process share.
 struct Shared {
     pool: Pool,
     options: Options,
@@ -107,7 +116,8 @@ struct Shared {
     holders: Holders,
     /// One collection or check at a time.
     maintenance: Mutex<()>,
-    /// States from before this commit are fetched again: they may lead to what no holder has named.
+    /// States from before this commit are fetched again: they may lead to objects that no holder
+    /// has named.
     reads_from: AtomicU64,
     /// Collections that this process has begun.
     collections: AtomicU64,
@@ -133,12 +143,13 @@ pub fn open(address: &Address, options: &Options) -> Result<Postgres, Error> {
     enter(pool, options, new_id()?, true)
 }
 
-/// Makes a store in a database that has none, and has it filled. Until that is done there is nothing that [`open`] opens; if it
-/// fails, there is nothing. What is left of a process that was killed meanwhile is removed by the next one, when nothing has been
-/// heard of the first for as long as [`Options::lease`].
+/// Makes a store in a database that has none, and has it filled. Until that is done there is
+/// nothing that [`open`] opens; if it fails, there is nothing. The next process removes the rest of
+/// one that was killed meanwhile, when that has been silent for [`Options::lease`].
 ///
 /// # Errors
-/// [`Error::Occupied`] if there is a store, [`Error::Unfinished`] if another process is making one; and what `fill` says.
+/// [`Error::Occupied`] if there is a store, [`Error::Unfinished`] if another process is making one;
+/// and the errors of `fill`.
 pub fn make<T, E: From<Error>>(
     address: &Address,
     options: &Options,
@@ -151,14 +162,14 @@ pub fn make<T, E: From<Error>>(
     }
     let id = new_id()?;
     if !tables::create(&pool, Some(&id))? {
-        // Somebody else was faster.
+        // Another process was faster.
         refuse_occupied(tables::look(&pool))?;
         return Err(Error::Unfinished.into());
     }
     let store = enter(pool, options, id, false)?;
     let made = fill(&store).and_then(|made| Ok(store.finish().map(|()| made)?));
     if made.is_err() {
-        // What cannot be removed is found, and removed, by the next attempt.
+        // Tables that cannot be removed are found, and removed, by the next attempt.
         let _ = store.remove();
     }
     made
@@ -168,7 +179,7 @@ fn refuse_occupied(there: Result<bool, Error>) -> Result<(), Error> {
     if there? { Err(Error::Occupied) } else { Ok(()) }
 }
 
-/// Removes a store that is not whole, if nobody is filling it.
+/// Removes a store that is not whole, if no process is filling it.
 fn clear_abandoned(pool: &Pool, options: &Options) -> Result<(), Error> {
     let lease = options.lease.as_millis() as i64;
     pool.repeated(|connection| {
@@ -191,7 +202,7 @@ fn new_id() -> Result<[u8; 16], Error> {
     Ok(id)
 }
 
-/// The store for a process that takes its place, or has it already.
+/// Returns the store for a process that takes its place, or has it already.
 fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Result<Postgres, Error> {
     let name = &id[..];
     let position = pool.repeated(|connection| {
@@ -229,8 +240,8 @@ fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Resu
 }
 
 impl Postgres {
-    /// Ends the filling of a store, in a transaction that sees that nobody has cleared it away: another process does so when this
-    /// one was silent for too long.
+    /// Ends the filling of a store, in a transaction that sees that it has not been cleared away.
+    /// Another process clears it away when this one was silent for too long.
     fn end_filling<'a>(&self, end: &dyn Fn() -> Request<'a>) -> Result<(), Error> {
         let (id, after) = (&self.shared.id[..], i64::MAX);
         self.shared.ask(|connection| {
@@ -270,7 +281,8 @@ impl Shared {
         Tid(self.head.load(Ordering::Acquire))
     }
 
-    /// Does something over a connection, and again if others are in the way or the connection is lost.
+    /// Does some work over a connection, and again if others are in the way or the connection is
+    /// lost.
     fn ask<T>(&self, work: impl FnMut(&mut Connection) -> Result<T, Trouble>) -> Result<T, Error> {
         if self.lost.load(Ordering::Relaxed) {
             return Err(Error::Lost);
@@ -286,7 +298,7 @@ impl Shared {
         error
     }
 
-    /// Learns of what the database has after what is known.
+    /// Learns of the commits in the database after the last known one.
     fn catch_up(&self, connection: &mut Connection) -> Result<Position, Trouble> {
         let (id, after) = (&self.id[..], self.head().0 as i64);
         let rows = connection.ask(Sql::Log, vec![&id, &after])?;
@@ -307,7 +319,8 @@ impl Shared {
     fn publish(&self, position: Position) {
         let mut known = self.known.write();
         known.learn(position);
-        // Pairs with the load in `head`: who sees the number finds the changes, under the lock.
+        // Pairs with the load in `head`: a thread that sees the number finds the changes, under the
+        // lock.
         self.head.store(known.head.0, Ordering::Release);
     }
 
@@ -326,7 +339,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The states of some objects, and where the store was then: the last commit, and how many classes.
+    /// Returns the states of some objects, and the position of the store then: the last commit, and
+    /// the number of classes.
     fn fetch_over(
         &self,
         connection: &mut Connection,
@@ -357,7 +371,8 @@ impl Shared {
         Ok(oref < given)
     }
 
-    /// The number and the reply of the last batch of a session. What was in doubt is not when this has been asked.
+    /// Returns the number and the reply of the last batch of a session. A batch that was in doubt
+    /// is not when this has been asked.
     fn last_batch(&self, batch: BatchId) -> Result<Option<(u64, Bytes)>, Error> {
         let session = batch.session.to_be_bytes();
         let sessions = vec![&session[..]];
@@ -369,7 +384,7 @@ impl Shared {
         Ok(Some((number(row, 1)?, Bytes::copy_from_slice(bytes(row, 2)?))))
     }
 
-    /// The number of a class in the database, which is new if it had none.
+    /// Returns the number of a class in the database, which is new if it had none.
     fn define_over(
         &self,
         connection: &mut Connection,
@@ -410,12 +425,13 @@ fn stored(row: &tokio_postgres::Row, column: usize) -> Result<Stored, Error> {
 }
 
 impl Repository for Postgres {
-    /// The last commit that this process knows of; other processes may have gone on.
+    /// Returns the last commit that this process knows of; other processes may have gone on.
     fn head(&self) -> Tid {
         self.shared.head()
     }
 
-    /// Costs one way there and back, and another one if other processes have committed since the last.
+    /// Fetches states. Costs one way there and back, and another one if other processes have
+    /// committed since the last.
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
         let shared = &self.shared;
         let mut wanted: Vec<i64> = orefs.iter().map(|oref| oref.get() as i64).collect();
@@ -515,7 +531,7 @@ impl Repository for Postgres {
         let (from, limit) = (from.get() as i64, i64::try_from(limit.max(1)).unwrap_or(i64::MAX));
         self.shared.ask(|connection| {
             let rows = connection.ask(Sql::Scan, vec![&from, &limit])?;
-            // What it finds is known here.
+            // The commits of the objects found are known here.
             self.shared.catch_up(connection)?;
             Ok(rows.iter().map(|row| Ok((oref(row, 0)?, stored(row, 1)?))).collect::<Result<_, Error>>()?)
         })

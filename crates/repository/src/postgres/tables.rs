@@ -1,7 +1,7 @@
 //! The tables, and every statement that is used on them.
 //!
-//! They are plain SQL, so that databases that speak the protocol of PostgreSQL accept them as well. The form of the tables is
-//! described in docs/spec/repository-format.md.
+//! They are plain SQL, so that databases that speak the protocol of PostgreSQL accept them as well.
+//! The form of the tables is described in docs/spec/repository-format.md.
 
 use tokio_postgres::Row;
 
@@ -13,10 +13,11 @@ use crate::{Error, Oref};
 
 /// The version of the tables.
 pub const FORMAT: u64 = 1;
-/// What stands in its place while a store is being filled.
+/// The number in its place while a store is being filled.
 pub const FILLING: u64 = 0;
 
-/// Makes the tables. The first is made first, so that a store that was not finished is told from what is none.
+/// Makes the tables. The first is made first, so that an unfinished store can be told from a
+/// database without one.
 const CREATE: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS bifrost_store (one INT8 PRIMARY KEY, format INT8 NOT NULL, head INT8 NOT NULL, \
      classes INT8 NOT NULL, collection INT8 NOT NULL, collections INT8 NOT NULL, collector BYTEA NOT NULL)",
@@ -113,7 +114,8 @@ statements! {
     Forget = "DELETE FROM bifrost_replies WHERE tid <= $1";
 }
 
-/// True if the database has a store; an error if it has one that is not whole, or of another version, or what is none.
+/// True if the database has a store. An error if it has one that is not whole, or of another
+/// version, or tables that are no store.
 pub fn look(pool: &Pool) -> Result<bool, Error> {
     let ask = |sql| pool.repeated(|connection| connection.ask(sql, vec![]));
     let tables = ask(Sql::Tables)?;
@@ -133,9 +135,11 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
     }
 }
 
-/// Makes a store in a database that has none; several processes may do so at once. Returns true if it was this one.
+/// Makes a store in a database that has none; several processes may do so at once. Returns true if
+/// it was this one.
 ///
-/// With the name of a process it is one that is being filled, and the process has its place in it from the start.
+/// With the name of a process it is one that is being filled, and the process has its place in it
+/// from the start.
 pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {
     for text in CREATE {
         pool.repeated(|connection| match connection.define(text) {
@@ -178,7 +182,7 @@ pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {
     })
 }
 
-/// A class as bytes.
+/// Returns a class as bytes.
 pub fn encoded(class: &crate::record::ClassDescriptor) -> Vec<u8> {
     let mut bytes = Vec::new();
     class.encode(&mut bytes);
@@ -189,44 +193,45 @@ fn damaged(what: impl std::fmt::Display) -> Error {
     Error::Damaged { what: format!("a row of the database is wrong: {what}") }
 }
 
-/// A column that is a number, which none of the tables has below 0.
+/// Returns a column that is a number, which none of the tables has below 0.
 pub fn number(row: &Row, column: usize) -> Result<u64, Error> {
     let number: i64 = row.try_get(column).map_err(damaged)?;
     u64::try_from(number).map_err(|_| damaged(format!("{number} is below 0")))
 }
 
-/// A column that is a number or nothing.
+/// Returns a column that is a number or nothing.
 pub fn maybe_number(row: &Row, column: usize) -> Result<Option<u64>, Error> {
     let number: Option<i64> = row.try_get(column).map_err(damaged)?;
     let positive = |number| u64::try_from(number).map_err(|_| damaged(format!("{number} is below 0")));
     number.map(positive).transpose()
 }
 
-/// A column that has an oref.
+/// Returns a column that has an oref.
 pub fn oref(row: &Row, column: usize) -> Result<Oref, Error> {
     Oref::new(number(row, column)?).ok_or_else(|| damaged("0 is no oref"))
 }
 
-/// A column that has bytes.
+/// Returns a column that has bytes.
 pub fn bytes(row: &Row, column: usize) -> Result<&[u8], Error> {
     row.try_get(column).map_err(damaged)
 }
 
-/// Orefs as bytes, in order and each once.
+/// Returns orefs as bytes, in order and each once.
 pub fn orefs_as_bytes(orefs: &[Oref]) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_orefs(orefs, &mut bytes);
     bytes
 }
 
-/// All orefs of bytes that have nothing else.
+/// Returns all orefs of bytes that have nothing else.
 pub fn orefs_of_bytes(bytes: &[u8]) -> Result<Vec<Oref>, Error> {
     let mut from = Reader::raw(bytes);
     decode_orefs(&mut from).and_then(|orefs| from.end().map(|()| orefs)).map_err(damaged)
 }
 
-/// What a commit adds to a collection, as bytes: the objects that it created, and the references of the states that it
-/// wrote and of those that it replaced; both in order.
+/// Returns the additions of a commit to a collection, as bytes. They are the objects that it
+/// created, and the references of the states that it wrote and of those that it replaced; both in
+/// order.
 pub fn encoded_marks(created: &[Oref], references: &[Oref]) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_orefs(created, &mut bytes);
@@ -234,7 +239,7 @@ pub fn encoded_marks(created: &[Oref], references: &[Oref]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encoded_marks`] wrote.
+/// Reads the output of [`encoded_marks`].
 pub fn decoded_marks(bytes: &[u8]) -> Result<(Vec<Oref>, Vec<Oref>), Error> {
     let mut from = Reader::raw(bytes);
     let created = decode_orefs(&mut from).map_err(damaged)?;

@@ -1,4 +1,4 @@
-//! The thread that learns of what other processes do, and does what is due.
+//! The thread that learns of the work of other processes, and does the work that is due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use crate::postgres::link::{BEGIN, BEGIN_ASIDE, COMMIT, Request, Trouble};
 use crate::postgres::tables::{Sql, number, orefs_as_bytes};
 use crate::{Error, Oref, REPLIES_KEPT_BYTES_MAX, SESSIONS_KEPT_MAX, Tid};
 
-/// After how many commits the log and the replies are trimmed.
+/// The number of commits after which the log and the replies are trimmed.
 const TRIM_AFTER: u64 = 1 << 12;
-/// Orefs in one row of what a process holds.
+/// Orefs in one row of the objects that a process holds.
 const HELD_AT_ONCE: usize = 1 << 16;
 
 /// The thread. It ends when this is dropped.
@@ -57,7 +57,7 @@ fn watch(shared: &Arc<Shared>, (stop, changed): &(Mutex<bool>, Condvar)) {
             return;
         }
         drop(stopped);
-        // What fails now is tried again the next time.
+        // A failure is tried again the next time.
         let position = shared.pool.once(|connection| shared.catch_up(connection));
         match position {
             Ok(position) if position.collection > position.answered => {
@@ -94,15 +94,16 @@ impl Shared {
     /// Says that this process is there, and ends a collection whose process is not.
     fn beat(&self) -> Result<(), Trouble> {
         let id = &self.id[..];
-        // Commits read the row, and one that takes longer than the time between two beats would never be done if a beat were in
-        // one order with it.
+        // Commits read the row, and one that takes longer than the time between two beats would
+        // never be done if a beat were in one order with it.
         self.pool.once(|connection| {
             connection.run(&[BEGIN_ASIDE, Request::With(Sql::Beat, vec![&id]), COMMIT]).map(|_| ())
         })?;
         self.end_abandoned().map(|_| ()).map_err(Trouble::Refused)
     }
 
-    /// Tells a collection what the sessions of this process hold. Whatever they fetch from now on is of its start or later.
+    /// Tells a collection the objects that the sessions of this process hold. States that they
+    /// fetch from now on are of its start or later.
     fn answer(&self, collection: u64) -> Result<(), Error> {
         // The start is known here, so this is not before it.
         self.reads_from.fetch_max(self.head().0, Ordering::SeqCst);
@@ -122,7 +123,7 @@ impl Shared {
         })
     }
 
-    /// What the holders of this process name, each once, in order.
+    /// Returns the objects that the holders of this process name, each once, in order.
     pub fn held(&self) -> Vec<Oref> {
         let mut held = Vec::new();
         for holder in self.holders.all() {
@@ -133,7 +134,7 @@ impl Shared {
         held
     }
 
-    /// Frees what the log and the replies have beyond what is kept.
+    /// Frees the rows of the log and of the replies that are not kept any more.
     fn trim(&self) -> Result<(), Error> {
         let floor = self.known.read().changes.floor();
         self.trim_to(floor)?;
@@ -155,7 +156,8 @@ impl Shared {
         self.ask(|connection| connection.ask(Sql::Trim, vec![&floor])).map(|_| ())
     }
 
-    /// As `trim`, for what processes left that ended before they had seen enough commits to do it.
+    /// Does as `trim`, for rows left by processes that ended before they had seen enough commits to
+    /// do it.
     pub fn trim_excess(&self) -> Result<(), Error> {
         let kept = self.options.changes_kept as i64;
         let rows = self.ask(|connection| connection.ask(Sql::Excess, vec![&kept]))?;

@@ -4,7 +4,7 @@ use crate::record::reader::{Reader, RecordError, Wrong};
 use crate::record::writer::Writer;
 use crate::{ClassNumber, limits};
 
-/// What a value in a record is.
+/// The kind of a value in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FieldKind {
@@ -43,13 +43,13 @@ impl FieldKind {
 /// An instance variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// Its name, which says which is which after the class was changed.
+    /// Its name, by which it is found again after the class was changed.
     pub name: String,
-    /// What it holds.
+    /// The kind of its values.
     pub kind: FieldKind,
 }
 
-/// What the content of a record of a class is.
+/// The kind of the contents of a class's records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The fields, in order.
@@ -79,15 +79,15 @@ impl Kind {
     }
 }
 
-/// A class: enough to read its records without the program that wrote them, and to see whether a program's class
-/// of the same name is the same.
+/// A class: enough to read its records without the program that wrote them, and to compare it with
+/// a program's class of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClassDescriptor {
     /// Its name, as programs know it.
     pub name: String,
-    /// Which version of the class of that name, counted from 1.
+    /// The version of the class of that name, counted from 1.
     pub version: u32,
-    /// What records of it hold.
+    /// The kind of its records.
     pub kind: Kind,
     /// The names of the types that it belongs to, beside its own.
     pub supertypes: Vec<String>,
@@ -96,7 +96,7 @@ pub struct ClassDescriptor {
 }
 
 impl ClassDescriptor {
-    /// The class of directories: number 1 in every store.
+    /// Returns the class of directories: number 1 in every store.
     pub fn directory() -> ClassDescriptor {
         ClassDescriptor {
             name: "directory".into(),
@@ -107,7 +107,7 @@ impl ClassDescriptor {
         }
     }
 
-    /// The blake3 digest of the specification.
+    /// Returns the blake3 digest of the specification.
     pub fn specification_digest(&self) -> [u8; 32] {
         *blake3::hash(self.specification.as_bytes()).as_bytes()
     }
@@ -125,7 +125,8 @@ impl ClassDescriptor {
         out.extend_from_slice(&self.specification_digest());
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, all of it. Refuses a digest that is not the specification's.
+    /// Reads the output of [`encode`](Self::encode), all of it. Refuses a digest that is not the
+    /// specification's.
     pub fn decode(bytes: &[u8]) -> Result<ClassDescriptor, RecordError> {
         let mut from = Reader::raw(bytes);
         let format = from.byte()?;
@@ -150,7 +151,7 @@ impl ClassDescriptor {
         Ok(class)
     }
 
-    /// What is too large in it, as (what, value, limit).
+    /// Returns a part that is too large, as (what, value, limit).
     pub(crate) fn oversize(&self) -> Option<(&'static str, u64, u64)> {
         let fields = if let Kind::Object(fields) = &self.kind { fields.len() } else { 0 };
         [
@@ -217,9 +218,9 @@ fn field_kind(from: &mut Reader<'_>) -> Result<FieldKind, RecordError> {
     FieldKind::ALL.get(usize::from(number)).copied().ok_or(RecordError { at, wrong: Wrong::Kind(number) })
 }
 
-/// Where readers look up classes.
+/// The place where readers look up classes.
 pub trait Classes {
-    /// What records of that class hold; none if there is no such class.
+    /// Returns the kind of that class's records; none if there is no such class.
     fn kind(&self, class: ClassNumber) -> Option<&Kind>;
 }
 

@@ -1,24 +1,29 @@
 //! Records as JSON, for dumps and for people.
+//!
+//! Read [`to_json`] and [`from_json`] first: each is the inverse of the other, byte for byte. The
+//! records themselves are read and written by the `reader` and `writer` beside this module.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::record::{Classes, FieldKind, Kind, Reader, RecordError, Reference, Value, Writer, Wrong};
 use crate::{ClassNumber, Oref};
 
-/// Why JSON is no record.
+/// The reason why JSON is no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {wanted} is wanted here")]
 pub struct JsonError {
     /// The way to it, as in `content.elements[3]`.
     pub path: String,
-    /// What should be there.
+    /// The thing that should be there.
     pub wanted: &'static str,
 }
 
-/// A record as JSON: `{"class": number, "content": ...}`. [`from_json`] gives the same bytes again.
+/// Returns a record as JSON: `{"class": number, "content": ...}`. [`from_json`] gives the same
+/// bytes again.
 ///
-/// Real numbers that JSON has not, and not-a-numbers with their bits, are strings of hexadecimal digits; so are
-/// bytes. A reference is `null`, `{"str": text}`, `{"bytes": digits}` or `{"oref": n, "class": n, "length": n}`.
+/// Real numbers that JSON has not, and not-a-numbers with their bits, are strings of hexadecimal
+/// digits; so are bytes. A reference is `null`, `{"str": text}`, `{"bytes": digits}` or
+/// `{"oref": n, "class": n, "length": n}`.
 pub fn to_json(bytes: &[u8], classes: &(impl Classes + ?Sized)) -> Result<Json, RecordError> {
     let (mut from, class) = Reader::new(bytes)?;
     let unknown = RecordError { at: 1, wrong: Wrong::Class(u64::from(class.0)) };
@@ -109,12 +114,12 @@ fn value_to_json(value: Value<'_>) -> Json {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Returns the bytes of hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
@@ -122,7 +127,7 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// The record that [`to_json`] made this of.
+/// Returns the record of which [`to_json`] made this.
 pub fn from_json(json: &Json, classes: &(impl Classes + ?Sized)) -> Result<Vec<u8>, JsonError> {
     let top = At { path: "record".into(), json };
     let class = top.member("class")?.number()?;

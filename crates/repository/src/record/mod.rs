@@ -1,12 +1,14 @@
-//! How the state of an object is written as bytes: versioned and self-describing.
+//! The form of an object's state as bytes: versioned and self-describing.
 //!
-//! A record is `[format byte][class number][content]`; what the content is, the class's [`Kind`] says
-//! (docs/spec/repository-format.md has the diagrams). [`Writer`] appends to a buffer and allocates nothing itself;
-//! [`Reader`] borrows. Reading is total: whatever the bytes, it ends, allocates nothing, and says at which byte
-//! they are wrong. Every value has one encoding, so equal records are equal bytes.
+//! A record is `[format byte][class number][content]`; the class's [`Kind`] describes the content
+//! (docs/spec/repository-format.md has the diagrams). [`Writer`] appends to a buffer and allocates
+//! nothing itself; [`Reader`] borrows. Reading is total: for any bytes it ends, allocates nothing,
+//! and says at which byte they are wrong. Every value has one encoding, so equal records are equal
+//! bytes.
 //!
-//! A reference carries the class of its target, and its length where objects of that kind differ in it, so that a
-//! reader can make a place of the right class and size for an object that it has not fetched.
+//! A reference carries the class of its target, and its length where objects of that kind differ in
+//! it. So a reader can make a place of the right class and size for an object that it has not
+//! fetched.
 
 mod class;
 mod json;

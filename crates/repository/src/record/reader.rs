@@ -3,17 +3,17 @@
 use crate::record::{Classes, FORMAT, FieldKind, Reference, Value};
 use crate::{ClassNumber, Oref};
 
-/// Where bytes are no record, and why.
+/// The place where bytes are no record, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {wrong}")]
 pub struct RecordError {
-    /// The first byte of what is wrong.
+    /// The first byte of the fault.
     pub at: usize,
-    /// What is wrong.
+    /// The fault.
     pub wrong: Wrong,
 }
 
-/// Why bytes are no record.
+/// The reason why bytes are no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The bytes end within a value.
@@ -65,7 +65,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the head of a record, and which class it is of; whether there is such a class is not asked.
+    /// Reads the head of a record, and returns its class, which may not exist.
     pub fn new(bytes: &'a [u8]) -> Result<(Reader<'a>, ClassNumber), RecordError> {
         let mut from = Reader { bytes, at: 0 };
         let format = from.byte()?;
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// A number that is never below 0.
+    /// Reads a number that is never below 0.
     pub fn count(&mut self) -> Result<u64, RecordError> {
         let start = self.at;
         let mut value = 0;
@@ -135,7 +135,8 @@ impl<'a> Reader<'a> {
         Err(RecordError { at: start, wrong: Wrong::Number })
     }
 
-    /// A number of elements, each of which takes a byte at least: no more than bytes are left.
+    /// Reads a number of elements, each of which takes a byte at least: no more than bytes are
+    /// left.
     pub fn elements(&mut self) -> Result<usize, RecordError> {
         let start = self.at;
         let count = self.count()?;
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
         usize::try_from(count).ok().filter(|count| *count <= self.left()).ok_or(short)
     }
 
-    /// Nothing.
+    /// Reads nothing, in its byte.
     pub fn nil(&mut self) -> Result<(), RecordError> {
         let at = self.at;
         match self.byte()? {
@@ -152,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A truth value.
+    /// Reads a truth value.
     pub fn bool(&mut self) -> Result<bool, RecordError> {
         let at = self.at;
         match self.byte()? {
@@ -162,19 +163,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An integer.
+    /// Reads an integer.
     pub fn int(&mut self) -> Result<i64, RecordError> {
         let bits = self.count()?;
         Ok((bits >> 1) as i64 ^ -((bits & 1) as i64))
     }
 
-    /// A floating-point number.
+    /// Reads a floating-point number.
     pub fn real(&mut self) -> Result<f64, RecordError> {
         let bytes = self.take(8)?.try_into().expect("eight bytes were taken");
         Ok(f64::from_bits(u64::from_le_bytes(bytes)))
     }
 
-    /// A character.
+    /// Reads a character.
     pub fn char(&mut self) -> Result<char, RecordError> {
         let at = self.at;
         let number = self.count()?;
@@ -182,13 +183,13 @@ impl<'a> Reader<'a> {
         found.ok_or(RecordError { at, wrong: Wrong::Char(number) })
     }
 
-    /// A string.
+    /// Reads a string.
     pub fn str(&mut self) -> Result<&'a str, RecordError> {
         let at = self.at;
         std::str::from_utf8(self.bytes()?).map_err(|_| RecordError { at, wrong: Wrong::Utf8 })
     }
 
-    /// Bytes.
+    /// Reads bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], RecordError> {
         let count = self.elements()?;
         self.take(count)
@@ -200,7 +201,8 @@ impl<'a> Reader<'a> {
         u32::try_from(number).map(ClassNumber).map_err(|_| RecordError { at, wrong: Wrong::Class(number) })
     }
 
-    /// A reference. The class of its target must be among `classes`, which know whether a length follows.
+    /// Reads a reference. The class of its target must be among `classes`, which know if a length
+    /// follows.
     pub fn reference(&mut self, classes: &(impl Classes + ?Sized)) -> Result<Reference<'a>, RecordError> {
         let at = self.at;
         Ok(match self.count()? {
@@ -219,7 +221,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A value of that kind.
+    /// Reads a value of that kind.
     pub fn value(
         &mut self,
         kind: FieldKind,

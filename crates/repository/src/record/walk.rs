@@ -3,7 +3,7 @@
 use crate::record::{Classes, FieldKind, Kind, Reader, RecordError, Reference, Value, Wrong};
 use crate::{ClassNumber, Oref};
 
-/// The class of a record.
+/// Returns the class of a record.
 pub fn class_of(bytes: &[u8]) -> Result<ClassNumber, RecordError> {
     Reader::new(bytes).map(|(_, class)| class)
 }
@@ -21,13 +21,13 @@ pub fn walk_refs(
     })
 }
 
-/// Reads a whole record and says whether it is one.
+/// Reads a whole record to check that it is one.
 pub fn check_record(bytes: &[u8], classes: &(impl Classes + ?Sized)) -> Result<(), RecordError> {
     walk(bytes, classes, |_| {})
 }
 
-/// Reads a whole record and gives every value in it, in order; counts, bounds, flags and what is opaque are not
-/// given.
+/// Reads a whole record and gives every value in it, in order. Counts, bounds, flags and opaque
+/// bytes are not given.
 pub fn walk<'a>(
     bytes: &'a [u8],
     classes: &(impl Classes + ?Sized),

@@ -3,8 +3,8 @@
 use crate::ClassNumber;
 use crate::record::{FORMAT, Reference, Value};
 
-/// Appends a record to a buffer, value by value, in the order that the class's kind says. Allocates nothing but
-/// what the buffer needs to grow.
+/// Appends a record to a buffer, value by value, in the order that the class's kind says. Allocates
+/// nothing but room in the buffer.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -31,7 +31,8 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(&[first, second]);
     }
 
-    /// A number of elements, or another number that is never below 0: seven bits a byte, the lowest first.
+    /// Appends a number of elements, or another number that is never below 0: seven bits a byte,
+    /// the lowest first.
     pub fn count(&mut self, mut count: u64) {
         while count >= 0x80 {
             self.out.push(count as u8 | 0x80);
@@ -76,7 +77,8 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(value);
     }
 
-    /// A reference. The length must be there exactly if [`super::Kind::has_length`] says so of its class.
+    /// Appends a reference. The length must be there exactly if [`super::Kind::has_length`] says so
+    /// of its class.
     pub fn reference(&mut self, reference: Reference<'_>) {
         match reference {
             Reference::Nothing => self.count(0),

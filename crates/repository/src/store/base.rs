@@ -1,4 +1,4 @@
-//! What stands below a store: a base of installed states, and a journal before it.
+//! The two traits below a store: a base of installed states, and a journal before it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ impl Totals {
     }
 }
 
-/// What a base knows besides objects.
+/// The knowledge of a base besides objects.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// The last commit that is installed.
@@ -46,7 +46,8 @@ pub struct Loaded {
     pub totals: Totals,
 }
 
-/// What a new store has: the class of directories, and the root directory, written by commit 1.
+/// Returns the contents of a new store: the class of directories, and the root directory, written
+/// by commit 1.
 pub fn initial() -> (Loaded, Stored) {
     let mut bytes = Vec::new();
     Writer::new(&mut bytes, ClassNumber::DIRECTORY).count(0);
@@ -61,7 +62,7 @@ pub fn initial() -> (Loaded, Stored) {
     (loaded, root)
 }
 
-/// What is put into a base at once.
+/// The states and figures that are put into a base at once.
 pub struct Installation<'a> {
     /// New states, and none for objects that were freed.
     pub states: &'a BTreeMap<Oref, Option<Stored>>,
@@ -84,37 +85,37 @@ pub struct Installation<'a> {
 /// Objects in order, each with its state, or the reason why that is lost.
 pub type Scanned = Vec<(Oref, Result<Stored, Error>)>;
 
-/// Where states live that are no longer needed from the journal.
+/// The place of states that are no longer needed from the journal.
 pub trait Base: Send + Sync {
-    /// What it knows besides objects; asked once.
+    /// Returns its knowledge besides objects; asked once.
     fn load(&self) -> Result<Loaded, Error>;
 
-    /// The states of some objects, all from one moment.
+    /// Returns the states of some objects, all from one moment.
     fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error>;
 
-    /// The first `limit` objects from `from` on, in order; fewer only if there are no more.
+    /// Returns the first `limit` objects from `from` on, in order; fewer only if there are no more.
     fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error>;
 
-    /// Puts all of it in, or nothing; durable when it returns. Gives the new totals.
+    /// Puts all of it in, or nothing; durable when it returns. Returns the new totals.
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error>;
 
-    /// Reads what it has besides the states of objects, and says what is not as it was written.
+    /// Reads its contents besides the states of objects, and returns the faults found.
     fn examine(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 }
 
-/// Why a journal did not take a record.
+/// The reason why a journal did not take a record.
 #[derive(Debug)]
 pub enum JournalError {
     /// It could not grow; nothing was written.
     NoRoom(io::Error),
-    /// A write or its synchronisation failed; whether the record is there is not known.
+    /// A write or its synchronisation failed; it is not known if the record is there.
     InDoubt(&'static str, io::Error),
 }
 
-/// What makes commits durable before they are in the base. It has two halves: while one is written, what the other
-/// has is being installed.
+/// The journal, which makes commits durable before they are in the base. It has two halves: while
+/// one is written, the records of the other are being installed.
 pub trait Journal: Send {
     /// True if the half being written takes that many bytes more. An empty one takes everything.
     fn fits(&self, bytes: usize) -> bool;
@@ -131,7 +132,7 @@ pub trait Journal: Send {
     /// Bytes of records in the half being written.
     fn used(&self) -> u64;
 
-    /// Reads the records that may not be installed yet, and says what is not as it was written.
+    /// Reads the records that may not be installed yet, and returns the faults found.
     fn examine(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }

@@ -1,4 +1,4 @@
-//! What recent commits wrote: the other half of validation.
+//! The writes of recent commits: the other half of validation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::{CHANGES_KEPT_MAX, Changes, CommitError, Oref, ReadSet, Tid};
 /// The orefs that a commit wrote or created.
 pub type Written = Arc<[Oref]>;
 
-/// What the last commits wrote, bounded by [`CHANGES_KEPT_MAX`].
+/// The objects that the last commits wrote, bounded by [`CHANGES_KEPT_MAX`].
 pub struct ChangeLog {
     /// Commits after this one are kept.
     floor: Tid,
@@ -22,7 +22,7 @@ impl ChangeLog {
         ChangeLog { floor, commits: VecDeque::new(), orefs: 0, orefs_max: CHANGES_KEPT_MAX }
     }
 
-    /// Commits after this one are kept.
+    /// Returns the commit after which all are kept.
     pub fn floor(&self) -> Tid {
         self.floor
     }
@@ -42,7 +42,7 @@ impl ChangeLog {
         }
     }
 
-    /// The commits after that one, oldest first; none if they are not all kept.
+    /// Returns the commits after that one, oldest first; none if they are not all kept.
     pub fn after(&self, tid: Tid) -> Option<impl Iterator<Item = &(Tid, Written)>> {
         if tid < self.floor {
             return None;
@@ -51,8 +51,8 @@ impl ChangeLog {
         Some(self.commits.range(start..))
     }
 
-    /// True if nothing that was read was written after `seen`, when everything was current, and up to `upto`, the
-    /// last commit here.
+    /// Checks that no object that was read was written after `seen`, when everything was current,
+    /// and up to `upto`, the last commit here.
     pub fn validate(&self, seen: Tid, upto: Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
         let commits = self.after(seen).ok_or(CommitError::TooOld { upto })?;
         let written = commits.flat_map(|(_, written)| written.iter().copied());
@@ -60,7 +60,7 @@ impl ChangeLog {
         if orefs.is_empty() { Ok(()) } else { Err(CommitError::Conflict { orefs, upto }) }
     }
 
-    /// What was written after a commit and up to `upto`, the last one here.
+    /// Returns the objects written after a commit and up to `upto`, the last one here.
     pub fn written(&self, after: Tid, upto: Tid) -> Changes {
         match self.after(after) {
             None => Changes::TooOld { upto },
@@ -72,7 +72,7 @@ impl ChangeLog {
     }
 }
 
-/// Each once, in order.
+/// Returns the orefs in order, each once.
 fn in_order(mut orefs: Vec<Oref>) -> Vec<Oref> {
     orefs.sort_unstable();
     orefs.dedup();

@@ -1,4 +1,4 @@
-//! Reading a whole store to see whether it is sound.
+//! The check of a whole store: reads it to find mistakes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,12 +47,12 @@ impl<B: Base, J: Journal> Store<B, J> {
     }
 }
 
-/// What an engine leaves of garbage when it ends in the middle of a collection.
+/// The garbage that an engine leaves when it ends in the middle of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Garbage {
     /// All of it, or nothing.
     Whole,
-    /// A part, which may refer to what was freed.
+    /// A part, which may refer to freed objects.
     HalfFreed,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn check_all(
     Ok(report)
 }
 
-/// An object that cannot be read.
+/// Returns the mistake of an object that cannot be read.
 fn lost_object(oref: Oref, error: Error) -> Mistake {
     let what = match error {
         Error::Object { what, .. } => what.to_owned(),
@@ -127,7 +127,7 @@ fn lost_object(oref: Oref, error: Error) -> Mistake {
     Mistake::Lost { oref, what }
 }
 
-/// What the root directory leads to.
+/// Returns the objects to which the root directory leads.
 fn reached(store: &dyn Repository) -> Result<Bits, Error> {
     let mut marks = Marks::default();
     marks.reach(Oref::ROOT);
@@ -137,7 +137,7 @@ fn reached(store: &dyn Repository) -> Result<Bits, Error> {
         for (oref, stored) in chunk.into_iter().zip(states) {
             marks.scanned.insert(oref);
             if let Some(stored) = stored {
-                // What cannot be read is a mistake already.
+                // A record that cannot be read is a mistake already.
                 let _ = walk_refs(&stored.bytes, &classes[..], |target| marks.reach(target));
             }
         }
@@ -188,18 +188,19 @@ fn check_object(
     if let Err(source) = walked {
         mistakes.push(Mistake::Record { oref, source });
     }
-    // What was created since the first time over is not known yet.
+    // Objects created since the first time over are not known yet.
     for (to, said) in suspects {
         let mut found = store.fetch(&[oref, to])?.states;
         let target = found.pop().flatten();
-        // Nor is what others write or free meanwhile.
+        // Nor are objects that others write or free meanwhile.
         if found.pop().flatten().is_none_or(|now| now.tid != stored.tid) {
             continue;
         }
         match target {
             None => mistakes.push(Mistake::Dangling { from: oref, to }),
             Some(target) => match class_of(&target.bytes) {
-                // The target of a reference may have been written since, as one of its class as it is now.
+                // The target of a reference may have been written since, as one of its class as it
+                // is now.
                 Ok(is) if is != said && !are_alike(classes, is, said) => {
                     mistakes.push(Mistake::Class { from: oref, to, said, is })
                 }
@@ -211,8 +212,8 @@ fn check_object(
     Ok(())
 }
 
-/// True if references to objects of the one class may lead to objects of the other: what a reference says is how much room the object
-/// takes.
+/// True if references to objects of the one class may lead to objects of the other: a reference
+/// tells how much room the object takes.
 fn are_alike(classes: &Definitions, one: ClassNumber, other: ClassNumber) -> bool {
     let class = |number: ClassNumber| classes.get((number.0 as usize).checked_sub(1)?);
     match (class(one), class(other)) {

@@ -1,21 +1,25 @@
 //! Collection of unreachable objects, while commits go on.
 //!
-//! Mark and sweep. An object is *white* (not reached), *grey* (reached) or *black* (reached and looked through). What is
-//! reachable is what the root directory and the holders lead to. The argument that nothing of it is freed:
+//! Mark and sweep. An object is *white* (not reached), *grey* (reached) or *black* (reached and
+//! looked through). An object is reachable if the root directory or a holder leads to it. The
+//! argument that no reachable object is freed:
 //!
-//! - Let *start* be the moment at which marking begins, under the lock of the sequence. Every reference in any state
-//!   that an object has at or after the start is made grey, if the object is ever reached: in the state that it has
-//!   at the start when the collection looks through it, or when the first commit replaces that state, whichever is
-//!   earlier; in every later state by the commit that writes it. Commits that were on their way at the start count
-//!   as later.
+//! - Let *start* be the moment at which marking begins, under the lock of the sequence. Every
+//!   reference in any state that an object has at or after the start is made grey, if the object is
+//!   ever reached. References in the state at the start become grey when the collection looks
+//!   through it, or at the first commit that replaces it, whichever is earlier. References in every
+//!   later state become grey by the commit that writes it. Commits that were on their way at the
+//!   start count as later.
 //! - Objects created since the start are reached.
-//! - A holder is asked once, after the start, and names everything that it can name without fetching (its contract,
-//!   [`crate::Holder::held`]). What it names later it found in a state that was current at or after the start, of an
-//!   object that is reached, or in one that it created.
-//! - So whatever a root, a holder or a commit can name is reached when nothing is grey and all holders were asked.
-//!   That is looked at under the lock of the sequence. What is white then can be named by nobody, ever again.
+//! - A holder is asked once, after the start, and names everything that it can name without
+//!   fetching (its contract, [`crate::Holder::held`]). Objects that it names later it found in a
+//!   state that it created, or in one of a reached object that was current at or after the start.
+//! - So each object that a root, a holder or a commit can name is reached when nothing is grey and
+//!   all holders were asked. That is looked at under the lock of the sequence. A white object then
+//!   can never be named again.
 //!
-//! A commit thus keeps alive what only the state it replaces led to: that goes with the next collection.
+//! A commit thus keeps objects alive to which only the state that it replaces led: those go with
+//! the next collection.
 
 use parking_lot::MutexGuard;
 use std::collections::BTreeMap;
@@ -35,16 +39,16 @@ use crate::{
 const CHUNK: usize = 256;
 
 impl<B: Base, J: Journal> Store<B, J> {
-    /// Lets a commit through if nobody has written what it read, and gathers what it adds to the marks of a
-    /// collection. Gives the lock under which both are true.
+    /// Lets a commit through if no other has written an object that it read, and gathers its
+    /// additions to the marks of a collection. Returns the lock under which both are true.
     pub(super) fn admit(
         &self,
         mut seen: Tid,
         reads: &dyn ReadSet,
         commit: &Committed,
     ) -> Result<(MutexGuard<'_, Sequence>, Noted), CommitError> {
-        // Most of the comparison is done before the lock is taken. If it fails, that is found again below, after
-        // the question whether the batch was committed before.
+        // Most of the comparison is done before the lock is taken. If it fails, that is found again
+        // below, after the question whether the batch was committed before.
         let _ = self.validate(&mut seen, reads);
         loop {
             let noted = self.gather(commit);
@@ -57,8 +61,8 @@ impl<B: Base, J: Journal> Store<B, J> {
             }
             self.validate(&mut seen, reads)?;
             if sequence.conflicts(seen, reads) || sequence.gathering.bytes > GROUP_BYTES_MAX {
-                // A conflict is told when the other commit is durable, or not at all; a group that is large enough
-                // goes first.
+                // A conflict is told when the other commit is durable, or not at all; a group that
+                // is large enough goes first.
                 let outcome = sequence.last_outcome();
                 drop(self.settle(sequence, &outcome));
                 continue;
@@ -69,7 +73,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         }
     }
 
-    /// What a commit would add to the marks of the collection that is running.
+    /// Returns the additions of a commit to the marks of the collection that is running.
     fn gather(&self, commit: &Committed) -> Noted {
         let epoch = self.marking.epoch();
         let mut noted = Noted { epoch, references: Vec::new(), failed: None };
@@ -126,8 +130,8 @@ impl<B: Base, J: Journal> Store<B, J> {
         self.marking.start();
         for entry in sequence.entries() {
             let Entry::Commit(commit) = entry else { continue };
-            // Their old states are visible still, unless one of them has just become so; then it is the state at
-            // the start, and looked through like any other.
+            // Their old states are visible still, unless one of them has just become so; then it is
+            // the state at the start, and looked through like any other.
             self.marking.note(self.gather(commit), commit);
         }
     }
@@ -159,7 +163,8 @@ impl<B: Base, J: Journal> Store<B, J> {
                     return Err(Error::Stopped);
                 }
             }
-            // Commits make grey under this lock, so with it held nothing is grey any more, or marking goes on.
+            // Commits make grey under this lock, so with it held nothing is grey any more, or
+            // marking goes on.
             let _sequence = self.sequence.lock();
             let mut marks = self.marking.marks.lock();
             let marks = marks.as_mut().expect("a collection has marks until it ends");
@@ -179,13 +184,13 @@ impl<B: Base, J: Journal> Store<B, J> {
         marks.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Some grey objects that were not looked through.
+    /// Returns some grey objects that were not looked through.
     fn next_grey(&self) -> Option<Vec<Oref>> {
         let mut marks = self.marking.marks.lock();
         marks.as_mut().expect("a collection has marks until it ends").next_grey(CHUNK)
     }
 
-    /// Frees what is white. Objects created meanwhile are still added to the marks.
+    /// Frees white objects. Objects created meanwhile are still added to the marks.
     fn sweep(&self) -> Result<Collected, Error> {
         let mut garbage = Vec::new();
         let mut from = Some(Oref::ROOT);
@@ -219,11 +224,12 @@ impl<B: Base, J: Journal> Store<B, J> {
         Ok(collected)
     }
 
-    /// Objects from `from` on, from the buffer and the base together.
+    /// Returns objects from `from` on, from the buffer and the base together.
     pub(super) fn scan_merged(&self, from: Oref, limit: usize) -> Result<Scanned, Error> {
         let mut from = from;
         loop {
-            // The buffer first: what goes from there into the base in between is seen twice, not missed.
+            // The buffer first: a state that goes from there into the base in between is seen
+            // twice, not missed.
             let buffered = self.visible.read().buffered_from(from, limit);
             let mut merged: BTreeMap<_, _> =
                 buffered.into_iter().map(|(oref, state)| (oref, state.map(Ok))).collect();

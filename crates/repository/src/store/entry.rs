@@ -1,4 +1,4 @@
-//! What a record of the journal holds, as bytes.
+//! The contents of a record of the journal, as bytes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::record::{ClassDescriptor, Reader, RecordError, Writer, Wrong};
 use crate::store::changes::Written;
 use crate::{BatchId, ClassNumber, Oref, Tid};
 
-/// One change of a store. A record of the journal has those of all commits that were made durable together.
+/// One change of a store. A record of the journal has those of all commits that were made durable
+/// together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A commit.
@@ -35,7 +36,7 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// What it wrote and created, in order.
+    /// Returns the objects that it wrote and created, in order.
     pub fn written(&self) -> Written {
         let mut orefs: Vec<Oref> = self.writes.iter().chain(&self.creates).map(|(oref, _)| *oref).collect();
         orefs.sort_unstable();
@@ -93,7 +94,7 @@ fn encode_commit(commit: &Committed, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends orefs that are in order: how many, and the step to each, which is small.
+/// Appends orefs that are in order: their number, and the step to each, which is small.
 pub fn encode_orefs(orefs: &[Oref], out: &mut Vec<u8>) {
     let mut to = Writer::raw(out);
     to.count(orefs.len() as u64);
@@ -104,7 +105,7 @@ pub fn encode_orefs(orefs: &[Oref], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode_orefs`] wrote.
+/// Reads the output of [`encode_orefs`].
 pub fn decode_orefs(from: &mut Reader<'_>) -> Result<Vec<Oref>, RecordError> {
     let mut orefs = Vec::new();
     let mut last = 0u64;
@@ -120,7 +121,7 @@ pub fn decode_orefs(from: &mut Reader<'_>) -> Result<Vec<Oref>, RecordError> {
     Ok(orefs)
 }
 
-/// Reads what [`encode`] wrote, all of it. States share the bytes.
+/// Reads the output of [`encode`], all of it. States share the bytes.
 pub fn decode(bytes: &Bytes) -> Result<Vec<Entry>, RecordError> {
     let mut from = Reader::raw(bytes);
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! What a collection has reached so far, and what commits add to it meanwhile.
+//! The marks of a collection: the objects reached so far, and the additions of commits meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl Bits {
         self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
     }
 
-    /// Adds one; says whether it is new.
+    /// Adds one; returns true if it is new.
     pub fn insert(&mut self, oref: Oref) -> bool {
         let (page, word, bit) = Bits::place(oref);
         let page = self.pages.entry(page).or_insert_with(|| Box::new([0; Bits::WORDS]));
@@ -47,11 +47,12 @@ impl Bits {
 #[derive(Default)]
 pub struct Marks {
     pub reached: Bits,
-    /// Every state that the object has had since the start was, or will be, looked through for references.
+    /// Every state that the object has had since the start was, or will be, looked through for
+    /// references.
     pub scanned: Bits,
-    /// What is reached and not yet looked through, and perhaps some that are.
+    /// The objects reached and not yet looked through, and perhaps some that are.
     pub grey: Vec<Oref>,
-    /// Why a commit could not add what it should.
+    /// The reason why a commit could not make its additions.
     pub failed: Option<Error>,
 }
 
@@ -63,7 +64,8 @@ impl Marks {
         }
     }
 
-    /// Some grey objects that were not looked through, at most so many; none if there are none.
+    /// Returns some grey objects that were not looked through, at most so many; none if there are
+    /// none.
     pub fn next_grey(&mut self, most: usize) -> Option<Vec<Oref>> {
         let mut chunk = Vec::new();
         while chunk.len() < most {
@@ -76,20 +78,22 @@ impl Marks {
     }
 }
 
-/// What a commit adds to the marks of a collection.
+/// The additions of a commit to the marks of a collection.
 pub struct Noted {
     /// The collection that it was gathered for; 0 if none was running.
     pub epoch: u64,
-    /// References of new states, and of the states that they replace where those were not looked through.
+    /// References of new states, and of the states that they replace where those were not looked
+    /// through.
     pub references: Vec<Oref>,
-    /// Why they are not all there.
+    /// The reason why they are not all there.
     pub failed: Option<Error>,
 }
 
 /// The collection that is running, if one is.
 #[derive(Default)]
 pub struct Marking {
-    /// Which collection is running; 0 if none. Changes only under the lock of the sequence.
+    /// The number of the collection that is running; 0 if none. Changes only under the lock of the
+    /// sequence.
     epoch: AtomicU64,
     /// Collections so far.
     count: AtomicU64,
@@ -102,7 +106,7 @@ impl Marking {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// The number of collections that have begun.
+    /// Returns the number of collections that have begun.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -119,7 +123,8 @@ impl Marking {
         self.marks.lock().take()
     }
 
-    /// Adds what a commit noted. The caller has the lock of the sequence, under which the epoch was compared.
+    /// Adds the marks that a commit noted. The caller has the lock of the sequence, under which the
+    /// epoch was compared.
     pub fn note(&self, noted: Noted, commit: &Committed) {
         if noted.epoch == 0 {
             return;

@@ -1,25 +1,29 @@
-//! How every engine orders commits: validation, group commit, the buffer of modified objects, collection.
+//! The order of commits in every engine: validation, group commit, the buffer of modified objects,
+//! collection.
 //!
-//! [`Store`] is a [`Repository`] over two small traits: a [`Journal`], which makes commits durable, and a [`Base`], where
-//! states go later, many commits at once. A commit goes this way:
+//! [`Store`] is a [`Repository`] over two small traits: a [`Journal`], which makes commits durable,
+//! and a [`Base`], where states go later, many commits at once. A commit goes this way:
 //!
-//! 1. Under the lock of the *sequence* it is compared with the commits since its `valid_to`, gets the next number,
-//!    and joins the group that gathers.
-//! 2. One of those that wait takes the group, lets go of the lock, and writes the whole group as one record of the
-//!    journal. Meanwhile the next group gathers; it is compared with this one as well. If the group is smaller than
-//!    the last one, it first waits a little for those whose commit has just ended: they are likely to come back, and
-//!    who comes too late waits for a whole write more.
-//! 3. The record is durable. Under the lock of *what is visible* its states enter the current layer of the buffer,
-//!    and `head` moves. Then all of the group return.
+//! 1. Under the lock of the *sequence* it is compared with the commits since its `valid_to`, gets
+//!    the next number, and joins the group that gathers.
+//! 2. One of the waiting threads takes the group, lets go of the lock, and writes the whole group
+//!    as one record of the journal. Meanwhile the next group gathers; it is compared with this one
+//!    as well. If the group is smaller than the last one, the thread first waits a little. The
+//!    threads whose commit has just ended are likely to come back, and one that comes too late
+//!    waits for another whole write.
+//! 3. The record is durable. Under the lock of *visible* its states enter the current layer of the
+//!    buffer, and `head` moves. Then all of the group return.
 //!
-//! A conflict with a commit that is not durable yet is told only when that is: nobody hears of a commit that may
-//! still vanish. A read-only transaction is compared with visible commits and comes before all others.
+//! A conflict with a commit that is not durable yet is told only when that is: no session hears of
+//! a commit that may still vanish. A read-only transaction is compared with visible commits and
+//! comes before all others.
 //!
-//! When the half of the journal that is written is full, the current layer is closed and goes into the base, while
-//! the other half is written. So states are in one of three places, asked in this order: the current layer, the
-//! layer that is being installed, the base.
+//! When the half of the journal that is written is full, the current layer is closed and goes into
+//! the base, while the other half is written. So states are in one of three places, asked in this
+//! order: the current layer, the layer that is being installed, the base.
 //!
-//! Order of locks: `maintenance`, `sequence`, `marks`, `journal`, `installing`, `visible`; a thread that has one takes only later ones.
+//! Order of locks: `maintenance`, `sequence`, `marks`, `journal`, `installing`, `visible`; a thread
+//! that has one takes only later ones.
 
 mod base;
 pub(crate) mod changes;
@@ -58,27 +62,28 @@ use visible::Visible;
 /// The number of orefs reserved at once; up to so many are lost when a store is closed.
 const RESERVE: u64 = 1 << 12;
 
-/// Who puts closed layers into the base.
+/// The thread that puts closed layers into the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installing {
-    /// The commit that closes one.
+    /// The thread of the commit that closes one.
     AtOnce,
-    /// The commit that would close the next one, or who calls [`Store::install`]: a thread of the engine.
+    /// The thread of the commit that would close the next one, or one that calls
+    /// [`Store::install`]: a thread of the engine.
     Later,
 }
 
 /// Bounds of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of one half of the journal. The buffer holds about as much twice, and opening after a crash reads and
-    /// installs as much.
+    /// Bytes of one half of the journal. The buffer holds about as much twice, and opening after a
+    /// crash reads and installs as much.
     pub log_bytes: usize,
-    /// How many written orefs are remembered for validation and changes.
+    /// The number of written orefs that are remembered for validation and changes.
     pub changes_kept: usize,
-    /// Who puts closed layers into the base.
+    /// The thread that puts closed layers into the base.
     pub installing: Installing,
-    /// Most bytes of records, with [`OBJECT_BYTES`] for each object. A commit that would make them more is refused; one that makes
-    /// them fewer never is.
+    /// Most bytes of records, with [`OBJECT_BYTES`] for each object. A commit that would make them
+    /// more is refused; one that makes them fewer never is.
     pub bytes_max: u64,
 }
 
@@ -100,25 +105,25 @@ pub struct Store<B, J> {
     head: AtomicU64,
     maintenance: Mutex<()>,
     sequence: Mutex<Sequence>,
-    /// Some group has ended; for who wants that none is being written.
+    /// Some group has ended; for threads that wait until none is being written.
     settled: Condvar,
     /// The group that gathers is as large as was expected. Goes with the lock of the sequence.
     full: Condvar,
     marking: Marking,
-    /// Bytes of the journal in use, for who must not wait while it is written.
+    /// Bytes of the journal in use, for threads that must not wait while it is written.
     log_bytes: AtomicU64,
     journal: Mutex<J>,
-    /// Why installing failed, after which it is not tried again.
+    /// The reason why installing failed, after which it is not tried again.
     install: Mutex<Option<String>>,
     visible: RwLock<Visible>,
     holders: Holders,
-    /// Called when a layer was closed that somebody should install.
+    /// Called when a layer was closed that is to be installed.
     closed: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl<B: Base, J: Journal> Store<B, J> {
-    /// A store over a base, after the records that the journal had and the base has not; those are installed
-    /// before it returns, so the journal begins empty.
+    /// Makes a store over a base, after the records that the journal had and the base has not.
+    /// Those are installed before it returns, so the journal begins empty.
     pub fn start(
         base: B,
         journal: J,
@@ -151,12 +156,13 @@ impl<B: Base, J: Journal> Store<B, J> {
         Ok(store)
     }
 
-    /// The base.
+    /// Returns the base.
     pub fn base(&self) -> &B {
         &self.base
     }
 
-    /// Sets what is called when a layer was closed that somebody should [`install`](Self::install).
+    /// Sets the function that is called when a layer was closed that is to be
+    /// [installed](Self::install).
     pub fn on_closed(&self, call: Box<dyn Fn() + Send + Sync>) {
         *self.closed.write() = Some(call);
     }
@@ -207,7 +213,7 @@ impl<B: Base, J: Journal> Store<B, J> {
 
     /// Goes on in the other half of the journal.
     fn turn(&self, journal: &mut J) -> Result<(), Error> {
-        // The other half has what this installs, unless it is done already.
+        // The other half has the records that this installs, unless it is done already.
         self.install()?;
         journal.turn();
         self.visible.write().close_layer(journal.generation());
@@ -236,12 +242,13 @@ impl<B: Base, J: Journal> Store<B, J> {
         self.log_bytes.store(journal.used(), Ordering::Relaxed);
         let mut visible = self.visible.write();
         visible.publish(group.entries.clone());
-        // Pairs with the load in `head`: who sees the number finds the states, under the lock of `visible`.
+        // Pairs with the load in `head`: a thread that sees the number finds the states, under the
+        // lock of `visible`.
         self.head.store(visible.head.0, Ordering::Release);
         Ok(())
     }
 
-    /// Waits until a group has ended, and writes it if nobody else does.
+    /// Waits until a group has ended, and writes it if no other thread does.
     fn settle<'a>(
         &'a self,
         mut sequence: MutexGuard<'a, Sequence>,
@@ -316,7 +323,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         if used.saturating_add(new) <= limit {
             return Ok(());
         }
-        // Only now it matters what it replaces.
+        // Only now the size of the replaced states matters.
         let written: Vec<Oref> = commit.writes.iter().map(|(oref, _)| *oref).collect();
         let old: u64 = self.fetch(&written)?.states.iter().flatten().map(|old| old.bytes.len() as u64).sum();
         let value = used.saturating_add(new.saturating_sub(old));
@@ -371,7 +378,8 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
             if missing.is_empty() {
                 return Ok(Fetched { states, as_of });
             }
-            // Not in the buffer at `as_of`, so the base had them then, and has them or newer ones now.
+            // Not in the buffer at `as_of`, so the base had them then, and has them or newer ones
+            // now.
             let wanted: Vec<Oref> = missing.iter().map(|(_, oref)| *oref).collect();
             let found = self.base.read(&wanted)?;
             if let Some(newer) = found.iter().flatten().find(|stored| stored.tid > as_of) {
@@ -468,7 +476,8 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
                 Ok(number) => return Ok(number),
                 Err(count) => count,
             };
-            // Classes of a group are visible before they are settled; one that is, is not counted twice.
+            // Classes of a group are visible before they are settled; one that is, is not counted
+            // twice.
             if let Some((_, outcome)) = sequence.classes.last() {
                 let outcome = outcome.clone();
                 self.settle(sequence, &outcome).1.map_err(|failure| failure.error())?;

@@ -34,7 +34,8 @@ impl Replies {
         self.by_session.len()
     }
 
-    /// Keeps a reply in place of the session's last one; gives the sessions that are forgotten for it.
+    /// Keeps a reply in place of the session's last one; returns the sessions that are forgotten
+    /// for it.
     pub fn insert(&mut self, session: u128, reply: Reply) -> Vec<u128> {
         self.remove(session);
         self.bytes += reply.bytes.len();

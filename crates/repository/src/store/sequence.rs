@@ -17,12 +17,12 @@ const PATIENCE_MIN: Duration = Duration::from_micros(20);
 /// A group waits no longer for commits that may come, however slow the disk.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
-/// Why a group did not become durable.
+/// The reason why a group did not become durable.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// There was no room; nothing was written.
     NoRoom(std::io::ErrorKind, String),
-    /// True if it is stored is not known.
+    /// It is not known if it is stored.
     InDoubt(String),
     /// It was not written, because of an earlier failure.
     ReadOnly(String),
@@ -47,20 +47,22 @@ impl From<JournalError> for Failure {
     }
 }
 
-/// How a group ended, once it has.
+/// The end of a group, once it has ended.
 pub type Outcome = Arc<Ending>;
 
-/// The end of a group, for all who wait for it.
+/// The end of a group, for all threads that wait for it.
 #[derive(Default)]
 pub struct Ending {
     pub result: OnceLock<Result<(), Failure>>,
-    /// The group has ended, or nobody writes any more and one of its threads should. Goes with the lock of the
-    /// sequence. One for each group, so that the end of one does not wake the threads of the next.
+    /// Signals that the group has ended, or that no thread writes any more and one of the group's
+    /// threads should. Goes with the lock of the sequence. One for each group, so that the end of
+    /// one does not wake the threads of the next.
     pub changed: Condvar,
 }
 
 impl Ending {
-    /// Ends the group. Once, by who wrote it or by whose failure it ends.
+    /// Ends the group. Called once, by the thread that wrote it or by the one whose failure ends
+    /// it.
     pub fn set(&self, result: Result<(), Failure>) {
         let _ = self.result.set(result);
         self.changed.notify_all();
@@ -76,7 +78,8 @@ pub struct Group {
     pub outcome: Outcome,
 }
 
-/// What is between validation and durability. Who holds its lock decides what comes next.
+/// The commits between validation and durability. The thread that has its lock decides which comes
+/// next.
 pub struct Sequence {
     /// The next commit's number.
     pub next_tid: Tid,
@@ -93,9 +96,9 @@ pub struct Sequence {
     pub writing: Option<Arc<Group>>,
     /// Entries of the last group: so many may come again at once.
     expected: usize,
-    /// How long the next group may wait for them.
+    /// The time that the next group may wait for them.
     patience: Duration,
-    /// What the commits of both wrote.
+    /// The objects that the commits of both wrote.
     pub pending: VecDeque<(Tid, Written)>,
     /// The batches of both, by session: number, and the group's outcome.
     pub batches: HashMap<u128, (u64, Outcome)>,
@@ -124,13 +127,13 @@ impl Sequence {
         }
     }
 
-    /// True if a pending commit after `seen` wrote what was read.
+    /// True if a pending commit after `seen` wrote an object that was read.
     pub fn conflicts(&self, seen: Tid, reads: &dyn ReadSet) -> bool {
         let unseen = self.pending.iter().filter(|(tid, _)| *tid > seen);
         unseen.flat_map(|(_, written)| written.iter()).any(|oref| reads.contains(*oref))
     }
 
-    /// The outcome that everything pending has at the latest.
+    /// Returns the outcome that everything pending has at the latest.
     pub fn last_outcome(&self) -> Outcome {
         match &self.writing {
             Some(group) if self.gathering.entries.is_empty() => group.outcome.clone(),
@@ -183,7 +186,7 @@ impl Sequence {
         self.patience = (took / 2).min(PATIENCE_MAX);
     }
 
-    /// Forgets what is visible now.
+    /// Forgets the commits that are visible now.
     pub fn settle(&mut self, head: Tid, outcome: &Outcome) {
         while self.pending.front().is_some_and(|(tid, _)| *tid <= head) {
             self.pending.pop_front();
@@ -192,7 +195,7 @@ impl Sequence {
         self.classes.retain(|(_, of)| !Arc::ptr_eq(of, outcome));
     }
 
-    /// Ends everything pending, because one group failed and what came after it was validated against it.
+    /// Ends everything pending, because one group failed and later ones were validated against it.
     pub fn fail(&mut self, group: &Group, failure: Failure, head: Tid) {
         let after = match &failure {
             Failure::NoRoom(..) => failure.clone(),
@@ -208,11 +211,11 @@ impl Sequence {
         self.batches.clear();
         self.classes.clear();
         self.next_tid = Tid(head.0 + 1);
-        // What was reserved by them is not; no oref of it was given.
+        // The orefs reserved by them are not reserved; none of them was given.
         self.reserving = self.reserved;
     }
 
-    /// Every entry that is pending, oldest first.
+    /// Returns every entry that is pending, oldest first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.writing.iter().flat_map(|group| group.entries.iter()).chain(&self.gathering.entries)
     }

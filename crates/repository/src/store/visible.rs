@@ -1,4 +1,4 @@
-//! What all calls see: the effects of the commits that are durable.
+//! The state that all calls see: the effects of the commits that are durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,10 +10,12 @@ use crate::store::entry::{Committed, Entry};
 use crate::store::replies::{Replies, Reply};
 use crate::{ClassNumber, Oref, Stored, Tid};
 
-/// What was committed while one half of the journal was written: the modified object buffer, in two layers.
+/// The commits made while one half of the journal was written: the modified object buffer, in two
+/// layers.
 #[derive(Default)]
 pub struct Layer {
-    /// New states; none for objects that were freed. In order, because that is how they are installed.
+    /// New states; none for objects that were freed. In order, because that is how they are
+    /// installed.
     pub states: BTreeMap<Oref, Option<Stored>>,
     pub classes: Vec<(ClassNumber, Arc<ClassDescriptor>)>,
     pub replies: BTreeMap<u128, Option<Reply>>,
@@ -21,7 +23,7 @@ pub struct Layer {
     pub bytes: u64,
     pub created: u64,
     pub freed: u64,
-    /// Where the store was when the layer was closed.
+    /// The last commit when the layer was closed.
     pub head: Tid,
     pub sequence: u64,
     pub reserved: u64,
@@ -61,13 +63,13 @@ pub struct Visible {
     pub installing: Option<Arc<Layer>>,
     pub changes: ChangeLog,
     pub classes: Arc<Vec<Arc<ClassDescriptor>>>,
-    /// Classes by the digest of what they are.
+    /// Classes by the digest of their contents.
     pub class_numbers: HashMap<[u8; 32], ClassNumber>,
     pub replies: Replies,
     pub totals: Totals,
 }
 
-/// What names a class: all that it says.
+/// Returns the digest of a class, over all its contents.
 pub fn class_digest(class: &ClassDescriptor) -> [u8; 32] {
     let mut bytes = Vec::new();
     class.encode(&mut bytes);
@@ -142,7 +144,8 @@ impl Visible {
         self.head = tid;
     }
 
-    /// Closes the current layer; it is what will be installed next. The one before must have been installed.
+    /// Closes the current layer, which will be installed next. The one before must have been
+    /// installed.
     pub fn close_layer(&mut self, generation: u64) {
         debug_assert!(self.installing.is_none(), "one layer at a time");
         let mut layer = std::mem::take(&mut self.current);
@@ -151,7 +154,7 @@ impl Visible {
         self.installing = Some(Arc::new(layer));
     }
 
-    /// What the buffer says of an object: its state, that it was freed, or nothing.
+    /// Returns the buffer's entry of an object: its state, that it was freed, or nothing.
     pub fn buffered(&self, oref: Oref) -> Option<&Option<Stored>> {
         self.current.states.get(&oref).or_else(|| self.installing.as_ref()?.states.get(&oref))
     }
@@ -160,19 +163,19 @@ impl Visible {
         self.installing.iter().map(|layer| &**layer).chain([&self.current])
     }
 
-    /// The number of objects.
+    /// Returns the number of objects.
     pub fn objects(&self) -> u64 {
         let created: u64 = self.layers().map(|layer| layer.created).sum();
         let freed: u64 = self.layers().map(|layer| layer.freed).sum();
         (self.totals.objects + created).saturating_sub(freed)
     }
 
-    /// Bytes of the states in the buffer.
+    /// Returns the bytes of the states in the buffer.
     pub fn buffered_bytes(&self) -> u64 {
         self.layers().map(|layer| layer.bytes).sum()
     }
 
-    /// The first `limit` entries of the buffer from `from` on.
+    /// Returns the first `limit` entries of the buffer from `from` on.
     pub fn buffered_from(&self, from: Oref, limit: usize) -> BTreeMap<Oref, Option<Stored>> {
         let older = self.installing.iter().flat_map(|layer| layer.states.range(from..).take(limit));
         let newer = self.current.states.range(from..).take(limit);

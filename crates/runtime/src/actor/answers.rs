@@ -1,8 +1,11 @@
-//! The way of an answer: who owes it, for whom it is, and who goes on with it (002 section 3, 003 section 4.3).
+//! The way of an answer, from its debtor to the method that goes on with it (002 section 3, 003
+//! section 4.3). The functions to read first are [`owe`], [`deliver_owed`] and [`fill`].
 //!
-//! What an answer is owed by, an object that begins with [`owed`], knows for whom it is once somebody has said so ([`owe`]). A reply fills a
-//! variable of the join that awaits it; the join that has all it waits for goes on in its turn ([`deliver_owed`]), or at once if code delivers
-//! the answer ([`deliver_now`]).
+//! The object that owes an answer begins with [`owed`]. Its destination is entered there when it is
+//! known ([`owe`]). A reply fills a variable of the join that awaits it. A join that has all it
+//! waits for goes on in its turn ([`deliver_owed`]), or at once if code delivers the answer
+//! ([`deliver_now`]). An answer that comes before its destination is known is kept in a place of
+//! answers ([`keep_answer`]).
 
 use super::layout::{JoinLayout, join, owed, replier};
 use super::{
@@ -15,10 +18,11 @@ use crate::image::Table;
 use crate::object::{get, set};
 use bifrost_ir::TypeKind;
 
-/// Says for whom the answer is that an outcome `Pending` promised.
+/// Enters the destination of the answer that an outcome `Pending` promised.
 ///
 /// # Safety
-/// `cx` is the current context, `owing` came with the outcome, and `to` is a join or a caller; both are kept.
+/// `cx` is the current context, `owing` came with the outcome, and `to` is a join or a caller; both
+/// are kept.
 #[inline]
 pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
     // SAFETY: promised by the caller.
@@ -42,7 +46,7 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
     }
 }
 
-/// Brings the answer to whoever waits for it that a destination got before anybody did.
+/// Brings an answer to its waiter that the destination got before it was awaited.
 #[cold]
 unsafe fn deliver_kept(cx: *mut Cx, destination: Word) {
     // SAFETY: promised by the caller: a destination that was used.
@@ -64,7 +68,7 @@ pub(super) unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
     }
 }
 
-/// Brings the answer that something owes to whoever waits for it: the join that can go on now, or 0.
+/// Brings the answer that an object owes to its waiter. Returns the join that can go on now, or 0.
 #[inline(always)]
 unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
@@ -78,7 +82,8 @@ unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
     }
 }
 
-/// Brings an answer to who is no join of this node: the join that can go on now, or 0.
+/// Brings an answer to a destination that is no join of this node. Returns the join that can go on
+/// now, or 0.
 #[inline(never)]
 unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
@@ -110,7 +115,7 @@ unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Wo
     }
 }
 
-/// Brings the answer that something owes to whoever waits for it, which goes on when its turn comes.
+/// Brings the answer that an object owes to its waiter, which goes on when its turn comes.
 pub(super) unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -121,7 +126,8 @@ pub(super) unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
     }
 }
 
-/// Enters a reply into the join that awaits it: the join, if it can go on now and nobody has seen to that yet, or 0.
+/// Enters a reply into the join that awaits it. Returns the join, if it can go on now and is in no
+/// queue yet, or 0.
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that has sent the request.
@@ -140,7 +146,12 @@ pub(super) unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, ans
     }
 }
 
-/// The same for an exception, a reply to an element, the end of a call of an actor on itself, and for a method that has ended.
+/// Does the same for the other cases.
+///
+/// - The answer is an exception.
+/// - The reply goes to an element.
+/// - It is the end of a call of an actor on itself.
+/// - The method has ended.
 #[inline(never)]
 unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
@@ -177,7 +188,8 @@ unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: 
     }
 }
 
-/// A reply is there, or an exception in its place: the join, if it can go on now and nobody has seen to that yet, or 0.
+/// Counts a reply, or an exception in its place. Returns the join, if it can go on now and is in no
+/// queue yet, or 0.
 #[inline(always)]
 unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Word {
     // SAFETY: promised by the caller.
@@ -195,7 +207,8 @@ unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Wor
     }
 }
 
-/// As [`delegate`], for a method that goes on: nobody may know for whom the answer is when it comes. Returned, or the outcome to end with.
+/// Does as [`delegate`], for a method that goes on: its destination may not be known when the
+/// answer comes. Returns the outcome `Returned`, or the outcome to end with.
 ///
 /// # Safety
 /// As for [`answer`](super::answer).
@@ -221,10 +234,12 @@ pub unsafe fn delegate_early(cx: *mut Cx, running: Word, owing: Word) -> Ret {
     }
 }
 
-/// A place that keeps the answer which something owes until it is said for whom that is ([`owe`]), or the outcome to end with.
+/// Makes a place that keeps the answer which an object owes until its destination is known
+/// ([`owe`]). Returns it, or the outcome to end with.
 ///
 /// # Safety
-/// `cx` is the current context, and `owing` came with an outcome `Pending`; `reference` is 1 if the answer is one, else 0.
+/// `cx` is the current context, and `owing` came with an outcome `Pending`; `reference` is 1 if the
+/// answer is one, else 0.
 pub unsafe extern "C" fn keep_answer(cx: *mut Cx, owing: Word, reference: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -238,7 +253,8 @@ pub unsafe extern "C" fn keep_answer(cx: *mut Cx, owing: Word, reference: u64) -
     }
 }
 
-/// The destination of an answer, as a value, or the outcome to end with. Who answers through it is [`delegate`]d to.
+/// Makes the destination of an answer, as a value. Returns it, or the outcome to end with. The
+/// method that answers through it is [`delegate`]d to.
 ///
 /// # Safety
 /// `cx` is the current context, and the table one of places of answers.
@@ -254,7 +270,8 @@ pub unsafe fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
     }
 }
 
-/// Answers through a destination. A second answer is ignored, and logged. Whoever waits for the answer goes on when its turn comes.
+/// Answers through a destination. A second answer is ignored, and logged. The waiter goes on when
+/// its turn comes.
 ///
 /// # Safety
 /// `cx` is the current context, `destination` a replier whose answers the word is one of.
@@ -268,8 +285,9 @@ pub(super) unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
     }
 }
 
-/// As [`deliver_to`], for code that runs: a message of the past type to whoever waits, who therefore goes on at once, above the sender on its
-/// stack, if that is not too deep. Returned, or killed.
+/// Does as [`deliver_to`], for code that runs: a message of the past form to the waiter. It goes on
+/// at once, above the sender on its stack, if that is not too deep. Returns the outcome `Returned`
+/// or `Killed`.
 ///
 /// # Safety
 /// As for [`deliver_to`]. Between [`Cx::begin`] and [`Cx::leave`].
@@ -292,7 +310,7 @@ pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
     }
 }
 
-/// Enters the answer where it is awaited: the join that can go on now, or 0.
+/// Enters the answer where it is awaited. Returns the join that can go on now, or 0.
 #[inline(always)]
 unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
     // SAFETY: promised by the caller.

@@ -1,9 +1,22 @@
-//! Functions that may wait, as machine code and interpreted.
+//! Functions that may wait, as machine code and interpreted. The code itself is made in
+//! `crates/jit` (`messages.rs`, `turns.rs`, `lower/script.rs`); this file has the functions that it
+//! calls, and those that enter it.
 //!
-//! Such a function begins as machine code, which knows of no join: the way on which all is answered at once allocates nothing. A request that
-//! comes back without its answer makes one that takes the reply ([`pend`]), and the code goes on. Where it stops, at a
-//! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
-//! machine code that begins where it goes on, if that was often, else by the interpreter.
+//! The functions to read first are [`begin`], [`leave_code`] and [`go_on`]. A function goes through
+//! these steps:
+//!
+//! 1. It begins as machine code without a join. As long as all requests are answered at once,
+//!    nothing is allocated.
+//! 2. A request that comes back without its answer makes a join that takes the reply ([`pend`]),
+//!    and the code goes on.
+//! 3. At a wait, or at a statement that only the interpreter runs, the code leaves its variables in
+//!    the join ([`leave_code`]).
+//! 4. From then on [`go_on`] runs the function. If it went on at its way often, machine code that
+//!    begins there runs it, else the interpreter. [`resume`] is called when the replies are there.
+//! 5. The function ends ([`end_code`], or [`go_on`] after the interpreter).
+//!
+//! The join belongs to the heap of the node. [`Exit`] is a place where code leaves, and belongs to
+//! the code; [`Next`] is the place where the function goes on.
 
 use bifrost_ir::{FuncId, MethodId, MethodRef};
 
@@ -23,13 +36,15 @@ use crate::object::{get, set};
 pub struct Exit {
     /// The way to the statement, the innermost step first ([`bifrost_ir::ways`]).
     pub path: Box<[u32]>,
-    /// True if the statement has sent its message, which came back without a result; otherwise it has not begun.
+    /// True if the statement has sent its message, which came back without a result; otherwise it
+    /// has not begun.
     pub sent: bool,
-    /// The way at which the function stops here; without one the interpreter goes on with the statement.
+    /// The way at which the function stops here; without one the interpreter goes on with the
+    /// statement.
     pub way: Option<u32>,
 }
 
-/// What the message of a statement came back with.
+/// The outcome of the message of a statement.
 #[derive(Clone, Copy, Debug)]
 pub enum Came {
     /// An outcome that is not `Signalled`.
@@ -38,7 +53,7 @@ pub enum Came {
     Exception(Word),
 }
 
-/// How a function goes on that has a join.
+/// The place at which a function with a join goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Next {
     /// From its beginning.
@@ -47,30 +62,33 @@ pub enum Next {
     Stop(u32),
     /// It goes on at the way of this number.
     Way(u32),
-    /// The interpreter goes on at a statement where code has left, and with what its message came back with, if it has sent one.
+    /// The interpreter goes on at a statement where code has left. The second field is the outcome
+    /// of its message, if it has sent one.
     Exit(&'static Exit, Option<Came>),
 }
 
-/// An outcome of what runs a function with a join: it goes on in another way, which [`Actors::take_next`](super::Actors::take_next) says.
+/// The outcome of code or an interpreter that runs a function with a join: it goes on in another
+/// way. [`Actors::take_next`](super::Actors::take_next) returns that.
 pub const LANDED: u64 = 1 << 32;
 
-/// What is added to the outcome of such code when the function has stopped: the rest is what the caller gets.
+/// A bit in the outcome of such code when the function has stopped: the rest is the outcome for its
+/// caller.
 const STOPPED: u64 = 1 << 33;
 
-/// How the answer stands of a function that runs as code.
+/// The state of the answer of a function that runs as code.
 pub mod given {
     /// It was not given.
     pub const NOT: u64 = 0;
     /// It was given: a word.
     pub const WORD: u64 = 1;
-    /// Another owes it.
+    /// Another object owes it.
     pub const DELEGATED: u64 = 2;
 }
 
-/// In a run whose order a seed decides, code goes on after so many times.
+/// The number of steps after which code goes on, in a run whose order a seed decides.
 const ORDERED_HOT_STEPS: u64 = 2;
 
-/// The number of times that something is done without machine code before it gets some.
+/// Returns the number of times that something is done without machine code before it gets some.
 unsafe fn hot_steps(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -80,7 +98,8 @@ unsafe fn hot_steps(cx: *mut Cx) -> u64 {
     }
 }
 
-/// The code of the turns of a class's actors, if they have had many and it can be made: see [`Engine::turns`](crate::Engine::turns).
+/// Returns the code of the turns of a class's actors, if they have had many and it can be made: see
+/// [`Engine::turns`](crate::Engine::turns).
 pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -91,10 +110,13 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
     }
 }
 
-/// True if machine code sends messages of the past type for a method to actors of other nodes, which it does once there were many, if they
-/// carry no references: see [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one that was just sent such a message.
+/// True if machine code sends messages of the past form for a method to actors of other nodes. It
+/// does so once there were many, if they carry no references: see
+/// [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one that was just sent such a
+/// message.
 pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodId) -> bool {
-    // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node and has the slot's method.
+    // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node
+    // and has the slot's method.
     unsafe {
         if (*cx).is_guest() {
             return false;
@@ -114,7 +136,7 @@ pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodI
     }
 }
 
-/// How the joins of a function are laid out, of an image with actors.
+/// Returns the layout of the joins of a function, of an image with actors.
 pub fn layout_for(image: &Image, func: FuncId) -> &JoinLayout {
     image.join_layout(func).unwrap_or_else(|| {
         image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
@@ -122,7 +144,8 @@ pub fn layout_for(image: &Image, func: FuncId) -> &JoinLayout {
     })
 }
 
-/// A join that is laid out so, of an actor or of none, or the outcome to end with. The words of its variables are still those that all begin with.
+/// Makes a join with a layout, of an actor or of none. Returns it, or the outcome to end with. The
+/// words of its variables are those with which all such joins begin.
 ///
 /// # Safety
 /// `cx` is the current context; the caller keeps the actor.
@@ -145,10 +168,12 @@ unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, actor: Word) -> Ret {
     }
 }
 
-/// The reply that `owing` owes goes into the join: to a pending variable, or to an element of what it has.
+/// Has the reply that `owing` owes go into the join: to a pending variable, or to an element of its
+/// value.
 ///
 /// # Safety
-/// `cx` is the current context, `owing` came with an outcome `Pending` of a request of the join's function; both are kept.
+/// `cx` is the current context, `owing` came with an outcome `Pending` of a request of the join's
+/// function; both are kept.
 #[inline(always)]
 pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, element: Option<i64>) {
     // SAFETY: promised by the caller.
@@ -160,7 +185,7 @@ pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, elemen
     }
 }
 
-/// The number of a join's next request.
+/// Returns the number of a join's next request, and counts it.
 ///
 /// # Safety
 /// `running` is a join.
@@ -174,7 +199,8 @@ pub unsafe fn next_request(running: Word) -> u64 {
     }
 }
 
-/// As [`pend`], from machine code; `object` is what owes the reply, or the exception that came in its place. `due` is a [`Due`] without request.
+/// Does as [`pend`], from machine code. `object` owes the reply, or is the exception that came in
+/// its place. `due` is a [`Due`] without request.
 ///
 /// # Safety
 /// As for [`pend`].
@@ -198,9 +224,13 @@ pub unsafe extern "C" fn enter_pend(
     }
 }
 
-/// What code ends with that leaves at an exit. Its variables are in the join, and its answer, if it was given, in `ANSWER` or `DELEGATED`;
-/// `outcome` and `value` are what the statement's message came back with: who owes the answer, or an exception that is kept. At a wait
-/// they are a [`Due`] without request, and who owes that reply, of which the join does not know yet; or 0.
+/// Goes on with a function whose code leaves at an exit. Its variables are in the join, and its
+/// answer, if it was given, in `ANSWER` or `DELEGATED`.
+///
+/// - At a statement, `outcome` and `value` are those of its message: the object that owes the
+///   answer, or an exception that is kept.
+/// - At a wait they are a [`Due`] without request, and the object that owes that reply, or 0. The
+///   join does not know of it yet.
 ///
 /// # Safety
 /// `cx` is the current context, and `running` the join of the function, whose variables it has.
@@ -221,7 +251,7 @@ pub unsafe extern "C" fn leave_code(
     }
 }
 
-/// As [`leave_code`], for code that [`go_on`] has entered.
+/// Does as [`leave_code`], for code that [`go_on`] has entered.
 ///
 /// # Safety
 /// As for [`leave_code`].
@@ -242,11 +272,11 @@ pub unsafe extern "C" fn leave_way(
     }
 }
 
-/// What becomes of a function whose code has left.
+/// The result of a function whose code has left.
 enum Left {
-    /// It waits: what its caller gets.
+    /// It waits: the outcome for its caller.
     Stopped(Ret),
-    /// It goes on.
+    /// It goes on here.
     Next(Next),
 }
 
@@ -274,7 +304,8 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
     }
 }
 
-/// Answers as code has said that leaves or ends, if that was not done before. What owes another answer, or an exception, is kept meanwhile.
+/// Gives the answer of code that leaves or ends, if that was not done before. `came`, an object
+/// that owes another answer or an exception, is kept meanwhile.
 #[cold]
 unsafe fn give(cx: *mut Cx, running: Word, how: u64, came: Word) {
     // SAFETY: promised by the caller: the join has the answer.
@@ -291,7 +322,8 @@ unsafe fn give(cx: *mut Cx, running: Word, how: u64, came: Word) {
     }
 }
 
-/// The end of code that has made a join: `outcome` and `value` are what it would end with without one. What it ends with.
+/// Ends code that has made a join: `outcome` and `value` are those with which it would end without
+/// one. Returns the outcome for its caller.
 ///
 /// # Safety
 /// As for [`leave_code`]; an exception is in the context.
@@ -306,7 +338,7 @@ pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, valu
     }
 }
 
-/// Ends a function with what its code came back with.
+/// Ends a function with the outcome of its code.
 #[inline]
 unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
@@ -331,10 +363,12 @@ unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     }
 }
 
-/// Runs a function that may wait, without code at its beginning. `flags` are of its join: those of a call of an actor on itself, or none.
+/// Runs a function that may wait, without code at its beginning. `flags` are those of its join: of
+/// a call of an actor on itself, or none.
 ///
 /// # Safety
-/// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
+/// `cx` is the current context, and `args` are words of the types of the function's variables; the
+/// caller keeps them.
 pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -357,7 +391,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
     }
 }
 
-/// Goes on with a function that has waited: returned, or killed.
+/// Goes on with a function that has waited. Returns the outcome `Returned` or `Killed`.
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that is not waiting any more.
@@ -375,7 +409,7 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     }
 }
 
-/// Goes on as code: what the caller gets, or how the function goes on.
+/// Goes on as code. Returns the outcome for the caller, or the place at which the function goes on.
 #[inline(always)]
 unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code) -> Result<Ret, Next> {
     // SAFETY: promised by the caller; the code keeps the join.
@@ -398,8 +432,8 @@ unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code)
     }
 }
 
-/// True if machine code may go on with a function: it knows nothing of exceptions that wait, of messages under way in arms, nor of who must
-/// not stop.
+/// True if machine code may go on with a function. Code cannot handle exceptions that wait,
+/// messages under way in arms, or functions that must not stop.
 #[inline]
 unsafe fn is_open(running: Word) -> bool {
     // SAFETY: promised by the caller: a join.
@@ -409,7 +443,8 @@ unsafe fn is_open(running: Word) -> bool {
     }
 }
 
-/// Runs a function that has a join until it ends or waits: what its caller gets, or, if that is gone, returned or killed.
+/// Runs a function that has a join until it ends or waits. Returns the outcome for its caller, or
+/// `Returned` or `Killed` if that is gone.
 ///
 /// # Safety
 /// `cx` is the current context, and `running` the join.
@@ -461,7 +496,8 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
     }
 }
 
-/// Has a function wait at a way: what it ends with meanwhile. Nothing if it need not.
+/// Has a function wait at a way. Returns the outcome with which it ends meanwhile, or nothing if it
+/// need not wait.
 #[inline(always)]
 unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Ret> {
     // SAFETY: promised by the caller.
@@ -490,7 +526,8 @@ unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> 
     }
 }
 
-/// The code that goes on with a function at a way, if it was interpreted often and can be.
+/// Returns the code that goes on with a function at a way, if it was interpreted often and can be
+/// compiled.
 unsafe fn way_code(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Code> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -503,7 +540,8 @@ unsafe fn way_code(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32)
     }
 }
 
-/// True if code goes on at a way from now on: whoever interprets the function leaves then with that.
+/// True if code goes on at a way from now on: the interpreter leaves the function then with
+/// [`LANDED`].
 ///
 /// # Safety
 /// `cx` is the current context, and `running` the join of a function that is at this way.
@@ -512,7 +550,7 @@ pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
     unsafe { way_code(cx, running, layout_of(running), number).is_some() }
 }
 
-/// The exception that a message came back with, which is in the context.
+/// Keeps the exception that a message came back with, which is in the context.
 ///
 /// # Safety
 /// `cx` is the current context, and the exception one of the method.
@@ -521,8 +559,8 @@ pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     unsafe { (*cx).kept_exception(&Origin::Method(method)) }
 }
 
-/// The end of sending a message of the past type: returned, killed, or signalled if the message was
-/// not sent. An exception of its method is logged.
+/// Ends the sending of a message of the past form. Returns the outcome `Returned` or `Killed`, or
+/// `Signalled` if the message was not sent. An exception of its method is logged.
 ///
 /// # Safety
 /// `cx` is the current context, and the outcome that of a message for the method.
@@ -547,8 +585,8 @@ pub unsafe fn log_sent(cx: *mut Cx, method: MethodRef, sent: Result<Ret, Ret>) -
     Ret::NOTHING
 }
 
-/// What becomes of an actor whose method has left its code with messages waiting, or without a result. What the method came back with, or
-/// killed. Never collects.
+/// Sets the state of an actor whose method has left its code with messages waiting, or without a
+/// result. Returns the outcome of the method, or `Killed`. Never collects.
 ///
 /// # Safety
 /// `cx` is the current context, and `actor` an active actor whose method ended with this.
@@ -561,7 +599,8 @@ pub unsafe extern "C" fn leave_method(cx: *mut Cx, actor: Word, outcome: u64, va
     }
 }
 
-/// The same for a message of the past type, whose answer nobody awaits: returned, or killed.
+/// Does the same for a message of the past form, whose answer nobody awaits. Returns the outcome
+/// `Returned` or `Killed`.
 ///
 /// # Safety
 /// As for [`leave_method`]; the method is that of the slot. The caller keeps the actor.
@@ -576,7 +615,8 @@ pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome
     }
 }
 
-/// What came of a queued message that machine code has served: returned, or killed.
+/// Delivers the outcome of a queued message that machine code has served. Returns the outcome
+/// `Returned` or `Killed`.
 ///
 /// # Safety
 /// `cx` is the current context; the caller keeps `sent`, a message whose method ended with this.
@@ -585,13 +625,13 @@ pub unsafe extern "C" fn settle_sent(cx: *mut Cx, sent: Word, outcome: u64, valu
     unsafe { super::node::settle(cx, sent, Ret { outcome, value }) }
 }
 
-/// The method at a slot of an actor's class.
+/// Returns the method at a slot of an actor's class.
 unsafe fn method_at(actor: Word, slot: u64) -> MethodRef {
     // SAFETY: promised by the caller.
     unsafe { MethodRef { ty: Table::of(actor).info().ty, method: super::method_of(actor, slot as u32) } }
 }
 
-/// A request from machine code.
+/// Sends a request from machine code.
 ///
 /// # Safety
 /// As for [`send`](super::send); `words` are so many.
@@ -603,7 +643,8 @@ pub unsafe extern "C" fn enter_message(cx: *mut Cx, slot: u64, words: *const Wor
     }
 }
 
-/// A message of the past type from machine code: returned, killed, or signalled if it was not sent.
+/// Sends a message of the past form from machine code. Returns the outcome `Returned` or `Killed`,
+/// or `Signalled` if it was not sent.
 ///
 /// # Safety
 /// As for [`send_past`](super::send_past); `words` are so many.
@@ -619,7 +660,8 @@ pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, 
 
 /// Runs a method that is no script, in an image with or without machine code.
 pub(super) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller: `cx` is the current context, and `args` are what the method takes.
+    // SAFETY: promised by the caller: `cx` is the current context, and `args` are what the method
+    // takes.
     unsafe {
         let image = image_of(cx);
         match image.has_engine() {

@@ -1,4 +1,4 @@
-//! New actors.
+//! The creation of actors, on this node or by way of another one.
 
 use bifrost_ir::FuncId;
 
@@ -11,25 +11,26 @@ use crate::cx::Cx;
 use crate::image::Table;
 use crate::object::{get, set};
 
-/// Where a new actor goes.
+/// The place of a new actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Site {
     /// To this node.
     Here,
     /// To the node of that number.
     On(i64),
-    /// A functional one to a node that has nothing to do, if the stack's pointer, in the function
-    /// that makes it, says that this is worth it, else to this; any other to the node with the
-    /// least load.
+    /// To a node that is chosen. A functional actor goes to a node that has nothing to do, if the
+    /// stack in its maker is high enough; else to this node. Any other goes to the node with the
+    /// least load. The field is the stack pointer of the function that makes the actor.
     Anywhere(usize),
 }
 
-/// Makes an actor and runs its creator, or has that done elsewhere. The reference, or the outcome to end with. A creator that fails makes an
-/// actor that answers all with that failure.
+/// Makes an actor and runs its creator, or has that done elsewhere. Returns the reference, or the
+/// outcome to end with. A creator that fails makes an actor that answers all messages with that
+/// failure.
 ///
 /// # Safety
-/// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
-/// first; the caller keeps them.
+/// `cx` is the current context, and `table` that of a class of actors. `args` are the arguments of
+/// its creator, with a free word for the actor at first; the caller keeps them.
 pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word], site: Site) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -60,7 +61,7 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
         }
         let class = table.info().actor().expect("a class of actors");
         if let Site::On(_) = site {
-            // As those that are placed on other nodes, functional or not.
+            // It is counted as those that are placed on other nodes, functional or not.
             (*cx).actors.remote.placement.made(node);
         }
         let actor = match (*cx).alloc(table, class.mail + 1) {
@@ -81,9 +82,10 @@ fn lasts(table: &Table) -> bool {
     table.info().actor().is_some_and(|class| !class.functional)
 }
 
-/// Runs the creator of an actor: returned, or killed.
+/// Runs the creator of an actor. Returns the outcome `Returned` or `Killed`.
 pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller: the words are the actor and what the creator takes, and are kept.
+    // SAFETY: promised by the caller: the words are the actor and what the creator takes, and are
+    // kept.
     unsafe {
         let ret = code::run(cx, creator, args);
         match Outcome::from(ret) {
@@ -96,7 +98,7 @@ pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Wor
     }
 }
 
-/// The creator of an actor has failed in machine code: as [`create`] ends then.
+/// Ends as [`create`] when the creator of an actor has failed in machine code.
 ///
 /// # Safety
 /// `cx` is the current context with the exception, and `actor` the new actor.
@@ -109,7 +111,8 @@ pub unsafe extern "C" fn enter_stillborn(cx: *mut Cx, actor: Word) -> Ret {
     Ret::NOTHING
 }
 
-/// The creator of an actor has failed, with the exception in the context: what is queued for it is answered so, and what comes will be.
+/// Marks an actor as failed, because its creator has failed with the exception in the context.
+/// Queued and later messages are answered with it.
 pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor.
     unsafe {

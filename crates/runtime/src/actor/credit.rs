@@ -1,21 +1,28 @@
-//! How much may be under way from a node to another that does not get to serve it.
+//! The bound of the messages under way from a node to another that has not taken them yet. The
+//! bound of one actor's mail is in [`mailbox`](super::mailbox). The type to read first is
+//! [`Credit`].
 //!
-//! A node counts the bytes of messages that it has sent to each other one, and the other says how many it has taken (`TAKEN`). Who sends
-//! more than [`WINDOW_BYTES`] ahead makes way at the end of a loop's step, and its method goes on when the other has taken half of them. Passive code,
-//! which cannot be left, has others above it until then ([`run_others`](super::run_others)). What has no loop, and passive code above a packet that is
-//! being taken, is not stopped, but counted.
+//! A node counts the bytes of messages that it has sent to each other one, and the other
+//! acknowledges those that it has taken (`TAKEN`). A sender that is more than [`WINDOW_BYTES`]
+//! ahead makes way at the end of a loop's step. Its method goes on when the other has taken half of
+//! them. Passive code, which cannot be left, has others above it until then
+//! ([`run_others`](super::run_others)). Code without a loop, and passive code above a packet that
+//! is being taken, is not stopped, but counted.
 //!
-//! A node takes what comes at once, into the mail of its actors. It says so later for what comes from whoever has sent to an actor with
-//! much mail, until that has served half of it, and to all while its heap is filled, whatever that is with: mail of very many actors, or methods of
-//! functional ones, which run as their messages come, and wait. But it does not keep back its word when it has nothing else to do, which is a reason to think
-//! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
-//! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
+//! A node takes messages as they arrive, into the mail of its actors. It acknowledges them later
+//! - for a node that has sent to an actor with much mail: until that has served half of it;
+//! - for all nodes while its heap is filled, for any reason. There may be mail of very many actors,
+//!   or methods of functional ones, which run as their messages arrive, and wait.
 //!
-//! Nor does it for an actor that has served nothing of its mail, and got none from there, for
-//! [`UNSERVED`], whatever else it has to do: others send to others. Who sends to such an actor is
-//! stopped by its [`mailbox`].
+//! It does not keep back an acknowledgement when it has nothing else to do: the actor may wait for
+//! the very methods that are stopped. After [`HOLD`] it acknowledges all. So no sender waits for
+//! ever, and two actors that flood each other get on, if slowly. Then their mail grows: nothing
+//! else is right.
 //!
-//! Guests have limits of their own, and are not counted.
+//! Nor does it keep one back for an actor that has served nothing of its mail, and got none from
+//! there, for [`UNSERVED`]. This holds even if the node has other work: others send to other
+//! actors. Senders to such an actor are stopped by its [`mailbox`]. Guests have limits of their
+//! own, and are not counted.
 
 use std::time::Duration;
 
@@ -24,40 +31,42 @@ use super::packets::put;
 use super::remote::Remote;
 use crate::abi::Word;
 
-/// So many bytes of messages have been taken by the sender of this, of those that the receiver has sent to it.
+/// The kind of a packet: the sender has taken so many bytes of messages of those that the receiver
+/// has sent to it.
 pub(super) const TAKEN: u8 = 11;
 
-/// Bytes of messages that may be under way to a node before whoever sends more makes way.
+/// The bytes of messages that may be under way to a node before its senders make way.
 const WINDOW_BYTES: u64 = 512 << 10;
 
-/// A node says that it has taken messages when they have so many bytes.
+/// The bytes of messages from which a node acknowledges them.
 const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 
-/// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
+/// The number of messages in an actor's mail from which its senders on other nodes are to wait.
 pub(super) const FAR_LONG: u64 = 1024;
 
 /// The longest time without an acknowledgement for the sake of an actor that serves none of its
 /// mail, since its last message.
 const UNSERVED: Duration = Duration::from_millis(250);
 
-/// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
+/// The time that a node with nothing to do waits before it acknowledges messages, though an actor
+/// has much mail.
 pub(super) const HOLD: Duration = Duration::from_millis(20);
 
-/// What is against telling a node what was taken of it.
+/// The reason against an acknowledgement to a node.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) enum Against {
-    /// Nothing is.
+    /// There is none.
     #[default]
     Nothing,
-    /// An actor has much mail, some of which came from there: what was seen of it last, and when it
-    /// had served some.
+    /// An actor has much mail, some of which came from there. The other fields are its mail at the
+    /// last look, and the time at which it had served some.
     Mail { actor: Word, seen: Seen, since_ns: u64 },
     /// The heap is filled.
     Heap,
 }
 
 impl Against {
-    /// An actor has much mail.
+    /// Makes the reason of an actor with much mail.
     pub(super) fn mail(actor: Word, since_ns: u64) -> Against {
         Against::Mail { actor, seen: Seen::default(), since_ns }
     }
@@ -77,20 +86,20 @@ impl Against {
     }
 }
 
-/// What a node knows of messages that are under way; all by node.
+/// The messages of a node that are under way; all vectors are by node.
 #[derive(Debug, Default)]
 pub(super) struct Credit {
-    /// Bytes of messages that went there and were not taken, as far as it has said.
+    /// The bytes of messages that went there and were not acknowledged.
     under_way: Vec<u64>,
-    /// Bytes that came from there, of which it was not told.
+    /// The bytes that came from there and were not acknowledged.
     came: Vec<u32>,
-    /// What is against telling the node.
+    /// The reason against an acknowledgement.
     held: Vec<Against>,
-    /// True if there is something.
+    /// True if there is a reason for any node.
     pub(super) holds: bool,
-    /// What runs has sent too much there.
+    /// The node to which the code that runs has sent too much.
     full: Option<u32>,
-    /// Joins that go on when more was taken there.
+    /// The joins that go on when that node has taken more.
     pub(super) parked: Vec<(u32, Word)>,
 }
 
@@ -105,7 +114,8 @@ impl Credit {
         }
     }
 
-    /// A message of so many bytes goes to a node. The number of windows under way there.
+    /// Counts a message of so many bytes that goes to a node. Returns the number of windows under
+    /// way there.
     #[inline]
     pub(super) fn sent(&mut self, node: u32, bytes: usize) -> u64 {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return 0 };
@@ -117,36 +127,38 @@ impl Credit {
         *under_way / WINDOW_BYTES
     }
 
-    /// The number of bytes that may go to a node before anybody must make way.
+    /// Returns the number of bytes that may go to a node before a sender must make way.
     pub(super) fn left(&self, node: u32) -> usize {
         let under_way = self.under_way.get(node as usize).copied().unwrap_or_default();
         (WINDOW_BYTES - 1).saturating_sub(under_way) as usize
     }
 
-    /// Something else runs now.
+    /// Notes that a new turn begins: nothing is full for it.
     #[inline]
     pub(super) fn begin_turn(&mut self) {
         self.full = None;
     }
 
-    /// The node to which what runs has sent too much, if it has. It is told once.
+    /// Takes the node to which the code that runs has sent too much, if it has. It is returned
+    /// once.
     pub(super) fn take_full(&mut self) -> Option<u32> {
         self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES)
     }
 
-    /// True if who has sent too much to a node goes on.
+    /// True if a sender that has sent too much to a node goes on.
     pub(super) fn is_open(&self, node: u32) -> bool {
         self.under_way[node as usize] <= WINDOW_BYTES / 2
     }
 
-    /// True if a join that makes way shall wait until a node has taken more, and not only until its turn comes.
+    /// True if a join that makes way shall wait until a node has taken more, and not only until its
+    /// turn comes.
     pub(super) fn park(&mut self, waiter: Word) -> bool {
         let full = self.take_full();
         self.parked.extend(full.map(|node| (node, waiter)));
         full.is_some()
     }
 
-    /// A node has taken so many bytes. The joins that go on.
+    /// Notes that a node has taken so many bytes. Returns the joins that go on.
     pub(super) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return Vec::new() };
         *under_way = under_way.saturating_sub(u64::from(bytes));
@@ -158,7 +170,7 @@ impl Credit {
         }
     }
 
-    /// A node is no more. The joins that go on.
+    /// Forgets a node that is lost. Returns the joins that go on.
     pub(super) fn lose(&mut self, node: u32) -> Vec<Word> {
         let at = node as usize;
         if at < self.under_way.len() {
@@ -167,13 +179,13 @@ impl Credit {
         self.taken(node, 0)
     }
 
-    /// A node is not told what was taken of it.
+    /// Keeps back the acknowledgement to a node.
     pub(super) fn hold(&mut self, from: u32, why: Against) {
         let Some(held) = self.held.get_mut(from as usize) else { return };
         self.holds = true;
         match (&mut *held, why) {
-            // What was seen of it stays; while messages come, those that let it go on may be behind
-            // them.
+            // The last look at it stays; while messages arrive, those that let it go on may be
+            // behind them.
             (Against::Mail { actor, since_ns, .. }, Against::Mail { actor: other, since_ns: now_ns, .. })
                 if *actor == other =>
             {
@@ -183,7 +195,7 @@ impl Credit {
         }
     }
 
-    /// The actors with much mail.
+    /// Returns the actors with much mail.
     pub(super) fn holding(&self) -> impl Iterator<Item = Word> {
         self.held
             .iter()
@@ -192,7 +204,7 @@ impl Credit {
 }
 
 impl Remote {
-    /// Messages of so many bytes came from a node, and are in the mail.
+    /// Counts messages of so many bytes that came from a node, and are in the mail.
     pub(super) fn came(&mut self, from: u32, bytes: u32) {
         if let Some(came) = self.credit.came.get_mut(from as usize) {
             *came = came.saturating_add(bytes);
@@ -200,7 +212,7 @@ impl Remote {
         }
     }
 
-    /// Says to a node what was taken, if that is much and nothing is against it.
+    /// Acknowledges messages to a node, if they are many and nothing is against it.
     fn acknowledge(&mut self, node: u32) {
         let at = node as usize;
         if matches!(self.credit.held[at], Against::Nothing) && self.credit.came[at] >= TAKEN_BYTES {
@@ -210,7 +222,8 @@ impl Remote {
         }
     }
 
-    /// Lets those wait no longer for whom there is no reason any more, or, without `lasts`, all.
+    /// Acknowledges messages to nodes for which there is no reason against it any more, or, without
+    /// `lasts`, to all.
     pub(super) fn release_held(&mut self, mut lasts: Option<&mut dyn FnMut(&mut Against) -> bool>) {
         self.credit.holds = false;
         for node in 0..self.credit.held.len() {

@@ -1,4 +1,6 @@
-//! Requests that wait for themselves: of two actors that request each other, and of longer rounds.
+//! The search for requests that wait for themselves: of two actors that request each other, and of
+//! longer rounds. Rounds over several nodes are in [`rounds`]. The functions to read first are
+//! [`look`] and [`look_at_all`]; the state is in [`Suspects`].
 //!
 //! There are two searches. Both go backwards along the waits ([`waits`](super::waits)), and fail a
 //! queued request of the round.
@@ -8,13 +10,13 @@
 //!    messages are looked at, so that no mail is walked for each request.
 //! 2. All requests that are queued on the node are looked at together ([`look_at_all`]), in as many
 //!    steps as there are waits. That finds rounds that are longer, or were not closed by a request:
-//!    a method may have asked before it waits. It is done when the node has nothing else to do, and
-//!    while it has every [`LOOK_MS`], or less often if it takes more than a part of the time. What
-//!    passes other nodes is told to the first one ([`rounds`]).
+//!    a method may have asked before it waits. It is done when the node has nothing else to do.
+//!    While the node has work, it is done every [`LOOK_MS`], or less often if it takes more than a
+//!    part of the time. Waits that pass other nodes are told to the first one ([`rounds`]).
 //!
-//! Where a seed decides the order there is no time: the second search is made when the node has
-//! nothing to do and has taken as many turns as the last one took steps, divided by
-//! [`STEPS_IN_TURN`].
+//! Where a seed decides the order there is no time. The second search is made when the node has
+//! nothing to do and has paid for it. A turn pays for [`STEPS_IN_TURN`] steps, and the last
+//! search's steps are to be paid.
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -30,41 +32,41 @@ use crate::object::get;
 /// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
 
-/// Milliseconds between two searches through all requests.
+/// The milliseconds between two searches through all requests.
 pub(super) const LOOK_MS: i64 = 50;
 
 /// The longest such time.
 const LOOK_MS_MAX: i64 = 400;
 
-/// A search takes at most one in so many parts of the time, up to [`LOOK_MS_MAX`].
+/// The multiple of a search's time that passes before the next one, up to [`LOOK_MS_MAX`].
 const REST_TIMES: i64 = 50;
 
-/// In a run whose order a seed decides, a turn pays for so many steps of a search.
+/// The steps of a search for which a turn pays, in a run whose order a seed decides.
 const STEPS_IN_TURN: u64 = 16;
 
-/// With fewer actors in the list none is struck off.
+/// The number of actors in the list below which none is struck off.
 const BUSY_MIN: usize = 64;
 
 /// Requests that may wait for themselves.
 #[derive(Default, Debug)]
 pub(super) struct Suspects {
-    /// Queued since the last look, for actors that may wait.
+    /// The requests queued since the last look, for actors that may wait.
     new: Vec<Word>,
     /// Actors for which requests are queued, some perhaps more than once. A collection strikes off
     /// those that are dead.
     busy: Vec<Word>,
-    /// With so many in the list those for which nothing is queued are struck off.
+    /// The length of the list from which those for which nothing is queued are struck off.
     busy_max: usize,
-    /// All requests shall be looked at before the next turn.
+    /// True if all requests shall be looked at before the next turn.
     due: bool,
-    /// The earliest time for that, and how long it is between two.
+    /// The earliest time for that, and in `rest_ms` the time between two.
     next_ms: i64,
     rest_ms: i64,
-    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and how many
-    /// steps that took.
+    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and in `cost` the
+    /// number of steps that took.
     seen: u64,
     cost: u64,
-    /// Batches of packets that were taken.
+    /// The number of batches of packets that were taken.
     pub(super) received: u64,
     /// True if something was too new to be told to others then.
     pub(super) young: bool,
@@ -76,22 +78,22 @@ impl Suspects {
         self.due || !self.new.is_empty()
     }
 
-    /// The objects that they consist of, but for actors.
+    /// Returns the objects that they consist of, but for actors.
     pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
         self.new.iter().copied()
     }
 
-    /// The actors for which requests are queued, and others.
+    /// Returns the actors for which requests are queued, and others.
     pub(super) fn busy(&self) -> &[Word] {
         &self.busy
     }
 
-    /// Strikes off what does not live.
+    /// Strikes off the actors that do not live.
     pub(super) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
         self.busy.retain(|actor| lives(*actor));
     }
 
-    /// A request is queued for an actor.
+    /// Notes that a request is queued for an actor.
     unsafe fn note(&mut self, actor: Word) {
         if self.busy.last() == Some(&actor) {
             return;
@@ -116,7 +118,8 @@ impl Suspects {
 }
 
 impl Cx {
-    /// The progress of the node: a number above 0 that grows with each turn and batch of packets.
+    /// Returns the progress of the node: a number above 0 that grows with each turn and batch of
+    /// packets.
     fn progress(&self) -> u64 {
         1 + self.actors.stats.turns + self.actors.suspects.received
     }
@@ -128,27 +131,27 @@ impl Cx {
         waits && (suspects.young || suspects.seen != self.progress()) || self.actors.rounds.is_due()
     }
 
-    /// Some time has passed: all requests are looked at if it is time.
+    /// Has all requests looked at, if it is time.
     pub(crate) fn look_in_time(&mut self) {
         if !self.actors.is_ordered() && self.may_be_stuck() && self.now_ms() >= self.actors.suspects.next_ms {
             self.actors.suspects.due = true;
         }
     }
 
-    /// All requests are looked at before the next turn, if somebody may wait.
+    /// Has all requests looked at before the next turn, if any may wait for itself.
     pub(super) fn look_now(&mut self) {
         self.actors.suspects.due |= self.may_be_stuck();
     }
 
-    /// After how many milliseconds a node that has nothing to do is to look at all requests, if it
-    /// is.
+    /// Returns the number of milliseconds after which a node that has nothing to do is to look at
+    /// all requests, if it is.
     pub(super) fn look_in_ms(&self) -> Option<i64> {
         let looks = !self.actors.is_ordered() && self.may_be_stuck();
         looks.then_some(self.actors.suspects.rest_ms.max(LOOK_MS))
     }
 
-    /// The node has nothing to do, and a seed decides the order: whether all requests are to be
-    /// looked at.
+    /// True if all requests are to be looked at, when the node has nothing to do and a seed decides
+    /// the order.
     fn looks_in_order(&self) -> bool {
         let suspects = &self.actors.suspects;
         let paid = self.progress().saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
@@ -212,8 +215,8 @@ pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
     }
 }
 
-/// Fails those of the requests that were queued since the last look which wait for themselves, and
-/// looks at all if that is due.
+/// Fails the requests queued since the last look that wait for themselves, and looks at all if that
+/// is due.
 ///
 /// # Safety
 /// `cx` is the current context.
@@ -235,8 +238,8 @@ pub(super) unsafe fn look(cx: *mut Cx) {
     }
 }
 
-/// The node has nothing else to do, and nothing comes from elsewhere or a time that is over: looks
-/// at all requests, unless that was done. Returns true if one failed.
+/// Looks at all requests, unless that was done, when the node has nothing else to do and neither
+/// packets nor timers will come. Returns true if one failed.
 ///
 /// # Safety
 /// As for [`look`].
@@ -332,8 +335,8 @@ unsafe fn fail(cx: *mut Cx, sent: Word) {
     }
 }
 
-/// Fails a request if it waits for itself; `None` if more was to be looked at than so many joins
-/// and messages.
+/// Fails a request if it waits for itself. Returns `None` if that takes a look at more than `most`
+/// joins and messages.
 unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {
@@ -354,7 +357,7 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
             }
             (before, at) = (at, get(at, message::NEXT));
         }
-        // It may have been taken out since.
+        // The request may have been taken out since.
         if at != 0 {
             remove(post, list, before, sent);
             fail(cx, sent);
@@ -364,7 +367,7 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
 }
 
 /// True if the receiver of a queued request waits, directly or through others, for its sender.
-/// `None` if more was to be looked at than so many joins and messages.
+/// `None` if that takes a look at more than `most` joins and messages.
 unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {
@@ -373,7 +376,8 @@ unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<boo
         let mut seen = Seen::default();
         let mut waiters: SmallVec<[Word; 16]> = SmallVec::from_slice(&[first]);
         let mut behind: SmallVec<[Word; 8]> = SmallVec::new();
-        // First along those that wait for each other's answers, then to what is queued for them.
+        // First along the methods that wait for each other's answers, then to the requests queued
+        // for them.
         loop {
             while let Some(waiter) = waiters.pop() {
                 if waiter == target {

@@ -1,4 +1,5 @@
-//! Exceptions on their way to who awaits a reply: objects of the heap until they are raised again.
+//! Exceptions on their way to the method that awaits a reply: objects of the heap until they are
+//! raised again.
 
 use bifrost_ir::{FuncId, MethodId, MethodRef, Program, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
@@ -9,7 +10,7 @@ use crate::abi::{Ret, VALUES_MAX, Word};
 use crate::cx::Cx;
 use crate::object::{self, get, set};
 
-/// Exceptions that nobody awaited.
+/// Logs the exceptions of a join that nobody awaited.
 pub(super) unsafe fn log_all(cx: *mut Cx, running: Word) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -23,7 +24,7 @@ pub(super) unsafe fn log_all(cx: *mut Cx, running: Word) {
     }
 }
 
-/// Enters an exception that came at once instead of a reply.
+/// Enters an exception that came at once in place of a reply.
 ///
 /// # Safety
 /// `running` is a join, `kept` an exception.
@@ -45,9 +46,9 @@ pub struct Concerned {
     pub stays: bool,
 }
 
-/// The exception to raise at a wait: of those that may be raised the one of the first request.
-/// `concerns` gets for each exception what it is due to, and whether it was raised before. Those
-/// that the wait concerns are forgotten, unless they stay.
+/// Returns the exception to raise at a wait: of those that may be raised the one of the first
+/// request. For each exception, `concerns` gets its [`Due`], and whether it was raised before.
+/// Exceptions that the wait concerns are forgotten, unless they stay.
 ///
 /// # Safety
 /// `running` is a join.
@@ -125,7 +126,7 @@ impl Origin {
         }
     }
 
-    /// The types of the values that an exception carries.
+    /// Returns the types of the values that an exception carries.
     fn values(self, program: &Program, signal: SignalId) -> SmallVec<[TypeId; 4]> {
         match self.signature(program).and_then(|signature| signature.signal(signal)) {
             Some(signal) => signal.values.iter().copied().collect(),
@@ -134,7 +135,7 @@ impl Origin {
         }
     }
 
-    /// The name, for people.
+    /// Returns the name, for people.
     fn name(self, program: &Program) -> Option<String> {
         match self {
             Origin::Runtime => None,
@@ -147,7 +148,7 @@ impl Origin {
     }
 }
 
-/// A value of an exception as a program writes it, or the type of an object.
+/// Returns a value of an exception as a program writes it, or the type of an object.
 ///
 /// # Safety
 /// The word is a value of the type.

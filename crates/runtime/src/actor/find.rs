@@ -1,4 +1,4 @@
-//! Looking for a message in an actor's mail: the oldest, or the oldest that conditions accept.
+//! The search for a message in an actor's mail: the oldest, or the oldest that conditions accept.
 
 use bifrost_ir::MethodId;
 use smallvec::SmallVec;
@@ -10,20 +10,20 @@ use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::get;
 
-/// What somebody who looks for a message says of one.
+/// The result of a condition for one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// That is it.
+    /// The message is taken.
     Takes,
-    /// Not this one.
+    /// This message is refused.
     Refuses,
-    /// None for the method.
+    /// All messages for the method are refused.
     RefusesAll,
 }
 
-/// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts`
-/// gets the method and the message, and may run conditions. One that raises an exception fails its
-/// message: the sender gets that, and the search begins anew.
+/// Takes the oldest message that `accepts` accepts out of the queue. `accepts` gets the method and
+/// the message, and may run conditions. If one raises an exception, its message fails: the sender
+/// gets the exception, and the search begins anew.
 ///
 /// # Safety
 /// `cx` is the current context, and `actor` an actor that the caller keeps.
@@ -36,7 +36,8 @@ pub unsafe fn take_message(
     methods: &mut dyn Iterator<Item = MethodId>,
     accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<Verdict, Ret>,
 ) -> Result<Option<(MethodId, Word)>, Ret> {
-    // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they are.
+    // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they
+    // are.
     unsafe {
         let class = class_of(actor);
         let post = get(actor, class.mail);
@@ -71,12 +72,12 @@ struct Found {
     method: MethodId,
     before: Word,
     taken: Word,
-    /// Its condition has raised an exception, which is in the context.
+    /// True if its condition has raised an exception, which is in the context.
     raised: bool,
 }
 
-/// The oldest message in an actor's mail for these methods that is accepted. `None` if others have run above a condition: what is queued may be
-/// something else by now.
+/// Returns the oldest message in an actor's mail for these methods that is accepted. Returns `None`
+/// if others have run above a condition: the queue may be another by now.
 unsafe fn find_message(
     cx: *mut Cx,
     post: Word,

@@ -1,13 +1,16 @@
-//! Sessions of clients as guests of the nodes: they send to actors, hold references to them, and get answers, but have none
-//! (`docs/internals/nodes.md`).
+//! Sessions of clients as guests of the nodes: they send to actors, hold references to them, and
+//! get answers, but have no actors (`docs/internals/nodes.md`). The type to read first is
+//! [`Guest`]; the functions are [`ask`] and [`join`].
 //!
-//! A guest is one more node to the others, with a number above all of theirs: what it was told of is listed with the owners, and when it
-//! is gone all that goes, as with a node that is lost. It has no turns. Whoever runs its context asks ([`ask`]), does something
-//! else, and joins the answers where it needs them ([`join`]), on its own stack.
+//! A guest is one more node to the others, with a number above all of theirs. The objects that it
+//! was told of are listed with their owners. When it is gone all of that goes, as with a node that
+//! is lost. It has no turns. The caller that runs its context asks ([`ask`]), does something else,
+//! and joins the answers where it needs them ([`join`]), on its own stack.
 //!
-//! The number of a guest is never used again, and a guest opens itself to all nodes before it sends anything: so a node knows of every guest
-//! that it hears of whether it is still there. All guests together are one node to those who look for actors that are about to be made
-//! ([`chooser`]): their indices come from one counter for each node.
+//! The number of a guest is never used again, and a guest opens itself to all nodes before it sends
+//! anything. So a node can tell whether any guest that it hears of is still there. All guests
+//! together are one node for actors that are about to be made ([`chooser`]): their indices are from
+//! one counter for each node.
 
 use bifrost_heap::Marker;
 use bifrost_ir::{MethodRef, TypeId};
@@ -24,16 +27,16 @@ use crate::image::Table;
 use crate::object::set;
 use crate::transfer::{Address, Leaf};
 
-/// What guests fail with that ask for what cannot come: nobody is left who could answer.
+/// The failure of guests that wait for an answer when nothing is left that could answer.
 pub(super) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
 
-/// Requests that a guest may have open if nobody says otherwise.
+/// The number of requests that a guest may have open, unless it is set.
 const OPEN_MAX: usize = 10_000;
 
-/// Where a request stands, for whoever tells its client of a failure.
+/// The place of a request, for messages to its client about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// The number of the call, as whoever asks counts.
+    /// The number of the call, as the session counts.
     pub call: u32,
     /// The rounds of the loops around it.
     pub rounds: SmallVec<[u32; 4]>,
@@ -50,44 +53,44 @@ struct Open {
     answer: Option<Answer>,
 }
 
-/// What of an answer somebody wants to know.
+/// The part of an answer that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
     /// All: it will be joined.
     Answer,
-    /// True if it is an exception: then it will be joined at the end of the batch.
+    /// Only an exception: then it will be joined at the end of the batch.
     Failure,
-    /// Nothing: the message is of the past type, or its batch is over.
+    /// Nothing: the message is of the past form, or its batch is over.
     Nothing,
 }
 
-/// Exceptions that are kept for the end of a batch.
+/// The most exceptions that are kept for the end of a batch.
 const FAILURES_MAX: usize = 10_000;
 
-/// How the calls of a structure are numbered for its client.
+/// The numbers of the calls of a structure, as its client counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
     /// From this number on.
     After(u32),
-    /// All are one.
+    /// All have this number.
     At(u32),
 }
 
 /// The part of a context that asks actors for a client.
 #[derive(Debug)]
 pub(super) struct Guest {
-    /// What the answers go to, an object of [`Kind::Client`]; 0 before the first request.
+    /// The object to which the answers go, of [`Kind::Client`]; 0 before the first request.
     client: Word,
     next: u64,
     open: FxHashMap<u64, Open>,
-    /// How many of them have no answer.
+    /// The number of them that have no answer.
     missing: usize,
     open_max: usize,
-    /// Exceptions that wait for the end of the batch.
+    /// The number of exceptions that wait for the end of the batch.
     failures: usize,
-    /// Where what a structure asks for stands for the client.
+    /// The numbers of the calls of the structure that runs.
     base: Base,
-    /// Why nothing may be asked now.
+    /// The reason for which nothing may be asked now.
     closed: Option<&'static str>,
 }
 
@@ -107,10 +110,10 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// Hands over what it keeps alive.
+    /// Marks the objects that it keeps alive.
     ///
     /// # Safety
-    /// All of it are objects of the context's heap.
+    /// All of them are objects of the context's heap.
     pub unsafe fn trace(&self, marker: &mut Marker) {
         // SAFETY: promised by the caller.
         unsafe {
@@ -128,22 +131,24 @@ impl Guest {
     }
 }
 
-/// Who chooses the addresses of the actors that a node makes on others: guests are one for that.
+/// Returns the node that chooses the addresses of the actors that a node makes on others: guests
+/// are one for that.
 pub(super) fn chooser(node: u32, nodes: u32) -> u32 {
     node.min(nodes)
 }
 
-/// What says to the owner of something that a node was told of it, among packets.
+/// Returns the packet that tells the owner of an object that a node was told of it.
 pub fn grant(address: Address, to: u32) -> Vec<u8> {
     packets::framed(GRANT, &[address.index, address.generation, to])
 }
 
-/// What says to the owner of something that the sender, who was told of it once, has forgotten it, among packets.
+/// Returns the packet that tells the owner of an object that the sender, which was told of it once,
+/// has forgotten it.
 pub fn release(address: Address) -> Vec<u8> {
     packets::framed(RELEASE, &[address.index, address.generation, 1])
 }
 
-/// An answer has come.
+/// Enters an answer that has arrived.
 pub(super) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
     let Some(open) = cx.actors.guest.open.get_mut(&number) else { return };
     if open.answer.is_some() {
@@ -166,14 +171,15 @@ pub(super) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
     }
 }
 
-/// Sends a message for a client: the number by which [`join`] gives its answer. Waits first while too many are open.
+/// Sends a message for a client. Returns the number by which [`join`] gives its answer. Waits first
+/// while too many are open.
 ///
 /// # Errors
 /// Killed: the run was ended.
 ///
 /// # Safety
-/// `cx` is the current context, and no code runs in it; `args` are the receiver, which is an actor that has the slot's method, and what the
-/// method takes; the caller keeps them.
+/// `cx` is the current context, and no code runs in it. `args` are the receiver, which is an actor
+/// that has the slot's method, and the method's arguments; the caller keeps them.
 pub unsafe fn ask(
     cx: *mut Cx,
     method: MethodRef,
@@ -223,8 +229,9 @@ pub unsafe fn ask(
     }
 }
 
-/// Sends a message of the past type for a routine that the client has called: returned, or killed. It is under way until it was served, as those
-/// that the client sends itself; who has too many under way waits.
+/// Sends a message of the past form for a routine that the client has called. Returns the outcome
+/// `Returned` or `Killed`. It is under way until it was served, as those that the client sends
+/// itself; a session with too many under way waits.
 ///
 /// # Safety
 /// As for [`ask`], but code may run, which can collect; the actor is one of another node.
@@ -241,7 +248,7 @@ pub(super) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// What answers for the client go to.
+/// Returns the object to which answers for the client go.
 unsafe fn client(cx: *mut Cx) -> Word {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -255,8 +262,8 @@ unsafe fn client(cx: *mut Cx) -> Word {
     }
 }
 
-/// The answer to a request: returned with its value, which the caller keeps, or signalled; waits for it. Killed if the run was ended; the
-/// request is open still then.
+/// Waits for the answer to a request. Returns its value, which the caller keeps, or its signal.
+/// Returns `Killed` if the run was ended; the request is open still then.
 ///
 /// # Safety
 /// As for [`ask`]; the request is open, and awaited.
@@ -278,7 +285,7 @@ pub unsafe fn join(cx: *mut Cx, number: u64) -> Ret {
     }
 }
 
-/// Waits until something is so: returned, or killed.
+/// Waits until a condition holds. Returns the outcome `Returned` or `Killed`.
 unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -305,7 +312,7 @@ unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
     }
 }
 
-/// Nothing can happen any more: who waits is told so.
+/// Answers all waiting requests with a failure, because nothing can happen any more.
 unsafe fn give_up(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -331,13 +338,13 @@ impl Cx {
         self.node() >= self.nodes()
     }
 
-    /// Enters how many requests may be open.
+    /// Sets the number of requests that may be open.
     pub fn set_open_max(&mut self, most: usize) {
         self.actors.guest.open_max = most.max(1);
     }
 
-    /// Waits until all requests of the batch are answered, and tells those that are to be joined, in the order of their sending: numbers, and
-    /// where they stand.
+    /// Waits until all requests of the batch are answered. Returns those that are to be joined, in
+    /// the order of their sending: their numbers and places.
     ///
     /// # Errors
     /// Killed: the run was ended.
@@ -358,12 +365,12 @@ impl Cx {
         Ok(open)
     }
 
-    /// Says how the calls of the structure that runs next are numbered.
+    /// Sets the numbers of the calls of the structure that runs next.
     pub fn number_from(&mut self, base: Base) {
         self.actors.guest.base = base;
     }
 
-    /// Where a call of the structure that runs stands for its client.
+    /// Returns the place of a call of the structure that runs, for its client.
     pub fn asked_at(&self, site: u32, rounds: &[u32]) -> Asked {
         match self.actors.guest.base {
             Base::After(base) => Asked { call: base + site.max(1), rounds: rounds.into() },
@@ -371,13 +378,14 @@ impl Cx {
         }
     }
 
-    /// Until [`Cx::leave_messages`] all that is asked fails, for this reason, and messages that nobody awaits are held.
+    /// Closes the session until [`Cx::leave_messages`]. Requests fail for this reason, and messages
+    /// that nobody awaits are held.
     pub fn hold_messages(&mut self, why: &'static str) {
         self.actors.guest.closed = Some(why);
         self.limit_nesting();
     }
 
-    /// What was held leaves now, if what it belongs to was committed; else it never was.
+    /// Sends the messages that were held, if their transaction was committed; else drops them.
     pub fn leave_messages(&mut self, committed: bool) {
         self.actors.guest.closed = None;
         self.limit_nesting();
@@ -397,7 +405,7 @@ impl Cx {
         !self.actors.guest.open.is_empty()
     }
 
-    /// Of the answer to a request nobody needs the value any more.
+    /// Notes that the value of the answer to a request is not needed any more.
     pub fn need_no_value(&mut self, number: u64) {
         let guest = &mut self.actors.guest;
         let Some(open) = guest.open.get_mut(&number) else { return };
@@ -411,7 +419,7 @@ impl Cx {
         }
     }
 
-    /// Nobody will join the requests that are open: their answers are dropped.
+    /// Drops the answers of all open requests: none will be joined.
     pub fn forget_requests(&mut self) {
         self.actors.guest.failures = 0;
         self.actors.guest.open.retain(|_, open| {
@@ -420,12 +428,13 @@ impl Cx {
         });
     }
 
-    /// Hands over what was sent and has not left, and takes what has come. Between runs, and at the end of a guest.
+    /// Sends the packets that have not left, and lets go of proxies if there are many. Called
+    /// between runs, and at the end of a guest.
     pub fn post_messages(&mut self) {
         // SAFETY: a message that waits for its sender's word on the answer has had its time.
         unsafe { packets::settle_open(self) };
         if self.actors.remote.knows_many() {
-            // A session that never waits drops things all the same.
+            // A session that never waits drops references all the same.
             self.collect();
         }
         self.actors.remote.post_all();
@@ -464,13 +473,13 @@ impl Cx {
         }
     }
 
-    /// The actor of a name, which the caller keeps.
+    /// Returns the actor of a name, which the caller keeps.
     ///
     /// # Errors
     /// The outcome to end with: the heap is full.
     pub fn published(&mut self, name: &str) -> Result<Option<Word>, Ret> {
         let Some((address, ty)) = self.actors.remote.find(name) else { return Ok(None) };
-        // The table of names takes no part in searches: what comes from it was under way.
+        // The table of names takes no part in searches: addresses from it were under way.
         let under_way = self.actors.remote.searches.is_under_way(self.nodes());
         let before = std::mem::replace(&mut self.actors.remote.under_way, under_way);
         let found = at_address(self, Leaf::Actor, address, ty);
@@ -479,10 +488,10 @@ impl Cx {
     }
 }
 
-/// What a program fails with that publishes actors where no clients are.
+/// The failure of a program that publishes actors where there are no clients.
 const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
 
-/// What a network says that has no names.
+/// Returns the failure of a network that has no names.
 pub(super) fn no_names() -> String {
     NOBODY_SERVED.to_owned()
 }

@@ -1,11 +1,18 @@
-//! How actors and what belongs to them are laid out in the heap of their node.
+//! The layout of actors, messages, joins and reply destinations in the heap of their node. This
+//! file has their fields and tables; their handling is in the other files of this folder.
 //!
-//! All of it are objects of the node's heap, so that the collector finds dead actors, and what waits for them, as it finds
-//! everything else. An actor is its instance variables and one more field, its [`mail`], which is 0 while nothing waits for
-//! it: an actor at rest costs its header, its variables, and that word.
+//! All of them are objects of the node's heap. So the collector finds dead actors, and the objects
+//! that wait for them, as it finds everything else. An actor is its instance variables and one more
+//! field, its [`mail`], which is 0 while no message is queued. So a dormant actor costs its header,
+//! its variables, and that word.
 //!
-//! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
-//! there who waits. What an answer can go to begins with a [`Kind`].
+//! Objects that can owe an answer begin with the same fields ([`owed`]). The caller that gets the
+//! outcome `Pending` with such an object writes the destination of the answer there. Objects to
+//! which an answer can go begin with a [`Kind`].
+//!
+//! The items to read first are [`Kind`], the modules [`message`] and [`join`], then [`State`],
+//! [`ActorClass`] and [`JoinLayout`]. The last two are made when a program is linked, and belong to
+//! its image.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -24,25 +31,26 @@ use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
 use bifrost_heap::{OBJECT_WORDS, Shape};
 
-/// What an object that belongs to actors is; its field 0.
+/// The kind of an object that belongs to actors; its field 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Kind {
-    /// A message that is queued ([`message`]).
+    /// A queued message ([`message`]).
     Message = 1,
     /// A method that waits, or that has begun and may wait ([`join`]).
     Join = 2,
     /// A destination of an answer as a value ([`replier`]).
     Replier = 3,
-    /// Who called the program: takes the answer of `main`.
+    /// The caller of the program: takes the answer of `main`.
     Caller = 4,
     /// A message that went to another node ([`outgoing`]).
     Outgoing = 5,
-    /// Somebody on another node who waits for an answer ([`away`]).
+    /// A waiter on another node ([`away`]).
     Away = 6,
-    /// The destination of an answer on another node, as a value. Its `DUE` and `ELEMENT` are the [`far`] address.
+    /// The destination of an answer on another node, as a value. Its `DUE` and `ELEMENT` are the
+    /// [`far`] address.
     FarReplier = 7,
-    /// The client of a session: takes the answers to what it has asked.
+    /// The client of a session: takes the answers to its requests.
     Client = 8,
 }
 
@@ -57,7 +65,7 @@ impl Kind {
         (unsafe { object::get(object, owed::KIND) }) & owed::KIND_MASK == self as Word
     }
 
-    /// The kind of an object.
+    /// Returns the kind of an object.
     ///
     /// # Safety
     /// `object` is a reference to an object of one of these kinds.
@@ -77,15 +85,15 @@ impl Kind {
     }
 }
 
-/// The first fields of what an answer can be owed by.
+/// The first fields of an object that can owe an answer.
 pub mod owed {
     /// A [`Kind`](super::Kind), in its lowest byte.
     pub const KIND: usize = 0;
-    /// The byte.
+    /// The bits of that byte.
     pub const KIND_MASK: u64 = 0xff;
-    /// Who waits for the answer: a join or a caller, or 0.
+    /// The waiter for the answer: a join or a caller, or 0.
     pub const TO: usize = 1;
-    /// What the answer is for where it is awaited; see [`super::Due`].
+    /// The purpose of the answer where it is awaited; see [`super::Due`].
     pub const DUE: usize = 2;
     /// The index of the element that it is for.
     pub const ELEMENT: usize = 3;
@@ -93,41 +101,43 @@ pub mod owed {
     pub const FIELDS: usize = 4;
 }
 
-/// Fields of a queued message, which begins with [`owed`]; the arguments follow. The upper half of its kind is the slot of its method.
+/// The fields of a queued message, which begins with [`owed`]; the arguments follow. The upper half
+/// of its kind is the slot of its method.
 pub mod message {
     use super::{Kind, owed};
     use crate::abi::Word;
     use crate::object;
 
-    /// The next message of the same list, or, of one that is under way in an arm, the one around it.
+    /// The next message of the same list. For a message under way in an arm: the one around it.
     pub const NEXT: usize = owed::FIELDS;
-    /// When it came, by the receiver's count, where that has several lists.
+    /// Its number by the receiver's count, where that has several lists.
     pub const NUMBER: usize = owed::FIELDS + 1;
-    /// The actor. With the arguments behind it these are the words that the method takes.
+    /// The actor. It and the arguments behind it are the words that the method takes.
     pub const RECEIVER: usize = owed::FIELDS + 2;
     /// The first argument.
     pub const ARGS: usize = RECEIVER + 1;
 
     /// In its kind: the answer was given.
     const ANSWERED: Word = 1 << 8;
-    /// Where the slot begins in it.
+    /// The bit at which the slot begins in it.
     pub const SLOT_SHIFT: u32 = 32;
-    /// Where the words of the objects that it carries begin in it.
+    /// The bit at which the words of the objects that it carries begin in it.
     pub const CARRIED_SHIFT: u32 = 9;
-    /// The most words that it tells.
+    /// The most words that it can tell.
     pub const CARRIED_MAX: Word = (1 << (SLOT_SHIFT - CARRIED_SHIFT)) - 1;
 
-    /// The kind of messages for a slot's method that carry no objects.
+    /// Returns the kind of messages for a slot's method that carry no objects.
     pub fn kind(slot: u32) -> Word {
         Kind::Message as Word | Word::from(slot) << SLOT_SHIFT
     }
 
-    /// The same of a message that carries objects of so many words, at most [`CARRIED_MAX`].
+    /// Returns the same for a message that carries objects of so many words, at most
+    /// [`CARRIED_MAX`].
     pub fn kind_with(slot: u32, carried: Word) -> Word {
         kind(slot) | carried << CARRIED_SHIFT
     }
 
-    /// The words of the objects that a message carries.
+    /// Returns the words of the objects that a message carries.
     ///
     /// # Safety
     /// As for [`slot`].
@@ -136,7 +146,7 @@ pub mod message {
         (unsafe { object::get(sent, owed::KIND) }) >> CARRIED_SHIFT & CARRIED_MAX
     }
 
-    /// The slot of a message's method.
+    /// Returns the slot of a message's method.
     ///
     /// # Safety
     /// `sent` is a message.
@@ -154,7 +164,7 @@ pub mod message {
         unsafe { object::get(sent, owed::KIND) & ANSWERED != 0 }
     }
 
-    /// A message was answered.
+    /// Notes that a message was answered.
     ///
     /// # Safety
     /// As for [`slot`].
@@ -164,22 +174,27 @@ pub mod message {
     }
 }
 
-/// Fields of a method that may wait: its *join continuation closure* (002 section 3), which begins with [`owed`]. The words of its
-/// variables follow, and behind them for each variable that may be pending how many replies are missing.
+/// The fields of a method that may wait: its *join continuation closure* (002 section 3), which
+/// begins with [`owed`]. The words of its variables follow. Behind them is the number of replies
+/// missing, for each variable that may be pending.
 pub mod join {
     use super::owed;
 
     /// The actor, or 0.
     pub const ACTOR: usize = owed::FIELDS;
-    /// The address of the function's [`JoinLayout`](super::JoinLayout), which lasts as long as the image.
+    /// The address of the function's [`JoinLayout`](super::JoinLayout), which lasts as long as the
+    /// image.
     pub const LAYOUT: usize = owed::FIELDS + 1;
-    /// See the constants below.
+    /// Flags; see the constants below.
     pub const FLAGS: usize = owed::FIELDS + 2;
-    /// The number of the way by which it goes on, once it has waited ([`JoinLayout::ways`](super::JoinLayout::ways)).
+    /// The number of the way by which it goes on, once it has waited
+    /// ([`JoinLayout::ways`](super::JoinLayout::ways)).
     pub const WAY: usize = owed::FIELDS + 3;
-    /// How many of the replies that it waits for are missing; while it selects, a bit for each method that it takes.
+    /// The number of missing replies among those that it waits for; while it selects, a bit for
+    /// each method that it takes.
     pub const MISSING: usize = owed::FIELDS + 4;
-    /// A bit for each pending variable that it waits for; while it selects, the number of its timer, or 0.
+    /// A bit for each pending variable that it waits for; while it selects, the number of its
+    /// timer, or 0.
     pub const AWAITED: usize = owed::FIELDS + 5;
     /// The exceptions that came instead of replies: a list.
     pub const EXCEPTIONS: usize = owed::FIELDS + 6;
@@ -187,21 +202,22 @@ pub mod join {
     pub const REQUESTS: usize = owed::FIELDS + 7;
     /// The message under way in an arm of a selection, or 0.
     pub const TAKEN: usize = owed::FIELDS + 8;
-    /// Who answers in its place, or the exception that it answers with, or 0.
+    /// The object that answers in its place, or the exception that it answers with, or 0.
     pub const DELEGATED: usize = owed::FIELDS + 9;
-    /// Its answer, while that is nobody's yet; a reference by the function's result.
+    /// Its answer, while nothing else has it; a reference by the function's result.
     pub const ANSWER: usize = owed::FIELDS + 10;
-    /// While machine code runs it, a bit for each pending variable whose word is here and not with the code.
+    /// While machine code runs it: a bit for each pending variable whose word is here and not with
+    /// the code.
     pub const HELD: usize = owed::FIELDS + 11;
-    /// While it selects, which is never as machine code: the time at which its timer is over.
+    /// While it selects: the time at which its timer is over. It never does so as machine code.
     pub const TIME: usize = HELD;
-    /// While it waits: what owes the reply to the last of its requests, so that whoever is to
-    /// answer lives as long.
+    /// While it waits: the object that owes the reply to the last of its requests, so that the
+    /// answering actor lives as long.
     pub const OWING: usize = owed::FIELDS + 12;
     /// The first variable.
     pub const WORDS: usize = owed::FIELDS + 13;
 
-    /// The message was answered, or another answers it.
+    /// The message was answered, or another object answers it.
     pub const ANSWERED: u64 = 1;
     /// Its caller is gone: the answer goes to `TO`.
     pub const DETACHED: u64 = 2;
@@ -217,19 +233,22 @@ pub mod join {
     pub const NESTED: u64 = 64;
     /// The answer is an exception.
     pub const FAILED: u64 = 128;
-    /// It is in the queue of what can go on.
+    /// It is in the queue of ready joins.
     pub const READY: u64 = 256;
-    /// It is a call from the body of a loop over an iterator, or from such a call: it makes no way for others, for its caller cannot stop.
+    /// It is a call from the body of a loop over an iterator, or from such a call. It makes no way
+    /// for others, for its caller cannot stop.
     pub const BOUND: u64 = 512;
 }
 
-/// Fields of a destination as a value, or of a place that keeps an answer for who is not known yet, which begins with [`owed`].
+/// The fields of a destination as a value, or of a place that keeps an answer for a waiter that is
+/// not known yet. It begins with [`owed`].
 pub mod replier {
     use super::owed;
 
     /// 1 when it was used.
     pub const USED: usize = owed::FIELDS;
-    /// The answer, when it came before anybody waited: an exception or nothing. Before that, in a place that keeps an answer, who owes it.
+    /// The answer, when it came before it was awaited: an exception or nothing. Before that, in a
+    /// place that keeps an answer: the object that owes it.
     pub const EXCEPTION: usize = owed::FIELDS + 1;
     /// The answer's word.
     pub const VALUE: usize = owed::FIELDS + 2;
@@ -237,7 +256,7 @@ pub mod replier {
     pub const FIELDS: usize = owed::FIELDS + 3;
 }
 
-/// Fields of a message that went to another node, which begins with [`owed`].
+/// The fields of a message that went to another node, which begins with [`owed`].
 pub mod outgoing {
     use super::owed;
 
@@ -249,7 +268,7 @@ pub mod outgoing {
     pub const FIELDS: usize = owed::FIELDS + 2;
 }
 
-/// Fields of somebody on another node who waits, which begins with a [`Kind`].
+/// The fields of a waiter on another node, which begins with a [`Kind`].
 pub mod away {
     /// The node, in the upper half, and the index there.
     pub const PLACE: usize = 1;
@@ -261,9 +280,9 @@ pub mod away {
     pub const FIELDS: usize = 4;
 }
 
-/// Fields of what stands for an actor of another node.
+/// The fields of the object that stands for an actor of another node.
 pub mod far {
-    /// The node, in the upper half, and the index there; of an actor besides [`FULL`].
+    /// The node, in the upper half, and the index there; for an actor also [`FULL`].
     pub const PLACE: usize = 0;
     /// The mailbox of the actor is nearly full. No node has a number with this bit.
     pub const FULL: u64 = 1 << 63;
@@ -273,14 +292,15 @@ pub mod far {
     pub const FIELDS: usize = 2;
 }
 
-/// Fields of an actor's mail: what is queued for it, a list for each method of its class, or one for all ([`ActorClass::lists`](super::ActorClass::lists)).
+/// The fields of an actor's mail, its queued messages. They are in a list for each method of its
+/// class, or in one for all ([`ActorClass::lists`](super::ActorClass::lists)).
 pub mod mail {
     use crate::abi::Word;
 
     /// The number of queued messages, in the lower half, and the words of the objects that they
     /// carry; 0 if none are queued.
     pub const COUNT: usize = 0;
-    /// Where these words begin in it.
+    /// The bit at which these words begin in it.
     pub const CARRIED_SHIFT: u32 = 32;
     /// The number of the next message, where there are several lists.
     pub const NEXT_NUMBER: usize = 1;
@@ -290,22 +310,22 @@ pub mod mail {
     pub const WAITING: usize = 3;
     /// A bit for each method that its selection takes.
     pub const TAKES: usize = 4;
-    /// Why the actor failed, if it did: a string.
+    /// The reason of the actor's failure, if it failed: a string.
     pub const FAILURE: usize = 5;
-    /// First and last message of the first method.
+    /// The first and last message of the first list; those of the others follow.
     pub const LISTS: usize = 6;
 
-    /// The number of messages in a value of [`COUNT`].
+    /// Returns the number of messages in a value of [`COUNT`].
     pub fn count(waiting: Word) -> u64 {
         waiting & u64::from(u32::MAX)
     }
 
-    /// The words of the objects that they carry.
+    /// Returns the words of the objects that they carry.
     pub fn carried(waiting: Word) -> u64 {
         waiting >> CARRIED_SHIFT
     }
 
-    /// The amount that a message adds to [`COUNT`].
+    /// Returns the amount that a message adds to [`COUNT`].
     ///
     /// # Safety
     /// `sent` is a message.
@@ -314,13 +334,13 @@ pub mod mail {
         1 + (unsafe { super::message::carried(sent) } << CARRIED_SHIFT)
     }
 
-    /// The number of fields that mail with so many lists has.
+    /// Returns the number of fields of mail with so many lists.
     pub fn fields(lists: usize) -> usize {
         LISTS + 2 * lists
     }
 }
 
-/// Fields of an exception that is kept.
+/// The fields of an exception that is kept.
 pub mod exception {
     /// The next in a list.
     pub const NEXT: usize = 0;
@@ -328,7 +348,7 @@ pub mod exception {
     pub const SIGNAL: usize = 1;
     /// In the word of its name: it was raised where its reply was awaited.
     pub const RAISED: u64 = 1 << 32;
-    /// What it came for.
+    /// The [`Due`](super::Due) of the reply in whose place it came.
     pub const DUE: usize = 2;
     /// An [`Origin`](super::super::Origin), as one word.
     pub const ORIGIN: usize = 3;
@@ -336,31 +356,33 @@ pub mod exception {
     pub const VALUES: usize = 4;
 }
 
-/// What a reply is for: which pending variable of the join, whether an element of what that has, and the how manieth request it answers. One
-/// word, as it stands in what owes the reply.
+/// The purpose of a reply. It has the pending variable of the join, whether the reply goes to an
+/// element of that variable's value, and the number of the request. It is one word, as it stands in
+/// the object that owes the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due(Word);
 
 impl Due {
-    /// Of the end of a call of an actor on itself.
+    /// The purpose of the end of a call of an actor on itself.
     pub const CALL: u16 = u16::MAX;
 
     /// The largest number of a request.
     pub const REQUEST_MAX: u64 = u64::MAX >> 17;
 
-    /// For the pending variable of this number, or an element of what it has; the request's number is 0.
+    /// Makes the purpose for the pending variable of this number, or an element of its value; the
+    /// request's number is 0.
     #[inline]
     pub const fn new(pending: u16, element: bool) -> Due {
         Due(pending as Word | (element as Word) << 16)
     }
 
-    /// The same for a request of this number, at most [`Due::REQUEST_MAX`].
+    /// Returns the same for a request of this number, at most [`Due::REQUEST_MAX`].
     #[inline]
     pub const fn of_request(self, request: u64) -> Due {
         Due(self.0 & 0x1_ffff | request << 17)
     }
 
-    /// The number of the pending variable.
+    /// Returns the number of the pending variable.
     #[inline]
     pub const fn pending(self) -> u16 {
         self.0 as u16
@@ -372,7 +394,7 @@ impl Due {
         self.0 >> 16 & 1 == 1
     }
 
-    /// The number of the request among all of the join.
+    /// Returns the number of the request among all of the join.
     #[inline]
     pub const fn request(self) -> u64 {
         self.0 >> 17
@@ -384,20 +406,20 @@ impl Due {
         self.pending() == Due::CALL
     }
 
-    /// As one word.
+    /// Returns it as one word.
     #[inline]
     pub const fn word(self) -> Word {
         self.0
     }
 
-    /// From one word.
+    /// Makes it from one word.
     #[inline]
     pub const fn from_word(word: Word) -> Due {
         Due(word)
     }
 }
 
-/// In which state an actor is: which of the tables of its class it has (003 section 3.2).
+/// The state of an actor: the table of its class that its first word points at (003 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u64)]
 pub enum State {
@@ -405,36 +427,36 @@ pub enum State {
     Dormant = 0,
     /// A method of it has begun and not ended: messages are queued.
     Active = 1,
-    /// A method of it waits for a message: messages are queued, and wake it if they are for one that it takes.
+    /// A method of it waits for a message: messages are queued, and resume it if it takes them.
     Selecting = 2,
     /// Its creator failed: each message is answered with that failure.
     Failed = 3,
-    /// It is on another node, and this stands for it: messages go there.
+    /// It is on another node, and this object stands for it: messages go there.
     Remote = 4,
 }
 
 impl State {
-    /// All, in the order of their tables.
+    /// All states, in the order of their tables.
     pub const ALL: [State; 5] =
         [State::Dormant, State::Active, State::Selecting, State::Failed, State::Remote];
 }
 
-/// What the actors of a class have in common.
+/// The part that the actors of a class have in common.
 #[derive(Debug)]
 pub struct ActorClass {
     /// True if its methods may overlap.
     pub functional: bool,
     /// Its creators.
     pub creators: Vec<FuncId>,
-    /// By creator: what is known of what it takes, where that goes to another node.
+    /// By creator: the pattern of its arguments, where they go to another node.
     pub creations: Vec<Pattern>,
-    /// For each method the function that tells when its messages are refused.
+    /// By method: the function that tells when its messages are refused.
     pub guards: Vec<Option<FuncId>>,
-    /// True if that depends on what the message carries.
+    /// By method: true if its guard depends on the contents of the message.
     pub looks: Vec<bool>,
     /// True if no method has a guard.
     pub takes_all: bool,
-    /// Which field of the actor is its mail.
+    /// The field of the actor that is its mail.
     pub mail: usize,
     /// The number of methods that the class has.
     pub methods: usize,
@@ -442,37 +464,41 @@ pub struct ActorClass {
     pub message_bytes: usize,
     /// True if a message can carry objects that count.
     pub carries: bool,
-    /// The number of lists that the mail has: one where the oldest message is always the next one, else one for each method.
+    /// The number of lists of the mail: one where the oldest message is always the next one, else
+    /// one for each method.
     pub lists: usize,
-    /// What messages for each method have in common.
+    /// By method: the part that its messages have in common.
     pub messages: Vec<MessageKind>,
     /// Its tables by state. Their entries take messages.
     pub tables: [&'static Table; State::ALL.len()],
-    /// Whose entries are the methods themselves; no actor has it.
+    /// The table whose entries are the methods themselves; no actor has it.
     pub code: &'static Table,
     /// The table of its mail.
     pub mail_table: &'static Table,
     /// The code of its actors' turns.
     pub turns: Hot,
-    /// An actor that lasts, for each new one that nobody will know but who makes it, and who sends it one request: a functional one without
-    /// variables and without anything to do at first, whose methods never look at who they are. One is as good as another.
+    /// A permanent actor that is used in place of each new one of a class whose actors are all
+    /// alike. Such a class is functional and without variables. Its creators do nothing, and its
+    /// methods never use their own actor. It is used where only the creator knows the new one, and
+    /// sends it one request.
     pub any: Option<Word>,
 }
 
 impl ActorClass {
-    /// The table of a state.
+    /// Returns the table of a state.
     #[inline]
     pub fn table(&self, state: State) -> &'static Table {
         self.tables[state as usize]
     }
 
-    /// What messages for a method have in common.
+    /// Returns the part that messages for a method have in common.
     #[inline]
     pub fn message(&self, method: MethodId) -> &MessageKind {
         &self.messages[method.as_u32() as usize]
     }
 
-    /// Which field of the mail is the first message of the list that those for a method are in; the next is the last.
+    /// Returns the field of the mail with the first message of the list for a method; the next
+    /// field has the last one.
     #[inline]
     pub fn list_of(&self, method: MethodId) -> usize {
         match self.lists {
@@ -481,37 +507,38 @@ impl ActorClass {
         }
     }
 
-    /// True if the guard of a method depends on what the message carries.
+    /// True if the guard of a method depends on the contents of the message.
     pub fn looks_into(&self, method: MethodId) -> bool {
         self.looks[method.as_u32() as usize]
     }
 
-    /// The guard of a method.
+    /// Returns the guard of a method.
     #[inline]
     pub fn guard(&self, method: MethodId) -> Option<FuncId> {
         self.guards[method.as_u32() as usize]
     }
 }
 
-/// What messages for one method have in common.
+/// The part that messages for one method have in common.
 #[derive(Debug)]
 pub struct MessageKind {
-    /// Which arguments are references: a bit for each.
+    /// The arguments that are references: a bit for each.
     pub references: u32,
-    /// Which of these are objects that a message carries, and not actors or places of answers: a
-    /// bit for each.
+    /// The references that are objects that a message carries, and not actors or places of answers:
+    /// a bit for each.
     pub carries: u32,
     /// The number of arguments.
     pub args: usize,
-    /// The table of queued ones.
+    /// The table of queued messages.
     pub table: &'static Table,
-    /// What is known of the arguments, where they go to another node.
+    /// The pattern of the arguments, where they go to another node.
     pub arguments: Pattern,
-    /// The same of the result.
+    /// The pattern of the result.
     pub result: Pattern,
     /// The code that sends one to another node.
     pub remote: Hot,
-    /// True if the method is plain ([`bifrost_ir::plain`]) and the actor refuses nothing: one at rest still is when the method has ended.
+    /// True if the method is plain ([`bifrost_ir::plain`]) and the actor refuses nothing: a dormant
+    /// actor is dormant again when the method has ended.
     pub stays_at_rest: bool,
 }
 
@@ -543,7 +570,7 @@ impl MessageKind {
     }
 }
 
-/// What becomes machine code when it was done often without.
+/// A thing that gets machine code after it was done often without.
 #[derive(Debug, Default)]
 pub struct Hot {
     steps: AtomicU64,
@@ -551,7 +578,7 @@ pub struct Hot {
 }
 
 impl Hot {
-    /// The code, made now if this was done so often; if it can be.
+    /// Returns the code. It is made now if this was done often enough, and if it can be.
     #[inline]
     pub(super) fn code(
         &self,
@@ -565,7 +592,7 @@ impl Hot {
         }
     }
 
-    /// The code, if there is some already.
+    /// Returns the code, if there is some already.
     #[inline]
     pub(super) fn known(&self) -> Option<Code> {
         *self.code.get()?
@@ -577,23 +604,23 @@ impl Hot {
     }
 }
 
-/// What a function waits for where it stops.
+/// The thing that a function waits for where it stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
     /// The replies for pending variables, a bit for each; those from the 64th on share one.
     Replies(u64),
-    /// That others have run.
+    /// A turn of others: it goes on when others have run.
     Turn,
-    /// What the statement itself has said: a message, or the end of a call.
+    /// The thing that the statement itself has named: a message, or the end of a call.
     Said,
 }
 
 /// A place at which a function stops, and goes on ([`bifrost_ir::ways`]).
 #[derive(Debug)]
 pub struct Way {
-    /// The way to it, the innermost step first.
+    /// The path to it, the innermost step first.
     pub path: Box<[u32]>,
-    /// What it waits for there.
+    /// The thing that it waits for there.
     pub waits: Waits,
     /// True if machine code can go on here.
     pub open: bool,
@@ -602,7 +629,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// A way that nobody has gone yet.
+    /// Makes a way that was not used yet.
     pub fn new(path: Box<[u32]>, waits: Waits, open: bool) -> Way {
         Way { path, waits, open, hot: Hot::default() }
     }
@@ -613,27 +640,28 @@ impl Way {
     }
 }
 
-/// How the joins of a function are laid out, and where they go on.
+/// The layout of the joins of a function, and the ways by which they go on.
 #[derive(Debug)]
 pub struct JoinLayout {
     /// The function.
     pub func: FuncId,
     /// Their table.
     pub table: &'static Table,
-    /// Which words are the variables that may be pending.
+    /// The words that are the variables that may be pending.
     pub pending: Box<[u32]>,
     /// The field with the number of missing replies for the first of them.
     pub counts: usize,
     /// True if the first variable is the actor.
     pub of_actor: bool,
-    /// What is not 0 at the start, by its place among the words: constants.
+    /// The words that are not 0 at the start, by their place among the words: constants.
     pub constants: Box<[(u32, Word)]>,
     /// The ways into the function.
     pub ways: Box<[Way]>,
 }
 
 impl JoinLayout {
-    /// For a function. `template` are its words at the start, of which the first are the variables.
+    /// Makes the layout for a function. `template` is its words at the start, of which the first
+    /// are the variables.
     pub fn new(image: &Image, id: FuncId, template: &[Word]) -> JoinLayout {
         let func = &image.program().funcs[id];
         let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
@@ -666,23 +694,23 @@ impl JoinLayout {
         }
     }
 
-    /// The number of replies missing, for each variable that may be pending.
+    /// Returns the number of missing replies for each variable that may be pending.
     ///
     /// # Safety
-    /// `join` is one that is laid out so, whose counts nobody changes as long as this is used.
+    /// `join` has this layout, and its counts do not change as long as this is used.
     #[inline]
     pub(super) unsafe fn counts_of<'a>(&self, join: Word) -> &'a [Word] {
         // SAFETY: promised by the caller.
         unsafe { object::slice(join, self.counts, self.pending.len()) }
     }
 
-    /// The number of fields that a join has.
+    /// Returns the number of fields of a join.
     pub fn fields(&self) -> usize {
         self.counts + self.pending.len()
     }
 }
 
-/// The table of joins of a function of whose words these are references.
+/// Makes the table of joins of a function, of whose words these are references.
 fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static Table {
     let mut own = vec![owed::TO, join::ACTOR, join::EXCEPTIONS, join::TAKEN, join::DELEGATED, join::OWING];
     own.extend(answer.then_some(join::ANSWER));
@@ -691,21 +719,21 @@ fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static T
     inner_table("join", Shape::of(own.into_iter().chain(words)))
 }
 
-/// The table of exceptions of which these values are references.
+/// Makes the table of exceptions of which these values are references.
 pub(crate) fn exception_table(references: u32) -> &'static Table {
     let values = (0..u32::BITS).filter(|at| references >> at & 1 == 1);
     let values = values.map(|at| exception::VALUES as u32 + at);
     inner_table("exception", Shape::of([exception::NEXT as u32].into_iter().chain(values)))
 }
 
-/// The shape of destinations, by whether their answers are references.
+/// Returns the shape of destinations, by whether their answers are references.
 pub(crate) fn replier_shape(reference: bool) -> Shape {
     let own = [owed::TO as u32, replier::EXCEPTION as u32];
     let value = reference.then_some(replier::VALUE as u32);
     Shape::of(own.into_iter().chain(value))
 }
 
-/// The tables of what belongs to all programs with actors.
+/// The tables of the objects that belong to all programs with actors.
 #[derive(Debug)]
 pub(crate) struct Tables {
     /// Places that keep an answer, by whether that is a reference.
@@ -726,13 +754,13 @@ impl Tables {
     }
 }
 
-/// The table of mail with so many lists.
+/// Makes the table of mail with so many lists.
 fn mail_table(lists: usize) -> &'static Table {
     let lists = (mail::LISTS..mail::fields(lists)).map(|at| at as u32);
     inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
 }
 
-/// True if a method reads what its message carries.
+/// True if a method reads its parameters.
 fn reads_params(func: &Func) -> bool {
     reads_one_of(func, 1..func.param_count() as u32)
 }
@@ -750,7 +778,7 @@ fn reads_one_of(func: &Func, vars: Range<u32>) -> bool {
     })
 }
 
-/// True if one actor of a class is as good as another to whom nobody but its maker knows.
+/// True if one actor of a class is as good as another, as long as only its creator knows it.
 fn are_alike(program: &Program, id: ClassId, actor: &Actor) -> bool {
     let class = &program.classes[id];
     let nothing =
@@ -760,12 +788,12 @@ fn are_alike(program: &Program, id: ClassId, actor: &Actor) -> bool {
         Body::Native(_) => true,
     };
     let plain = actor.functional && class.fields.is_empty() && actor.creators.iter().all(nothing);
-    // A subclass may have more.
+    // A subclass may have more fields or methods.
     let last = || program.classes.values().all(|other| other.superclass != Some(id));
     plain && !class.bodies.iter().any(knows_itself) && last()
 }
 
-/// The mail's field of actors of a class.
+/// Returns the mail's field of actors of a class.
 pub(crate) fn mail_field(program: &Program, kind: TypeKind) -> Option<usize> {
     let TypeKind::Class(class) = kind else { return None };
     let class = &program.classes[class];
@@ -773,7 +801,7 @@ pub(crate) fn mail_field(program: &Program, kind: TypeKind) -> Option<usize> {
 }
 
 impl ActorClass {
-    /// Of the class of a type, with its tables; nothing if it is none of actors.
+    /// Makes the class of a type, with its tables; nothing if it is no class of actors.
     pub(crate) fn new(
         program: &Program,
         kind: TypeKind,

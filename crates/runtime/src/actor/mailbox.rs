@@ -1,31 +1,27 @@
-//! The bound of a mailbox: no actor that serves nothing fills the heap of its node.
+//! The bound of a mailbox: no actor that serves nothing fills the heap of its node. The functions
+//! to read first are [`admit`], [`park`] and [`look`]; the state is in [`Mailboxes`].
 //!
 //! A mailbox counts the bytes of its messages and of the objects that they carry. From three
-//! quarters of the bound on, senders make way at the end of a loop's step and are *parked* until
-//! half of the bound is free. A mailbox that has served nothing for [`PARK_NS`] meanwhile is
-//! *stuck*. A message to a stuck mailbox from three quarters on, or to any that is full, is
-//! refused: its sender gets `failure("mailbox full")`, also where nobody awaits an answer.
+//! quarters of the bound on, it is nearly full:
+//!
+//! - senders make way at the end of a loop's step and are *parked* until half of the bound is free;
+//! - if it has served nothing for [`PARK_NS`] meanwhile, it is *stuck*, and messages to it are
+//!   refused;
+//! - at the bound it is full, and messages to it are refused.
+//!
+//! A refused sender gets `failure("mailbox full")`, also where nobody awaits an answer.
 //!
 //! ```text
-//!                bytes >= 3/4                 PARK_NS without room, or nothing else to do
-//!   room ------------------------> parks ------------------------------------------------> stuck: refuses
-//!    ^                               |  bytes >= bound: refuses                                   |
-//!    +------ bytes <= 1/2 -----------+                          a message is served               |
-//!    +--------------------------------------------------------------------------------------------+
+//!              bytes >= 3/4              PARK_NS without room, or nothing else to do
+//!   room --------------------> parks ------------------------------------------> stuck: refuses
+//!    ^                           |  bytes >= bound: refuses                            |
+//!    +------ bytes <= 1/2 -------+                    a message is served              |
+//!    +---------------------------------------------------------------------------------+
 //! ```
 //!
-//! Senders on other nodes are told (`FULL`, `ROOM`) and treat what stands for the actor there as a
-//! mailbox that parks. What they have sent before they hear of it is taken beyond the bound;
-//! [`FAR_BYTES`] for each node. Beyond that a request is answered with the failure, and a message
-//! that nobody awaits is logged. Messages of sessions have the bound itself, and all of them are
-//! answered.
-//!
-//! A message that the actor may take at once is never refused, or nothing could make it go on: one
-//! for a selection under way, and one to an actor at rest. `FULL` names these methods, and is said
-//! again when they are others, and from time to time while messages are served.
-//!
-//! In a heap that is filled the bound is a sixteenth. What a transaction has held leaves in any
-//! case.
+//! Senders on other nodes are told (`FULL`, `ROOM`), see [`admit_far`]. A message that can be taken
+//! at once is never refused, see [`takes`]. In a heap that is filled the bound is a sixteenth.
+//! Messages that a transaction has held leave in any case.
 
 use rustc_hash::FxHashMap;
 
@@ -55,7 +51,7 @@ const REFUSED: &str = "mailbox full";
 /// The least bound: fewer messages than [`MAIL_LONG`] are not counted.
 const BOUND_MIN: usize = 1 << 20;
 
-/// The bound is at most this part of the heap.
+/// The divisor of the heap's size that gives the largest bound.
 const HEAP_PART: usize = 4;
 
 /// The longest time that a sender is parked.
@@ -64,11 +60,11 @@ const PARK_NS: u64 = 1_000_000_000;
 /// The shortest time between two ROOM packets about the same mailbox.
 const TELL_NS: u64 = 200_000_000;
 
-/// Bytes that may come from each other node beyond the bound.
+/// The bytes that are taken from each other node beyond the bound.
 const FAR_BYTES: usize = 1 << 20;
 
-/// Messages that go to an actor of another node whose mailbox is nearly full, from senders that
-/// cannot make way.
+/// The most messages that go to an actor of another node whose mailbox is nearly full, from senders
+/// that cannot make way.
 const FAR_MESSAGES: u32 = 1024;
 
 /// The mailboxes that are nearly full, as a node knows them.
@@ -76,17 +72,18 @@ const FAR_MESSAGES: u32 = 1024;
 pub(super) struct Mailboxes {
     /// The bound in bytes.
     most: usize,
-    /// The actor to which what runs has sent too much; 0 if there is none.
+    /// The actor to which the code that runs has sent too much; 0 if there is none.
     full: Word,
     parked: Vec<Parked>,
-    /// Actors that served nothing while senders were parked, and what waited then. Kept by nobody.
+    /// Actors that served nothing while senders were parked, and the mail that waited then. Weak:
+    /// the collector does not keep them for this.
     stuck: Vec<(Word, Seen)>,
-    /// Nodes that were told that an actor's mailbox is nearly full. Kept by nobody.
+    /// Nodes that were told that an actor's mailbox is nearly full. Weak in the same way.
     told: Vec<Told>,
     /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does
     /// not keep them for this.
     far: FxHashMap<Word, Far>,
-    /// The receiver of the message of another node that is taken now.
+    /// The receiver of the message of another node that is entered now.
     arrives: Word,
 }
 
@@ -115,8 +112,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Looks at the mailbox of an actor of this node: whether messages were served since the last
-    /// look.
+    /// Looks at the mailbox of an actor of this node. Returns true if messages were served since
+    /// the last look.
     pub(super) unsafe fn look(&mut self, actor: Word) -> bool {
         // SAFETY: promised by the caller.
         unsafe {
@@ -149,11 +146,11 @@ struct Told {
 
 #[derive(Debug, Default)]
 struct Far {
-    /// Messages since it was nearly full.
+    /// The number of messages since it was nearly full.
     sent: u32,
-    /// Its methods whose messages are taken nevertheless, a bit for each.
+    /// The methods whose messages are taken nevertheless, a bit for each.
     takes: u64,
-    /// When it was known last to serve messages.
+    /// The time at which it was known last to serve messages.
     heard_ns: u64,
     stuck: bool,
 }
@@ -164,31 +161,31 @@ impl Mailboxes {
         !self.parked.is_empty()
     }
 
-    /// Something else runs now.
+    /// Notes that a new turn begins: nothing is full for it.
     #[inline]
     pub(super) fn begin_turn(&mut self) {
         self.full = 0;
     }
 
-    /// The actor to which what runs has sent too much, or 0. It is told once.
+    /// Takes the actor to which the code that runs has sent too much, or 0. It is returned once.
     pub(super) fn take_full(&mut self) -> Word {
         std::mem::take(&mut self.full)
     }
 
-    /// A message of another node for an actor is entered, or, with 0, was.
+    /// Notes that a message of another node for an actor is entered, or, with 0, was.
     pub(super) fn arrives(&mut self, actor: Word) {
         self.arrives = actor;
     }
 
-    /// When the first senders are parked no longer.
+    /// Returns the time at which the first senders are parked no longer.
     pub(super) fn until_ns(&self) -> Option<u64> {
         self.parked.iter().map(|parked| parked.patience.until_ns).min()
     }
 
-    /// Hands over what it keeps alive.
+    /// Marks the objects that it keeps alive.
     ///
     /// # Safety
-    /// All of it are objects of the context's heap.
+    /// All of them are objects of the context's heap.
     pub(super) unsafe fn trace(&self, marker: &mut Marker) {
         let parked = self.parked.iter().flat_map(|parked| parked.waiters.iter().chain([&parked.actor]));
         for word in parked.chain([&self.full]) {
@@ -206,15 +203,15 @@ impl Mailboxes {
 }
 
 impl Cx {
-    /// Enters the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the
+    /// Sets the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the
     /// heap.
     pub(crate) fn set_mailbox_bytes(&mut self, most: usize) {
         self.actors.mailboxes.most = most.min(self.limits().heap_bytes / HEAP_PART).max(BOUND_MIN);
     }
 }
 
-/// The words of the objects that a message carries, as its kind has them: their own size, and that
-/// of an array's storage.
+/// Returns the words of the objects that a message carries, as its kind has them: their own size,
+/// and that of an array's storage.
 pub(super) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
     // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor
     // first.
@@ -237,14 +234,14 @@ pub(super) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> 
     }
 }
 
-/// The bytes that wait in the mail of an actor of a class.
+/// Returns the bytes that wait in the mail of an actor of a class.
 unsafe fn bytes_of(class: &ActorClass, post: Word) -> usize {
     // SAFETY: promised by the caller.
     let waiting = unsafe { get(post, mail::COUNT) };
     mail::count(waiting) as usize * class.message_bytes + 8 * mail::carried(waiting) as usize
 }
 
-/// The bound for now.
+/// Returns the bound for now.
 unsafe fn bound(cx: *mut Cx) -> usize {
     // SAFETY: promised by the caller: the current context.
     unsafe {
@@ -253,12 +250,12 @@ unsafe fn bound(cx: *mut Cx) -> usize {
     }
 }
 
-/// Where senders begin to make way.
+/// Returns the number of bytes at which senders begin to make way.
 fn nearly(bound: usize) -> usize {
     bound - bound / 4
 }
 
-/// The messages that wait in an actor's mail.
+/// Returns the number of messages that wait in an actor's mail.
 pub(super) unsafe fn messages(actor: Word) -> u64 {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
@@ -296,8 +293,8 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
         let (bytes, bound) = (bytes_of(class, post), bound(cx));
         let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
         if (*cx).actors.accepts() {
-            // Methods that run as messages of another node come, and send on to one actor, take no
-            // more of them than that serves.
+            // Methods that run while messages of another node are entered, and send on to one
+            // actor, take no more of them than that actor serves.
             let (from, since_ns) = ((*cx).actors.remote.speaker, now(cx));
             (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
         }
@@ -326,14 +323,17 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
     }
 }
 
-/// The bit of a slot's method among those of an actor.
+/// Returns the bit of a slot's method among those of an actor.
 unsafe fn bit(actor: Word, slot: u32) -> u64 {
     // SAFETY: promised by the caller: an actor with the slot's method.
     1 << bit_of(unsafe { method_of(actor, slot) })
 }
 
-/// The methods of an actor with mail whose next message it may take at once, a bit for each: those
-/// that it selects; those of which an actor at rest has refused none.
+/// Returns the methods of an actor with mail whose next message it may take at once, a bit for
+/// each. These are the methods that it selects; or, of a dormant actor, those of which it has
+/// refused none. Their messages are never refused, or nothing could make the actor go on. `FULL`
+/// names these methods. It is sent again when they are others, and from time to time while messages
+/// are served.
 unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
@@ -349,7 +349,7 @@ unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
     }
 }
 
-/// Has what runs make way as soon as it can.
+/// Has the code that runs make way as soon as it can.
 unsafe fn make_way(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -360,6 +360,12 @@ unsafe fn make_way(cx: *mut Cx) {
 }
 
 /// Admits a message to an actor of another node, as [`admit`].
+///
+/// Senders on other nodes are told (`FULL`, `ROOM`) and treat the proxy of the actor as a mailbox
+/// that parks. Messages that they have sent before they hear of it are taken beyond the bound, up
+/// to [`FAR_BYTES`] for each node. Beyond that a request is answered with the failure, and a
+/// message that nobody awaits is logged. Messages of sessions have the bound itself, and all of
+/// them are answered.
 ///
 /// # Errors
 /// As for [`admit`].
@@ -382,7 +388,7 @@ unsafe fn admit_far_more(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret>
     // SAFETY: promised by the caller.
     unsafe {
         if (*cx).actors.remote.is_lost(node_of(actor)) {
-            // That is told.
+            // The sending itself fails with the loss of the node.
             return Ok(());
         }
         let boxes = &mut (*cx).actors.mailboxes;
@@ -432,8 +438,8 @@ unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
     }
 }
 
-/// An actor has served nothing while senders were parked: from now on they are refused, until it
-/// does.
+/// Notes that an actor has served nothing while senders were parked: from now on they are refused,
+/// until it does.
 pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor, here or elsewhere.
     unsafe {
@@ -451,8 +457,8 @@ pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
     }
 }
 
-/// The time, which stands still where a seed decides the order: there senders are parked until
-/// nothing else is to be done.
+/// Returns the time, which stands still where a seed decides the order: there senders are parked
+/// until nothing else is to be done.
 unsafe fn now(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller: the current context.
     unsafe { if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() } }
@@ -567,7 +573,8 @@ unsafe fn post(cx: *mut Cx, node: u32, kind: u8, numbers: &[u32]) {
     unsafe { (*cx).actors.remote.post(node, &packet) };
 }
 
-/// Nothing else is to be done: all that are parked go on, to be refused. Returns true if there were any.
+/// Resumes all parked senders, to be refused, because nothing else is to be done. Returns true if
+/// there were any.
 pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller: the current context.
     unsafe {
@@ -580,8 +587,8 @@ pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
     }
 }
 
-/// A message of another node waits in an actor's mail now: the node is told if that is nearly full.
-/// Whether it knows.
+/// Handles a new message of another node in an actor's mail: the node is told if that is nearly
+/// full. Returns true if the node knows it.
 pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
     // SAFETY: promised by the caller: the current context, and an actor of this node.
     unsafe {
@@ -615,14 +622,14 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
     }
 }
 
-/// A node says of an actor of its own that its mailbox is nearly full, and which methods are taken
-/// nevertheless; or, without these, that it has room.
+/// Handles a node's note on an actor of its own. With `full`, its mailbox is nearly full, and the
+/// methods in it are taken nevertheless. Without, it has room.
 pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
     // SAFETY: promised by the caller: the current context; what stands for actors are objects of
     // their kind.
     unsafe {
         let address = Address { capsule: 0, node: from, index, generation };
-        // It may have been forgotten.
+        // The proxy may have been forgotten.
         let Some((proxy, _)) = (*cx).actors.remote.proxies.get(&address).copied() else { return };
         if Table::of(proxy).info().actor().is_none() {
             return;
@@ -643,7 +650,7 @@ pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2]
 }
 
 impl Actors {
-    /// Nodes are no more: they need not be told of anything.
+    /// Forgets nodes that are lost: they need not be told of anything.
     pub(super) fn lose_mailboxes(&mut self, nodes: &std::ops::Range<u32>) {
         self.mailboxes.told.retain(|told| !nodes.contains(&told.node));
     }

@@ -1,18 +1,28 @@
-//! Actors on one node: messages, answers, and what runs next (`docs/internals/actors.md`; 003 sections 3 and 4).
+//! Actors on one node: messages, answers, and the order in which work is done
+//! (`docs/internals/actors.md`; 003 sections 3 and 4). Other nodes are in `remote.rs` and
+//! `packets.rs`.
 //!
-//! A node is a context with a queue. A message to an actor at rest is a call on the sender's stack ([`message`]); one to an actor
-//! that has something to do is queued, and so is one that comes too deep on the stack. A call that cannot answer yet ends with the
-//! outcome `Pending` and the object that owes the answer: the queued message, or the join of the method that waits. Its caller says
-//! there for whom the answer is ([`owe`]), and goes on. So nothing is allocated for a request that is answered at once, and no frame
-//! is ever copied: what waits unwinds into joins one level after the other (`docs/internals/actors.md`).
+//! A node is a context with a queue. [`Actors`] is the context's part that belongs to actors. A
+//! message to a dormant actor is a call on the sender's stack ([`message`]). A message to a busy
+//! actor is queued, and so is one that comes too deep on the stack.
 //!
-//! | who | calls |
+//! A call that cannot answer yet ends with the outcome `Pending` and the object that owes the
+//! answer. That is the queued message, or the join of the method that waits. Its caller writes the
+//! destination of the answer there ([`owe`]), and goes on. So nothing is allocated for a request
+//! that is answered at once. No frame is ever copied: the methods that wait unwind into joins, one
+//! level after the other.
+//!
+//! The functions to read first are [`send`] and `queue` for a message, [`answer`] and `suspend` for
+//! a method that waits, and [`run_node`] for the queue. The objects and their fields are in
+//! [`layout`].
+//!
+//! | caller | functions |
 //! | --- | --- |
 //! | code that sends | [`message`], [`create()`] |
 //! | code that gets `Pending` | [`owe`] |
 //! | code of a method that may wait | [`pend`], [`leave_code`] |
-//! | who interprets one | [`begin`], [`answer`], [`take_message`] |
-//! | whoever runs the node | [`call_main`] |
+//! | the interpreter of such a method | [`begin`], [`answer`], [`take_message`] |
+//! | the thread that runs the node | [`call_main`] |
 
 mod answers;
 mod code;
@@ -74,23 +84,25 @@ use crate::object::{self, get, set};
 use crate::roots::KeptAll;
 use layout::{join, mail, message, owed};
 
-/// Who sends to an actor that so many messages wait for makes way at the end of a loop's step; code queues no more by itself.
+/// The length of mail from which a sender makes way at the end of a loop's step. Machine code
+/// queues no more messages than this by itself.
 pub const MAIL_LONG: u64 = 4096;
 
-/// It does so once in as many messages, and at each one when twice as many wait; but not if the actor runs now, perhaps the sender itself, and will
-/// serve none before it is done.
+/// The number of messages in long mail of which one makes its sender make way. From twice
+/// [`MAIL_LONG`] on each message does. None does if the actor runs now: that may be the sender
+/// itself, and it serves no message before it is done.
 const MAIL_STEP: u64 = 32;
 
-/// What a method fails with that has a result and ends without an answer.
+/// The failure of a method that has a result and ends without an answer.
 pub const UNANSWERED: &str = "the method ended without an answer";
 
-/// An outcome `Pending` with what owes the answer.
+/// Returns the outcome `Pending` with the object that owes the answer.
 #[inline]
 pub fn pending(owing: Word) -> Ret {
     Ret { outcome: Outcome::Pending as u64, value: owing }
 }
 
-/// What an answer is.
+/// An answer: a result or an exception.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     /// A result, or 0 without one.
@@ -99,13 +111,14 @@ pub enum Answer {
     Exception(Word),
 }
 
-/// The context's image. It lives as long as the process; others count those who share it, all in one place.
+/// Returns the context's image. It lives as long as the process. So nothing is counted here: all
+/// contexts share one count.
 unsafe fn image_of<'a>(cx: *const Cx) -> &'a Image {
     // SAFETY: promised by the caller: the context is the current one.
     unsafe { (*cx).image() }
 }
 
-/// The class of an actor.
+/// Returns the class of an actor.
 ///
 /// # Safety
 /// `actor` is a reference to an actor.
@@ -115,7 +128,7 @@ pub unsafe fn class_of(actor: Word) -> &'static ActorClass {
     unsafe { Table::of(actor) }.info().actor().expect("actors have a class of actors")
 }
 
-/// The state of an actor.
+/// Returns the state of an actor.
 ///
 /// # Safety
 /// `actor` is a reference to an actor.
@@ -125,7 +138,7 @@ pub unsafe fn state(actor: Word) -> State {
     unsafe { Table::of(actor) }.state()
 }
 
-/// The method of an actor's class at a slot.
+/// Returns the method of an actor's class at a slot.
 ///
 /// # Safety
 /// `actor` is a reference to an actor that has the slot's method.
@@ -147,12 +160,13 @@ unsafe fn enter_state(actor: Word, class: &ActorClass, state: State) {
     unsafe { *(actor as *mut Word) = std::ptr::from_ref(class.table(state)) as Word };
 }
 
-/// Sends a message of the past type or a request. Returned with the result, or signalled, if the method ran at once and has answered;
-/// `Pending` with what owes the answer otherwise. Whoever wants the answer must say so then ([`owe`]); a sender that does not is done.
+/// Sends a message of the past form or a request. If the method ran at once and has answered, this
+/// returns its result or its signal. Otherwise it returns `Pending` with the object that owes the
+/// answer. A sender that wants the answer must say so then ([`owe`]); one that does not is done.
 ///
 /// # Safety
-/// `cx` is the current context. `args` are the receiver, which is an actor that has the slot's method, and what the method takes; the
-/// caller keeps them.
+/// `cx` is the current context. `args` are the receiver, which is an actor that has the slot's
+/// method, and the method's arguments; the caller keeps them.
 pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     match unsafe { try_send(cx, slot, args) } {
@@ -160,7 +174,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// As [`send`], and tells exceptions of the method from those of the sender.
+/// Does as [`send`], and tells exceptions of the method from those of the sender.
 ///
 /// # Errors
 /// The outcome that the sender ends with: its message was not sent.
@@ -173,7 +187,7 @@ unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
         let actor = args[0];
         let class = class_of(actor);
         Ok(match Table::of(actor).state() {
-            // It may take the message at once.
+            // The actor may take the message at once.
             State::Dormant if !may_nest(cx) => return put(cx, slot, args),
             State::Dormant if class.functional => {
                 (*cx).actors.stats.direct += 1;
@@ -183,7 +197,7 @@ unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
                 let others = (*cx).actors.ran_others;
                 let mut is_refused = refused(cx, class, slot, args);
                 if (*cx).actors.ran_others != others {
-                    // They may have sent it messages, too.
+                    // The others may have sent it messages, too.
                     if state(actor) != State::Dormant {
                         return try_send(cx, slot, args);
                     }
@@ -209,7 +223,7 @@ unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     }
 }
 
-/// Nobody awaits the answer that an outcome `Pending` promised.
+/// Notes that nobody awaits the answer that an outcome `Pending` promised.
 ///
 /// # Safety
 /// `cx` is the current context, and `owing` came with the outcome.
@@ -222,9 +236,10 @@ pub unsafe fn drop_answer(cx: *mut Cx, owing: Word) {
     }
 }
 
-/// The answer of an actor whose creator failed.
+/// Returns the answer of an actor whose creator failed.
 unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
-    // SAFETY: promised by the caller: an actor, which has mail when it failed, but for want of memory.
+    // SAFETY: promised by the caller: an actor, which has mail when it failed, but for want of
+    // memory.
     unsafe {
         let post = get(actor, class_of(actor).mail);
         let why = if post == 0 { 0 } else { get(post, mail::FAILURE) };
@@ -234,14 +249,14 @@ unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
     }
 }
 
-/// True if there is room on the stack for a call instead of a queued message.
+/// True if there is room on the stack for a call in place of a queued message.
 #[inline]
 unsafe fn may_nest(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe { (*cx).may_nest() && !(*cx).actors.postpones() }
 }
 
-/// Does something while nobody else runs above passive code on the stack.
+/// Runs `act` while nothing else may run above passive code on the stack.
 unsafe fn alone<T>(cx: *mut Cx, act: impl FnOnce() -> T) -> T {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -252,11 +267,12 @@ unsafe fn alone<T>(cx: *mut Cx, act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// True if the actor's class refuses a message now. Others may run above a condition that lasts ([`Actors::ran_others`]), and change what it has
-/// seen.
+/// True if the actor's class refuses a message now. Others may run above a condition that lasts
+/// ([`Actors::ran_others`]), and change the variables that it has read.
 ///
 /// # Safety
-/// `cx` is the current context, and `args` are the actor and what the slot's method takes; the caller keeps them.
+/// `cx` is the current context, and `args` are the actor and the arguments of the slot's method;
+/// the caller keeps them.
 ///
 /// # Errors
 /// The outcome of a condition that did not return.
@@ -298,7 +314,7 @@ unsafe fn enter_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// Queues a message: `Pending` with it.
+/// Queues a message, if its mailbox has room. Returns `Pending` with the message.
 ///
 /// # Errors
 /// The outcome that its sender ends with.
@@ -311,7 +327,7 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     }
 }
 
-/// Queues a message whatever the mailbox has: as [`enqueue`].
+/// Queues a message without a look at the mailbox, else as [`enqueue`].
 unsafe fn put(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -334,7 +350,7 @@ unsafe fn keep_words(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> KeptAll 
     unsafe { (*cx).keep_all(&words) }
 }
 
-/// A message as an object, or the outcome to end with.
+/// Makes the object of a message. Returns it, or the outcome to end with.
 unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller; all that is allocated is kept until it is reachable.
     unsafe {
@@ -361,7 +377,7 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// A message that was served and that nobody knows any more, as one of a kind; machine code takes
+/// Takes a served message that nothing refers to any more, for one of a kind. Machine code takes
 /// them in the same way.
 unsafe fn served_message(cx: *mut Cx, kind: &MessageKind) -> Option<Word> {
     // SAFETY: promised by the caller; the list holds messages of the context with so many
@@ -376,7 +392,8 @@ unsafe fn served_message(cx: *mut Cx, kind: &MessageKind) -> Option<Word> {
     }
 }
 
-/// Puts a message into the queue of its receiver, an actor of this node. `Pending` with it, or the outcome to end with.
+/// Puts a message into the queue of its receiver, an actor of this node. Returns `Pending` with the
+/// message, or the outcome to end with.
 unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -404,11 +421,12 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         if count >= MAIL_LONG
             && (count.is_multiple_of(MAIL_STEP) || count >= 2 * MAIL_LONG && !is_on_stack(post))
         {
-            // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
+            // The sender makes way, if it can, so that the actor serves more messages than arrive.
             (*cx).actors.end_turn();
         }
         match state(actor) {
-            // Refused, or too deep on the stack: it is looked at again from the queue, and what comes meanwhile waits behind it.
+            // Refused, or too deep on the stack: the queue dispatches it again, and later messages
+            // wait behind it.
             State::Dormant => {
                 set_state(actor, State::Active);
                 schedule(cx, actor, post);
@@ -446,12 +464,14 @@ unsafe fn takes(post: Word, method: MethodId) -> bool {
     unsafe { get(post, mail::TAKES) >> bit_of(method) & 1 == 1 }
 }
 
-/// The bit of a method or pending variable; those from the 64th on share one, so that a wait may take too much, never too little.
+/// Returns the bit of a method or pending variable. Those from the 64th on share one, so a wait may
+/// take too much, never too little.
 pub fn bit_of(method: MethodId) -> u32 {
     method.as_u32().min(63)
 }
 
-/// The mail of an actor of the class, made if it has none. `kept` is kept meanwhile, and by it the actor.
+/// Returns the mail of an actor of the class, which is made if it has none. `kept` is kept
+/// meanwhile, and through it the actor.
 #[inline]
 unsafe fn mail_of(cx: *mut Cx, class: &ActorClass, actor: Word, kept: Word) -> Result<Word, HeapFull> {
     // SAFETY: promised by the caller.
@@ -503,7 +523,7 @@ unsafe fn remove(post: Word, first: usize, before: Word, taken: Word) {
     }
 }
 
-/// The words of a queued message as its method takes them: the actor first.
+/// Returns the words of a queued message as its method takes them: the actor first.
 ///
 /// # Safety
 /// `taken` is a message, which the caller keeps as long as it uses the words.
@@ -513,7 +533,8 @@ pub unsafe fn words_of<'a>(taken: Word) -> &'a [Word] {
     unsafe { object::slice(taken, message::RECEIVER, object::fields(taken) - message::RECEIVER) }
 }
 
-/// What becomes of an actor whose method came back: it rests, waits, or has more to do. Returned, or killed.
+/// Sets the state of an actor whose method came back: it rests, waits, or has more to do. Returns
+/// the outcome `Returned` or `Killed`.
 unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -535,7 +556,7 @@ unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
     }
 }
 
-/// The same of an actor with mail, none of whose methods waits.
+/// Does the same for an actor with mail, none of whose methods waits.
 #[inline(always)]
 unsafe fn rest_with(cx: *mut Cx, actor: Word, class: &ActorClass, post: Word) {
     // SAFETY: promised by the caller: the actor has not failed.
@@ -550,7 +571,7 @@ unsafe fn rest_with(cx: *mut Cx, actor: Word, class: &ActorClass, post: Word) {
     }
 }
 
-/// How a join is laid out.
+/// Returns the layout of a join.
 ///
 /// # Safety
 /// `join` is a join, whose image lasts as long as the result.
@@ -560,7 +581,7 @@ pub unsafe fn layout_of<'a>(join: Word) -> &'a JoinLayout {
     unsafe { &*(get(join, join::LAYOUT) as *const JoinLayout) }
 }
 
-/// Puts a join into the queue of what can go on, once.
+/// Puts a join into the queue of ready joins, once.
 #[inline(never)]
 unsafe fn ready(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
@@ -573,7 +594,7 @@ unsafe fn ready(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// Stores an element of an array or vector that nobody else knows.
+/// Stores an element of an array or vector that nothing else refers to.
 ///
 /// # Safety
 /// `container` is a reference to an array or vector that has the element, whose type the word has.
@@ -614,7 +635,8 @@ pub unsafe fn has_element(image: &Image, container: Word, index: i64) -> bool {
     }
 }
 
-/// Answers the message that a method serves: the one taken in an arm of a selection, or that for which the method itself runs.
+/// Answers the message that a method serves: the one taken in an arm of a selection, or that for
+/// which the method itself runs.
 ///
 /// # Safety
 /// `cx` is the current context, `running` the join of the method; an exception is kept.
@@ -655,7 +677,7 @@ pub unsafe fn is_answered(running: Word) -> bool {
     }
 }
 
-/// Has another answer in place of the method: `owing` came with an outcome `Pending`.
+/// Has another object answer in place of the method: `owing` came with an outcome `Pending`.
 ///
 /// # Safety
 /// As for [`answer`].
@@ -679,7 +701,8 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
     }
 }
 
-/// Begins the arm of a selection for a message: until [`end_arm`], it is the one that the method answers.
+/// Begins the arm of a selection for a message: until [`end_arm`], it is the one that the method
+/// answers.
 ///
 /// # Safety
 /// `running` is a join, and `taken` a message that was taken for it.
@@ -707,7 +730,8 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
     }
 }
 
-/// What a method that stops to wait ends with, once its join knows where it goes on. From now on its answer goes to whoever awaits it.
+/// Suspends a method that stops to wait, once its join has its way. Returns the outcome that the
+/// method ends with. From now on its answer goes to the object that awaits it.
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` the join, which waits.
@@ -744,8 +768,8 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     }
 }
 
-/// Tests if a method of an actor waits for the end of a call of the actor on itself which waits
-/// too. The innermost of such methods is the one in the mail: messages and answers wake it, and the
+/// True if a method of an actor waits for the end of a call of the actor on itself which waits too.
+/// The innermost of such methods is the one in the mail: messages and answers resume it, and the
 /// others go on behind it.
 #[inline]
 unsafe fn waits_for_call(post: Word, waiter: Word) -> bool {
@@ -756,7 +780,7 @@ unsafe fn waits_for_call(post: Word, waiter: Word) -> bool {
     }
 }
 
-/// What a method that makes way for others ends with, once its join knows where it goes on: as [`suspend`], and it goes on by itself.
+/// Does as [`suspend`] for a method that makes way for others: it goes on by itself.
 ///
 /// # Safety
 /// As for [`suspend`].
@@ -778,7 +802,7 @@ unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
     }
 }
 
-/// The answer that a method has given while its caller is still there.
+/// Returns the answer that a method has given while its caller is still there.
 #[inline(never)]
 unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
     // SAFETY: promised by the caller.
@@ -791,11 +815,12 @@ unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
     }
 }
 
-/// The end of a method that has a join: without answer and without result it answers now. What its caller gets, or, if that is gone,
-/// returned or killed.
+/// Ends a method that has a join. Without answer and without result it answers now. Returns the
+/// result for its caller, or the outcome `Returned` or `Killed` if the caller is gone.
 ///
 /// # Safety
-/// `cx` is the current context, `running` the join. `ret` is returned, signalled with the exception in the context, or killed.
+/// `cx` is the current context, `running` the join. `ret` is returned, signalled with the exception
+/// in the context, or killed.
 unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -855,7 +880,8 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     }
 }
 
-/// Ends a method whose caller is gone, with this value if it has not answered yet, if there is nothing else to see to. Returns true if that is so.
+/// Ends a method whose caller is gone, with this value if it has not answered yet. Returns false,
+/// and does nothing, if there is more to see to; else true.
 ///
 /// # Safety
 /// As for [`end`].
@@ -878,7 +904,7 @@ unsafe fn end_plainly(cx: *mut Cx, running: Word, value: Word) -> bool {
     }
 }
 
-/// What becomes of the actor of a method that has ended after its caller was gone.
+/// Sets the state of the actor of a method that has ended after its caller was gone.
 #[inline]
 unsafe fn leave_actor(cx: *mut Cx, running: Word) {
     // SAFETY: promised by the caller: a join.

@@ -1,4 +1,21 @@
-//! What a node has to do, in which order it does it, and how it finds that nothing can happen any more.
+//! The work of a node: its ready queue, the order of its steps, and the end, when nothing can
+//! happen any more. Messages and answers themselves are in [`super`].
+//!
+//! The type to read first is [`Actors`], the actors' part of a context; then `do_next`, which takes
+//! one step:
+//!
+//! 1. `look_around`: find request cycles, send the open request, collect or search if that is due,
+//!    receive packets, resume joins whose timers are over;
+//! 2. take one [`Work`] out of the ready queue: a join (`resume`), a message of a functional actor
+//!    (`serve`), or the turn of an actor (`turn`);
+//! 3. stop if the run was ended.
+//!
+//! | caller | runs steps |
+//! | --- | --- |
+//! | [`run_node`], `run` | until no work, packet or timer is left, or the network is over |
+//! | `pump` | one, in a context without actors of its own |
+//! | [`step_node`] | one, in a run whose order a seed decides |
+//! | `run_others` | for 2 ms, above passive code on the stack |
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,12 +45,12 @@ use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::{get, set};
 
-/// Something to do.
+/// A piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// An actor has messages.
     Actor(Word),
-    /// What a join waited for is there.
+    /// A join has all that it waited for.
     Join(Word),
     /// A message to a functional actor.
     Message(Word),
@@ -47,7 +64,7 @@ impl Work {
     }
 }
 
-/// What was sent in a transaction of the program and leaves when that is committed.
+/// A message or answer of a transaction of the program; it leaves when that is committed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Held {
     /// A message.
@@ -57,7 +74,7 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// The objects that it consists of.
+    /// Returns the objects that it consists of.
     pub(super) fn references(self) -> impl Iterator<Item = Word> {
         let (first, second) = match self {
             Held::Message(made) => (made, None),
@@ -67,36 +84,36 @@ impl Held {
     }
 }
 
-/// Messages with fewer arguments are used again.
+/// The number of arguments below which the objects of messages are used again.
 pub const SPARE_ARGS: usize = 8;
 
-/// What a node without others looks at to learn whether one has nothing to do.
+/// The counter that a node without others reads to learn whether a node has nothing to do.
 static NOBODY: AtomicU32 = AtomicU32::new(0);
 
-/// What a node looks at that must ask its network.
+/// The counter that a node reads that must ask its network.
 static SOMEBODY: AtomicU32 = AtomicU32::new(1);
 
-/// In a run whose order a seed decides, a method makes way at the end of one step of a loop out of so many.
+/// In a run whose order a seed decides: the number of loop steps of which one makes way.
 const WAYS: u64 = 8;
 
-/// The actors' part of a context: what there is to do.
+/// The actors' part of a context: its work, and the state of other nodes and sessions.
 #[derive(Debug)]
 pub struct Actors {
     ready: VecDeque<Work>,
-    /// By the time at which they are over, and a number: joins that select.
+    /// The joins that select, by the time at which their timers are over, and a number.
     pub(super) timers: BTreeMap<(i64, u64), Word>,
     pub(super) tokens: u64,
     pub(super) suspects: Suspects,
     pub(super) rounds: Rounds,
     main: Option<Answer>,
     main_is_reference: bool,
-    /// Of a run whose order a seed decides.
+    /// The state of the seed, in a run whose order a seed decides.
     pub(super) order: Option<u64>,
-    /// True if what runs has had its time.
+    /// True if the code that runs has had its time.
     pub(crate) turn_over: bool,
     log: fn(&str),
     pub(super) nap: fn(u64),
-    /// Not 0 while a node may have nothing to do ([`Network::idlers`]).
+    /// A counter that is not 0 while a node may have nothing to do ([`Network::idlers`]).
     pub(crate) idlers: *const AtomicU32,
     /// Not 0 if there are other nodes.
     pub(crate) spreads: u64,
@@ -105,31 +122,32 @@ pub struct Actors {
     pub(super) guest: Guest,
     pub(super) mailboxes: Mailboxes,
     trace: Option<Box<Trace>>,
-    /// Not 0 if a message of the past type was sent since the stack was empty.
+    /// Not 0 if a message of the past form was sent since the stack was empty.
     pub(crate) past_sent: u64,
-    /// What the step under way does, and the message that it serves.
+    /// The object that the step under way handles, and the message that it serves.
     step: [Word; 2],
     next: Option<Next>,
-    /// How high the stack must be for a new actor to go to another node.
+    /// The height of the stack from which a new actor goes to another node.
     pub(crate) gives_at: usize,
-    /// The same for a node that has something to do and nothing behind it; all bits set before one was given anything.
+    /// The same for a node that has something to do and nothing behind it; all bits set before one
+    /// was given anything.
     pub(crate) ahead_at: usize,
-    /// The highest that it was below that, since somebody looked.
+    /// The highest that the stack was below that, since the last look.
     pub(crate) highest: usize,
     pub(crate) looked: u32,
     held: Vec<Held>,
-    /// By how many arguments they have: messages that were served and that nobody knows any more, a list by [`message::NEXT`]. A collection
-    /// frees them.
+    /// Served messages to which nothing refers any more, by their number of arguments: a list by
+    /// [`message::NEXT`]. A collection frees them.
     pub(crate) spare: [Word; SPARE_ARGS],
-    /// How much code that cannot stop has others above it on the stack.
+    /// The number of frames of code that cannot stop and has others above it on the stack.
     others: u32,
     /// The number of times that others have run so.
     pub(crate) ran_others: u64,
-    /// True if nobody shall now.
+    /// True if no others may run so now.
     pub(super) alone: bool,
     /// True if packets are being taken.
     accepts: bool,
-    /// What was done.
+    /// The counts of the work done.
     pub stats: Stats,
 }
 
@@ -173,24 +191,26 @@ impl Default for Actors {
 }
 
 impl Actors {
-    /// Has a seed decide what runs at once and what next, so that a run can be repeated and its order varied.
+    /// Has a seed decide the order of the work, and the messages that are calls. So a run can be
+    /// repeated and its order varied.
     pub(crate) fn set_order(&mut self, seed: u64) {
         self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // Each actor is asked for.
+        // Each new actor is asked for.
         self.gives_at = 0;
     }
 
-    /// Where lines go, instead of nowhere, that tell what went wrong without anybody awaiting it.
+    /// Sets the function that gets lines about failures that nobody awaits; without it they are
+    /// dropped.
     pub fn set_log(&mut self, log: fn(&str)) {
         self.log = log;
     }
 
-    /// From now on keeps what happens.
+    /// Starts to keep a trace of events.
     pub fn start_trace(&mut self) {
         self.trace = Some(Box::default());
     }
 
-    /// What happened since then.
+    /// Returns the trace of the events since then, and ends it.
     pub fn take_trace(&mut self) -> Option<Trace> {
         self.trace.take().map(|trace| *trace)
     }
@@ -204,7 +224,7 @@ impl Actors {
         self.trace.is_some()
     }
 
-    /// Lets the node reach others; [`Cx::set_node`] says how many there are.
+    /// Lets the node reach others; [`Cx::set_node`] sets their number.
     pub fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
         let idlers = network.idlers();
         self.idlers = idlers.as_ref().map_or(&raw const SOMEBODY, Arc::as_ptr);
@@ -218,7 +238,8 @@ impl Actors {
         self.spreads != 0
     }
 
-    /// How the node sleeps, for so many milliseconds at most, when it has nothing to do but to wait for a time; else it spins.
+    /// Sets the function by which the node sleeps, for so many milliseconds at most, when it only
+    /// waits for a time. Without it the node spins.
     pub fn set_nap(&mut self, nap: fn(u64)) {
         self.nap = nap;
     }
@@ -227,7 +248,7 @@ impl Actors {
         (self.log)(text);
     }
 
-    /// A number below `n` by the seed.
+    /// Returns a number below `n` by the seed.
     pub(super) fn choose(&mut self, n: u64) -> Option<u64> {
         let state = self.order.as_mut()?;
         *state ^= *state << 13;
@@ -241,18 +262,20 @@ impl Actors {
         self.choose(2) == Some(0)
     }
 
-    /// What runs has had its time: a method that may wait makes way at the end of a loop's step.
+    /// Notes that the code that runs has had its time: a method that may wait makes way at the end
+    /// of a loop's step.
     pub(crate) fn end_turn(&mut self) {
         self.turn_over = true;
     }
 
-    /// Notes how the function that runs goes on. What whoever runs it comes back with.
+    /// Notes the way in which the function that runs goes on. Returns the outcome [`LANDED`] for
+    /// its caller.
     pub fn land(&mut self, next: Next) -> Ret {
         self.next = Some(next);
         Ret { outcome: LANDED, value: 0 }
     }
 
-    /// How a function goes on that came back with [`LANDED`].
+    /// Takes the way in which a function goes on that came back with [`LANDED`].
     pub(super) fn take_next(&mut self) -> Next {
         self.next.take().expect("whoever has landed says where")
     }
@@ -267,7 +290,7 @@ impl Actors {
         if self.order.is_some() {
             return self.choose(WAYS) == Some(0);
         }
-        // Whoever sent to it may be below it on the stack, and wait for nothing else.
+        // Its sender may be below it on the stack, and wait for nothing else.
         std::mem::take(&mut self.turn_over)
     }
 
@@ -276,7 +299,7 @@ impl Actors {
         self.accepts
     }
 
-    /// The amount of work that waits.
+    /// Returns the amount of work that waits.
     pub(super) fn ready_count(&self) -> usize {
         self.ready.len()
     }
@@ -294,7 +317,7 @@ impl Actors {
         self.ready.pop_front()
     }
 
-    /// True if there is more to look at before a step than what there is to do.
+    /// True if a step must look at more than the ready queue.
     #[inline]
     fn looks_around(&self) -> bool {
         let remote = &self.remote;
@@ -313,7 +336,7 @@ impl Actors {
         std::mem::take(&mut self.held)
     }
 
-    /// A transaction was aborted: what was sent in it never was.
+    /// Drops the messages and answers of a transaction that was aborted.
     pub(crate) fn drop_held(&mut self) {
         self.held.clear();
     }
@@ -336,10 +359,10 @@ impl Actors {
         (self.others, self.alone, self.accepts) = (0, false, false);
     }
 
-    /// Hands over what the node keeps alive.
+    /// Marks the objects that the node keeps alive.
     ///
     /// # Safety
-    /// All of it are objects of the context's heap.
+    /// All of them are objects of the context's heap.
     pub(crate) unsafe fn trace(&mut self, marker: &mut Marker) {
         self.spare = [0; SPARE_ARGS];
         // SAFETY: promised by the caller.
@@ -379,7 +402,7 @@ impl Actors {
 }
 
 impl Actors {
-    /// Hands over what only other nodes keep alive, when all else was handed over.
+    /// Marks the objects that only other nodes keep alive, after all others were marked.
     ///
     /// # Safety
     /// As for [`Actors::trace`].
@@ -395,7 +418,8 @@ impl Actors {
         }
     }
 
-    /// Forgets what only stood for something else, and that nobody knows any more. So many bytes live.
+    /// Forgets the proxies and other entries for objects that the collection found dead.
+    /// `live_bytes` is the number of bytes that live.
     pub(crate) fn collected(&mut self, node: u32, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
         self.suspects.collected(lives);
         self.remote.forget(node, lives);
@@ -411,8 +435,8 @@ impl Actors {
 }
 
 impl Cx {
-    /// True if the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
-    /// it has sent a message of the past type.
+    /// True if the node has something else to do than the code that runs, which has had its time.
+    /// The code below it on the stack waits for it, unless it has sent a message of the past form.
     pub(crate) fn others_wait(&mut self) -> bool {
         let actors = &mut self.actors;
         actors.past_sent > 0
@@ -422,12 +446,12 @@ impl Cx {
             || self.timer_is_due()
     }
 
-    /// The clock, if the node is traced.
+    /// Returns the clock, if the node is traced; else 0.
     pub(super) fn trace_clock(&self) -> u64 {
         if self.actors.is_traced() { self.now_ns() } else { 0 }
     }
 
-    /// Keeps that something happened since a time, if the node is traced.
+    /// Adds an event that began at `start_ns` to the trace, if the node is traced.
     pub(crate) fn note(&mut self, what: What, start_ns: u64) {
         if self.actors.trace.is_some() {
             let now = self.now_ns();
@@ -438,7 +462,8 @@ impl Cx {
     }
 }
 
-/// Runs the actors of a node that has no `main`, until the network says that it is over: returned, or killed.
+/// Runs the actors of a node that has no `main`, until the network says that it is over. Returns
+/// the outcome `Returned` or `Killed`.
 ///
 /// # Safety
 /// `cx` is the current context, between [`Cx::begin`] and [`Cx::leave`].
@@ -447,17 +472,19 @@ pub unsafe fn run_node(cx: *mut Cx) -> Ret {
     unsafe { run(cx) }
 }
 
-/// How long others run above code that cannot stop before that goes on.
+/// The time for which others run above code that cannot stop before that goes on.
 const OTHERS_NS: u64 = 2_000_000;
 
-/// So much code that cannot stop is on the stack at most with others above it.
+/// The most code that cannot stop on the stack with others above it.
 const OTHERS_DEPTH: u32 = 16;
 
-/// Runs others above passive code on the stack, which has had its time and cannot be left: until nothing is to be done, or they have had
-/// theirs; or, if it has sent too much to a node, until that has taken enough ([`credit`](super::credit)). Returned, or killed.
+/// Runs others above passive code on the stack, which has had its time and cannot be left. They run
+/// until nothing is to be done, or they have had their time. If that code has sent too much to a
+/// node, they run until the node has taken enough ([`credit`](super::credit)). Returns the outcome
+/// `Returned` or `Killed`.
 ///
 /// # Safety
-/// `cx` is the current context; the caller keeps what it needs.
+/// `cx` is the current context; the caller keeps the objects that it needs.
 pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -504,18 +531,19 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
         }
         (*cx).actors.others -= 1;
         (*cx).actors.step = step;
-        // Of what it has sent before, nobody knows any more whether it was served.
+        // It is not known any more whether messages that it has sent before were served.
         (*cx).actors.past_sent = 1;
         ended
     }
 }
 
-/// Takes packets that came. Returns true if something may have happened; an outcome to end with if the run was ended or can end.
+/// Takes packets that came. Returns true if something may have happened, or an outcome to end with
+/// if the run was ended or can end.
 unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         if (*cx).actors.accepts {
-            // Others run above what a packet has begun: those behind it come first.
+            // Others run above work that a packet has begun: the packets behind it come first.
             return Ok(false);
         }
         let start = (*cx).trace_clock();
@@ -556,7 +584,8 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     }
 }
 
-/// Waits for packets, as nothing else is to be done, and not as long where somebody is held back. As [`receive`].
+/// Waits for packets, as nothing else is to be done; for a shorter time where a sender is held
+/// back. Returns as [`receive`].
 #[inline]
 unsafe fn wait(cx: *mut Cx, most: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
@@ -570,7 +599,7 @@ unsafe fn wait(cx: *mut Cx, most: Wait) -> Result<bool, Ret> {
     }
 }
 
-/// Runs what there is to do until nothing is left: returned, or killed.
+/// Runs all work until nothing is left. Returns the outcome `Returned` or `Killed`.
 pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -599,8 +628,8 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     }
 }
 
-/// Takes what comes next in a context without actors of its own, or does one thing that there is to do. An outcome to end with if
-/// nothing can happen any more, or the run was ended.
+/// Takes the next packets in a context without actors of its own, or does one piece of work.
+/// Returns an outcome to end with if nothing can happen any more, or the run was ended.
 pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -614,7 +643,8 @@ pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
     }
 }
 
-/// Takes one step of a node in a run whose order a seed decides, or wakes who waits for a time. Returns true if there was one to take.
+/// Takes one step of a node in a run whose order a seed decides, or resumes a join that waits for a
+/// time. Returns true if there was one to take.
 ///
 /// # Safety
 /// `cx` is a context between [`Cx::begin`] and [`Cx::leave`].
@@ -633,14 +663,14 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// As [`do_next`], not in its caller's place.
+/// Does as [`do_next`], in a frame of its own.
 unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe { do_next(cx) }
 }
 
-/// Looks whether something was sent or is due, takes what came from other nodes, and does one thing that there is to do. Returns true if there was
-/// one.
+/// Takes one step: looks for open requests and due timers, takes packets from other nodes, and does
+/// one piece of work. Returns true if there was one.
 #[inline(always)]
 unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
@@ -674,7 +704,8 @@ unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// What there may be to look at before a step. Returns true if something came from other nodes.
+/// Does the work that may be due before a step: searches, packets and timers. Returns true if
+/// packets came from other nodes.
 #[inline(never)]
 unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
@@ -695,7 +726,7 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
                 let now_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
                 (*cx).actors.remote.release_held(Some(&mut |held| match held {
                     Against::Nothing => false,
-                    // What others know are actors.
+                    // The objects that others know are actors.
                     Against::Mail { .. } => held.lasts(now_ns),
                     Against::Heap => filled,
                 }));
@@ -707,7 +738,7 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// Goes on with a method that waited: returned, or killed.
+/// Goes on with a method that waited. Returns the outcome `Returned` or `Killed`.
 #[inline]
 pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
@@ -768,7 +799,7 @@ unsafe fn served(cx: *mut Cx, slot: u32, words: &[Word]) -> Ret {
     }
 }
 
-/// What came of a queued message goes to whoever awaits it.
+/// Delivers the outcome of a queued message to the object that awaits it.
 pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -788,14 +819,15 @@ pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     }
 }
 
-/// Most messages that an actor serves in one turn.
+/// The most messages that an actor serves in one turn.
 const TURN_MESSAGES: u32 = 256;
 
-/// An actor's turn: it serves messages while it has some, no method of it waits and its time is not over.
+/// Runs an actor's turn: it serves messages while it has some, no method of it waits and its time
+/// is not over.
 unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        // A seed decides after each what is next.
+        // A seed decides after each message on the next work.
         let most = if (*cx).actors.is_ordered() { 1 } else { TURN_MESSAGES };
         let class = class_of(actor);
         let post = get(actor, class.mail);
@@ -824,7 +856,8 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
     }
 }
 
-/// What an actor in the queue has to do: what selects goes on; otherwise the oldest message that is not refused is served. Returns true if one was.
+/// Serves the work of an actor in the queue. A method that selects goes on; otherwise the oldest
+/// message that is not refused is served. Returns true if one was.
 unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -851,8 +884,8 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
         let sent = match found {
             Ok(Some(sent)) => sent,
             Ok(None) => {
-                // All that is queued is refused until a message changes the actor, or was failed by
-                // its condition.
+                // All queued messages are refused until a message changes the actor, or failed by
+                // their guard.
                 if get(post, mail::COUNT) == 0 {
                     set(actor, class.mail, 0);
                 }

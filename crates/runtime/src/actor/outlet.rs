@@ -1,8 +1,10 @@
-//! The way on which machine code sends to another node: behind the packets that wait to go to one node there is room for more, and who sends
-//! it messages of the past type that carry no references writes them there without a call.
+//! The way on which machine code sends to another node. Behind the packets that wait to go to one
+//! node there is room for more. Code that sends it messages of the past form without references
+//! writes them there without a call.
 //!
-//! The room ends where something else must be done: packets are posted, or whoever sends makes way. All that looks at packets which were
-//! not posted, or writes others, closes the way first ([`Remote::close_outlet`]), and the next such message opens it again.
+//! The room ends where something else must be done: packets are posted, or the sender makes way. A
+//! function that reads packets which were not posted, or writes others, closes the way first
+//! ([`Remote::close_outlet`]). The next such message opens it again.
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicBool;
@@ -15,20 +17,21 @@ use super::remote::{LENGTH_BYTES, POST_BYTES, Remote};
 use crate::abi::Word;
 use crate::cx::Cx;
 
-/// Where the way is; all are 0 while it is closed.
+/// The place of the way; all fields are 0 while it is closed.
 #[derive(Default, Debug)]
 pub(super) struct Outlet {
     /// The address of the next packet.
     next: Word,
-    /// No packet goes beyond this address.
+    /// The address beyond which no packet goes.
     end: Word,
     /// The node.
     node: Word,
-    /// The address of a byte that is 1 if the node has nothing to do: then what is for it goes at once.
+    /// The address of a byte that is 1 if the node has nothing to do: then packets for it go at
+    /// once.
     idle: Word,
 }
 
-/// Where these are in the context.
+/// The offsets of these fields in the context.
 pub mod offset {
     use super::{Cx, offset_of};
 
@@ -42,38 +45,40 @@ pub mod offset {
     pub const IDLE: i32 = offset_of!(Cx, actors.remote.outlet.idle) as i32;
 }
 
-/// What begins each packet of a message that nobody awaits, but for the actor: what machine code writes.
+/// The head of each packet of a message that nobody awaits, without the actor, as machine code
+/// writes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Its first four bytes.
+    /// The first four bytes.
     pub length: u32,
     /// The fifth.
     pub kind: u8,
-    /// Behind the actor's index and generation.
+    /// The class and the method, behind the actor's index and generation.
     pub method: [u32; 2],
-    /// Behind that.
+    /// The place of the waiter, behind that: no waiter.
     pub nobody: [u32; 2],
 }
 
 impl Packet {
-    /// Where the kind is.
+    /// The offset of the kind.
     pub const KIND: i32 = LENGTH_BYTES as i32;
-    /// Where the actor's index is.
+    /// The offset of the actor's index.
     pub const INDEX: i32 = Packet::GENERATION - 4;
-    /// Where its generation is.
+    /// The offset of its generation.
     pub const GENERATION: i32 = Packet::METHOD - 4;
-    /// Where the class and the method are.
+    /// The offset of the class and the method.
     pub const METHOD: i32 = Packet::NOBODY - 8;
-    /// Where it says who waits.
+    /// The offset of the waiter.
     pub const NOBODY: i32 = (LENGTH_BYTES + WAITER) as i32;
-    /// Where the arguments are, eight bytes for each.
+    /// The offset of the arguments, eight bytes for each.
     pub const ARGS: i32 = Packet::NOBODY + 8;
-    /// Which field of an actor of another node is the node, in its upper half, and the index.
+    /// The field of an actor of another node with the node, in its upper half, and the index.
     pub const PLACE: usize = far::PLACE;
-    /// Which is the generation.
+    /// The field with the generation.
     pub const OF: usize = far::GENERATION;
 
-    /// Of messages for a method of a class with so many arguments, none of which is a reference.
+    /// Makes the head of messages for a method of a class with so many arguments, none of which is
+    /// a reference.
     pub fn new(class: bifrost_ir::TypeId, method: MethodId, args: usize) -> Packet {
         Packet {
             length: (Packet::ARGS as usize + 8 * args - LENGTH_BYTES) as u32,
@@ -83,14 +88,15 @@ impl Packet {
         }
     }
 
-    /// All bytes of one.
+    /// Returns the number of bytes of a packet.
     pub fn bytes(&self) -> usize {
         LENGTH_BYTES + self.length as usize
     }
 }
 
 impl Remote {
-    /// Opens the way to a node that was just sent something, and to which no packet is under construction.
+    /// Opens the way to a node to which a packet was just sent, and to which no packet is under
+    /// construction.
     pub(super) fn open_outlet(&mut self, node: u32) {
         self.close_outlet();
         let Some(idle) = self.network.as_mut().and_then(|network| network.idleness(node)) else { return };
@@ -105,7 +111,8 @@ impl Remote {
         self.outlet = Outlet { next, end: next + room as Word, node: Word::from(node), idle };
     }
 
-    /// What went that way is among the packets for its node now, and counted.
+    /// Closes the way: the packets that went that way are among those for their node now, and
+    /// counted.
     #[inline]
     pub(super) fn close_outlet(&mut self) {
         if self.outlet.next != 0 {
@@ -120,8 +127,8 @@ impl Remote {
         let length = next as usize - packets.as_ptr() as usize;
         let written = length - packets.len();
         debug_assert!(length <= packets.capacity(), "machine code writes where there is room");
-        // SAFETY: nothing has touched the packets since the way was opened, at their end and for no more than there is room; machine code has
-        // written all up to `next`.
+        // SAFETY: nothing has touched the packets since the way was opened, at their end and for no
+        // more than there is room; machine code has written all up to `next`.
         unsafe { packets.set_len(length) };
         if written > 0 {
             let windows = self.credit.sent(node, written);

@@ -1,12 +1,18 @@
-//! What goes between nodes, as bytes: messages and answers are written and read here.
+//! The packets between nodes, as bytes: messages and answers are written and read here. The nodes
+//! themselves and the objects that they know are in [`super::remote`]. The functions to read first
+//! are [`send`] and [`send_past`], which write a message; [`answer`]; and [`accept`], which reads
+//! all packets of a node. Packets that are not sent yet belong to `Remote`.
 //!
 //! ```text
 //! packet    its kind in one byte, then, each number in 4 bytes, little-endian:
-//! MESSAGE   the actor's index and generation, its class, the method; the index and generation of who waits, or twice NOBODY; the arguments
-//! ANSWER    the index and generation of who waits; the number of the exception and 1, or 0; its values, or the result
+//! MESSAGE   the actor's index and generation, its class, the method; the index and generation of
+//!           the waiter, or twice NOBODY; the arguments
+//! ANSWER    the index and generation of the waiter; the number of the exception and 1, or 0; its
+//!           values, or the result
 //! CREATE    the actor's index, its class, the creator; its arguments
-//! GRANT     index and generation of something, and a node that was told of it
-//! RELEASE   index and generation of something that the sender has forgotten, and how often it was told of it
+//! GRANT     index and generation of an object, and a node that was told of it
+//! RELEASE   index and generation of an object that the sender has forgotten, and how often it was
+//!           told of it
 //! ```
 //!
 //! The other kinds are those of [`search`], [`rounds`] and [`super::credit`]. Values are written as
@@ -36,10 +42,10 @@ const CREATE: u8 = 3;
 pub(super) const GRANT: u8 = 4;
 pub(super) const RELEASE: u8 = 5;
 
-/// In place of who waits.
+/// The index and generation in place of a waiter, if none waits.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// A packet of numbers, among packets.
+/// Returns a packet of numbers with its length, as it stands among packets.
 pub(super) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
     let mut packet = (1 + 4 * numbers.len() as u32).to_le_bytes().to_vec();
     packet.push(kind);
@@ -51,7 +57,7 @@ pub(super) fn put(packet: &mut Vec<u8>, numbers: &[u32]) {
     numbers.iter().for_each(|number| packet.extend_from_slice(&number.to_le_bytes()));
 }
 
-/// What to end with when values could not be sent.
+/// Returns the outcome to end with when values could not be sent.
 fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
     match why {
         NotSent::Ended(ret) => ret,
@@ -59,7 +65,7 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
     }
 }
 
-/// Writes values behind what a packet has.
+/// Writes values behind the bytes of a packet.
 #[inline]
 unsafe fn write(cx: *mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
     let to = packet.node;
@@ -72,10 +78,12 @@ unsafe fn write(cx: *mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Wr
     }
 }
 
-/// Writes the packet of a message to an actor of another node, without anybody who waits: that, and the method; or the outcome to end with.
+/// Writes the packet of a message to an actor of another node, without a waiter. Returns the packet
+/// and the method, or the outcome to end with.
 #[inline]
 unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writing, MethodId), Ret> {
-    // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and the words are what that takes.
+    // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and
+    // the words are what that takes.
     unsafe {
         settle_open(cx);
         let actor = args[0];
@@ -100,7 +108,7 @@ unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writin
     }
 }
 
-/// A message is about to go: whoever sends too much makes way.
+/// Counts a message that is about to go: a sender that sends too much makes way.
 #[inline]
 unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
     // SAFETY: promised by the caller.
@@ -118,7 +126,8 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
     }
 }
 
-/// Sends a message of the past type to an actor of another node: returned, or the outcome to end with.
+/// Sends a message of the past form to an actor of another node. Returns `Returned`, or the outcome
+/// to end with.
 ///
 /// # Errors
 /// The outcome that the sender ends with: the actor's mailbox is full.
@@ -143,7 +152,8 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<
     })
 }
 
-/// Sends a message to an actor of another node: `Pending` with what the answer is for, or the outcome to end with.
+/// Sends a message to an actor of another node. Returns `Pending` with the object for the answer,
+/// or the outcome to end with.
 pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     unsafe {
@@ -172,7 +182,7 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// Where the packet of a message says who waits.
+/// The place of the waiter in the packet of a message.
 pub(super) const WAITER: usize = 1 + 4 * 4;
 
 /// Posts the last message without an answer, unless that was done.
@@ -182,7 +192,7 @@ pub(super) unsafe fn settle_open(cx: *mut Cx) {
     unsafe { (*cx).actors.remote.settle(None) };
 }
 
-/// Somebody waits for the answer to a message: it goes now.
+/// Sends a message whose answer is awaited.
 pub(super) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -192,7 +202,7 @@ pub(super) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
     }
 }
 
-/// Makes an actor on another node: the reference, or the outcome to end with.
+/// Makes an actor on another node. Returns the reference, or the outcome to end with.
 pub(super) unsafe fn create(
     cx: *mut Cx,
     table: &'static Table,
@@ -200,7 +210,8 @@ pub(super) unsafe fn create(
     args: &[Word],
     node: u32,
 ) -> Ret {
-    // SAFETY: promised by the caller: the class is one of actors, and the words behind the first are what its creator takes.
+    // SAFETY: promised by the caller: the class is one of actors, and the words behind the first
+    // are what its creator takes.
     unsafe {
         settle_open(cx);
         if (*cx).actors.remote.is_lost(node) {
@@ -233,9 +244,10 @@ pub(super) unsafe fn create(
     }
 }
 
-/// Answers somebody on another node.
+/// Answers a waiter on another node.
 pub(super) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
-    // SAFETY: promised by the caller: `to` is somebody on another node, and the answer one of its method.
+    // SAFETY: promised by the caller: `to` is somebody on another node, and the answer one of its
+    // method.
     unsafe {
         let place = get(to, away::PLACE);
         let (node, index) = ((place >> 32) as u32, place as u32);
@@ -244,7 +256,7 @@ pub(super) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
     }
 }
 
-/// A method, from one word.
+/// Returns the method of one word.
 fn method_at(word: Word) -> MethodRef {
     MethodRef { ty: TypeId::from_u32((word >> 32) as u32), method: MethodId::from_u32(word as u32) }
 }
@@ -271,7 +283,7 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
             Answer::Exception(kept) => write_exception(cx, kept, signature, &mut packet),
         };
         if written.is_err() {
-            // What cannot be sent is told instead.
+            // The failure goes in place of values that cannot be sent.
             let failed = (*cx).kept_exception(&Origin::Method(method));
             packet.truncate(ANSWER_BYTES);
             let _ = write_exception(cx, failed, signature, &mut packet);
@@ -280,10 +292,10 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
     }
 }
 
-/// Bytes of an answer before what it is.
+/// The bytes of an answer before its result or exception.
 const ANSWER_BYTES: usize = 1 + 2 * 4;
 
-/// The places of the values of an exception.
+/// Returns the places of the values of an exception.
 fn exception_places(types: &Types, signature: &Signature, id: SignalId) -> SmallVec<[Place; 4]> {
     match signature.signal(id) {
         Some(signal) => signal.values.iter().map(|ty| Place::new(types, *ty)).collect(),
@@ -311,7 +323,8 @@ unsafe fn write_exception(
 
 /// Answers through a place of answers of another node.
 pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
-    // SAFETY: promised by the caller: a place of answers of another node, whose answers have the value's type.
+    // SAFETY: promised by the caller: a place of answers of another node, whose answers have the
+    // value's type.
     unsafe {
         settle_open(cx);
         let address = far_address(get(destination, owed::DUE), get(destination, owed::ELEMENT));
@@ -332,7 +345,7 @@ pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
     }
 }
 
-/// What is known of the answers of a type of places of answers.
+/// Returns the pattern of the answers of a type of places of answers.
 fn replier_result(types: &Types, ty: TypeId) -> Pattern {
     Pattern::new(match types.kind(ty) {
         bifrost_ir::TypeKind::Replier(result) => Some(Place::new(types, result)),
@@ -340,12 +353,12 @@ fn replier_result(types: &Types, ty: TypeId) -> Pattern {
     })
 }
 
-/// Why a packet is dropped.
+/// The reason why a packet is dropped.
 #[derive(Debug)]
 pub(super) enum Wrong {
-    /// Nobody who behaves sends it.
+    /// No correct node sends it.
     Never(String),
-    /// What it is about is not here any more, or there is no room for it.
+    /// The object that it names is not here any more, or there is no room for it.
     Late(String),
 }
 
@@ -371,7 +384,7 @@ impl From<NotReceived> for Wrong {
     }
 }
 
-/// What comes too late.
+/// Returns the reason of a packet that arrives too late.
 fn late(why: &str) -> Wrong {
     Wrong::Late(why.to_owned())
 }
@@ -392,7 +405,7 @@ pub(super) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wr
     Ok(numbers)
 }
 
-/// Does what packets of a node say. Killed, or returned.
+/// Handles the packets of a node. Returns the outcome `Killed` or `Returned`.
 pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     // SAFETY: promised by the caller: the context is the current one.
     let lost = unsafe { (*cx).actors.remote.is_lost(from) };
@@ -433,7 +446,8 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
         }
         // SAFETY: as above.
         unsafe {
-            // What comes may be much, and each packet may take a collection. A guest goes on after its run was ended, and needs all answers.
+            // There may be many packets, and each may take a collection. A guest goes on after its
+            // run was ended, and needs all answers.
             if !(*cx).is_guest() && (*cx).must_attend() {
                 let stopped = (*cx).stop();
                 if !stopped.returned() {
@@ -474,7 +488,8 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                 let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
                 let (own, remote) = ((*cx).node(), &mut (*cx).actors.remote);
                 if remote.under_way && *kind == GRANT {
-                    // Who was told of it may be a guest, which takes no part in the search.
+                    // The node that was told of it may be a guest, which takes no part in the
+                    // search.
                     let address = Address { capsule: 0, node: own, index, generation };
                     remote.searches.was_under_way(own, address);
                 }
@@ -510,14 +525,14 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
     }
 }
 
-/// Reads values behind what a packet says.
+/// Reads the values at the front of the rest of a packet.
 #[inline]
 unsafe fn read(cx: *mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller; no code runs meanwhile.
     unsafe { pattern.read(&mut *cx, packet, &mut at_address, words) }.map_err(Wrong::from)
 }
 
-/// A message that came is not understood: who waits is told.
+/// Refuses a message that is not understood: its waiter is told.
 #[cold]
 unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
     if to.waiter != NOBODY {
@@ -540,7 +555,7 @@ pub(super) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
     }
 }
 
-/// Who waits on another node for the answer to a message, if anybody does.
+/// The waiter on another node for the answer to a message, if there is one.
 #[derive(Clone, Copy)]
 struct Away {
     node: u32,
@@ -576,7 +591,7 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         let count = 1 + arguments.len();
         let mut words = [0; ARGS_MAX];
         words[0] = actor;
-        // Words lead to nothing, and code keeps what it is entered with.
+        // Words lead to no object, and code keeps its arguments.
         let entered = image.has_engine();
         let _actor = (!entered || !arguments.is_plain()).then(|| (*cx).keep(actor));
         if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
@@ -588,16 +603,16 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
             (*cx).actors.mailboxes.arrives(actor);
         }
         let ret = match entered {
-            // What is there for the actor's state takes messages.
+            // The entry for the actor's state takes messages.
             true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
             false => super::send(cx, slot, &words[..count]),
         };
         (*cx).actors.mailboxes.arrives(0);
-        // A queued message knows its actor; else that may be no more.
+        // A queued message knows its actor; after any other the actor may be no more.
         if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
             let actor = get(ret.value, message::RECEIVER);
             let told = mailbox::came(cx, from, actor, [index, generation]);
-            // Who sends to a mailbox that is nearly full is told of that one, and others need not
+            // The sender to a mailbox that is nearly full is told of that one, and others need not
             // wait for it.
             if !told && has_long_mail(actor, FAR_LONG) {
                 let since_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };

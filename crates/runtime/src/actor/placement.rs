@@ -6,16 +6,17 @@
 //!
 //! ```text
 //! load of a node   the living actors that this node has made there by `anywhere` or `on`
-//!                + what the node itself has told with LOAD: living actors that others have made there, and a 32nd of its ready queue
-//! load of this one the same numbers, without a packet, and 1 for what runs now
+//!                + the number that the node itself has told with LOAD: living actors that others
+//!                  have made there, and a 32nd of its ready queue
+//! load of this one the same numbers, without a packet, and 1 for the code that runs now
 //! ```
 //!
 //! | event | effect |
 //! | --- | --- |
 //! | an actor is made here or on another node | `made` of the node grows |
-//! | a collection forgets actors of other nodes | `made` of their nodes shrinks; that of this node shrinks in proportion |
-//! | packets leave for a node that makes actors here | LOAD goes along if the number has changed much |
-//! | LOAD comes | `told` of its sender is replaced |
+//! | a collection forgets remote actors | their `made` shrinks; in proportion that of this node |
+//! | packets leave for a node with actors made here | LOAD goes along if it has changed much |
+//! | LOAD arrives | `told` of its sender is replaced |
 //!
 //! A creation deep on the stack is a part of a tree of calls, which would be torn apart: it stays
 //! here, and counts. Only a creation as high on the stack as the highest of the last [`WINDOW`]
@@ -33,14 +34,16 @@ use crate::abi::Word;
 /// The load of the sender without the actors that the receiver has made there.
 pub(super) const LOAD: u8 = 16;
 
-/// After so many creations that were deeper on the stack than the last one that was placed by load,
-/// the bound is set anew.
+/// The number of creations deeper on the stack than the last one that was placed by load, after
+/// which the bound is set anew.
 const WINDOW: u32 = 8;
 
-/// So many entries of the ready queue weigh as much as an actor: they come and go, and actors stay.
+/// The entries of the ready queue that weigh as much as an actor: they come and go, and actors
+/// stay.
 const READY_PER_ACTOR: usize = 32;
 
-/// A node is told again of a load that differs by more than this and an eighth.
+/// The part of the difference, beside an eighth of the load, above which a node is told its load
+/// again.
 const TOLD_STEP: u32 = 8;
 
 /// The loads that a node knows; all vectors are by node.
@@ -56,7 +59,7 @@ pub(super) struct Placement {
     ready: u32,
     /// The bound of the stack pointer for placing by load.
     at: usize,
-    /// The highest stack pointer below the bound, and how many there were.
+    /// The highest stack pointer below the bound, and in `looked` the number of those below it.
     highest: usize,
     looked: u32,
 }
@@ -112,14 +115,14 @@ impl Placement {
         }
     }
 
-    /// A node has made an actor here: it is told of the load from now on.
+    /// Notes that a node has made an actor here: it is told of the load from now on.
     pub(super) fn tell(&mut self, node: u32) {
         if let Some(telling) = self.telling.get_mut(node as usize) {
             telling.get_or_insert(0);
         }
     }
 
-    /// A node has told its load.
+    /// Notes the load that a node has told.
     pub(super) fn told(&mut self, node: u32, load: u32) {
         if let Some(told) = self.told.get_mut(node as usize) {
             *told = load;
@@ -128,7 +131,7 @@ impl Placement {
 }
 
 impl Remote {
-    /// The node with the least load; the nearest behind this one if there are several.
+    /// Returns the node with the least load; the nearest behind this one if there are several.
     fn least_loaded(&self, own: u32) -> u32 {
         let nodes = self.placement.made.len() as u32;
         let here = self.load_besides(own).saturating_add(1);
@@ -141,12 +144,12 @@ impl Remote {
         all.filter(|node| *node == own || !self.is_lost(*node)).min_by_key(load).unwrap_or(own)
     }
 
-    /// Takes over how many entries the ready queue of this node has.
+    /// Takes over the number of entries in the ready queue of this node.
     pub(super) fn count_ready(&mut self, ready: usize) {
         self.placement.ready = u32::try_from(ready / READY_PER_ACTOR).unwrap_or(u32::MAX);
     }
 
-    /// The load of this node without the actors that a node has made here.
+    /// Returns the load of this node without the actors that a node has made here.
     fn load_besides(&self, node: u32) -> u32 {
         let born = self.born_count - self.born.get(node as usize).map_or(0, FxHashMap::len);
         u32::try_from(born).unwrap_or(u32::MAX).saturating_add(self.placement.ready)
@@ -174,15 +177,15 @@ impl Remote {
     }
 }
 
-/// After so many actors that could have gone to another node, but were too deep on the stack, it is
-/// said anew how deep that is.
+/// The number of actors that could have gone to another node, but were too deep on the stack, after
+/// which that depth is set anew.
 pub const LOOKS: u32 = 4096;
 
 impl Actors {
-    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is
-    /// worth that. The less deep the stack is, the more there is to do below the actor: so it must
-    /// be as high as the highest of the last ones that could have gone (depth first, the oldest
-    /// work is the largest).
+    /// Returns a node that has nothing to do, or nothing behind its present work, for a new actor,
+    /// if it is worth that. The less deep the stack is, the more work there is below the actor. So
+    /// the stack must be as high as the highest of the last ones that could have gone. Depth first,
+    /// the oldest work is the largest.
     pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
         if self.order.is_none() && stack < self.gives_at {
             // SAFETY: it is a static, or what the network counts in, which is kept.
@@ -206,7 +209,7 @@ impl Actors {
         Some(node)
     }
 
-    /// The node of a new actor that lasts, made with the stack pointer here; it is counted.
+    /// Returns the node of a new actor that lasts, made with the stack pointer here; it is counted.
     pub(super) fn node_for_lasting(&mut self, own: u32, stack: Word) -> u32 {
         let ready = self.ready_count();
         let is_high = self.is_ordered() || self.remote.placement.is_high(stack as usize);
@@ -217,7 +220,7 @@ impl Actors {
             own
         };
         if node == own {
-            // One of another node is counted when its packet is written.
+            // An actor of another node is counted when its packet is written.
             self.remote.placement.made(own);
         }
         node
@@ -254,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Makes so many actors at a height of the stack; how many by node.
+    /// Makes so many actors at a height of the stack. Returns their number by node.
     fn make(actors: &mut Actors, count: usize, stack: Word) -> [usize; 4] {
         let mut by = [0; 4];
         for _ in 0..count {
@@ -318,8 +321,8 @@ mod tests {
         placement.forget(0, std::iter::empty());
     }
 
-    /// One other node, which is idle if the count says so, and has nothing behind what it does so
-    /// often.
+    /// One other node, which is idle if the count says so. It names itself so many times as a node
+    /// with nothing behind its present work.
     struct Other(Arc<AtomicU32>, u32);
 
     impl Network for Other {
@@ -355,7 +358,8 @@ mod tests {
     fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {
         let mut actors = Actors::default();
         actors.set_network(Box::new(Other(Arc::new(AtomicU32::new(1)), 0)), 2);
-        // The first goes, wherever it is; then none that is deeper does until that was said anew.
+        // The first goes, wherever it is; then none that is deeper does until the height was set
+        // anew.
         assert_eq!(actors.node_for_new(9000), Some(1));
         assert_eq!(actors.node_for_new(9000), Some(1));
         for at in 0..u64::from(LOOKS) {
@@ -373,7 +377,7 @@ mod tests {
         let idlers = Arc::new(AtomicU32::new(0));
         let mut actors = Actors::default();
         actors.set_network(Box::new(Other(idlers.clone(), 2)), 2);
-        // Nobody is given anything ahead that was given nothing before.
+        // No node is given anything ahead that was given nothing before.
         assert_eq!(actors.node_for_new(9000), None);
         idlers.store(1, Ordering::Relaxed);
         assert_eq!(actors.node_for_new(5000), Some(1));

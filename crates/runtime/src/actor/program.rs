@@ -1,4 +1,4 @@
-//! What a program has besides its actors: `main`, and transactions.
+//! The parts of a program besides its actors: `main`, and transactions.
 
 use bifrost_ir::Body;
 
@@ -13,9 +13,9 @@ use crate::cx::Cx;
 use crate::image::RoutineDesc;
 use crate::object::{get, set};
 
-/// Sends a message of the past type: as [`send`](super::send), but what a session sends is under
-/// way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the
-/// program, or a batch that is one, it leaves when that is committed.
+/// Sends a message of the past form, as [`send`](super::send), with two differences. A message of a
+/// session is under way until it was served ([`set_open_max`](Cx::set_open_max)). In a transaction
+/// of the program, or a batch that is one, it leaves when that is committed.
 ///
 /// # Errors
 /// The outcome that the sender ends with: its message was not sent.
@@ -42,7 +42,8 @@ pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Re
     }
 }
 
-/// A transaction of the program is committed: what was sent in it leaves. Nothing of it runs at once.
+/// Sends the messages and answers of a transaction of the program that is committed. Nothing of it
+/// runs at once.
 pub(crate) fn leave_transaction(cx: &mut Cx) {
     let held = cx.actors.take_held();
     let words: Vec<Word> = held.iter().flat_map(|held| held.references()).collect();
@@ -74,8 +75,8 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
     }
 }
 
-/// Runs a routine as the program's main one, and the node until nothing can happen any more. What it ended with; a result that is an object
-/// is kept by nobody.
+/// Runs a routine as the program's main one, and the node until nothing can happen any more.
+/// Returns the outcome of the routine; a result that is an object is kept by nothing.
 ///
 /// # Safety
 /// As for [`crate::invoke::routine`], between [`Cx::begin`] and [`Cx::leave`].
@@ -118,7 +119,7 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
                 None
             }
         };
-        // What `main` ended with must not go with a collection meanwhile.
+        // The result of `main` must not go with a collection meanwhile.
         loop {
             let ran = node::run(cx);
             if !ran.returned() {

@@ -1,22 +1,27 @@
-//! Actors on other nodes: what stands for them here, and what goes between nodes (003 section 5; THAL's remote creation).
+//! Actors on other nodes: the objects that stand for them here, and the packets between nodes (003
+//! section 5; THAL's remote creation). Packets are written and read in [`packets`](super::packets).
+//! The type to read first is [`Remote`], then [`Export`]; the functions are [`address_of`] and
+//! [`at_address`].
 //!
-//! An actor of another node is an object here in the state [`State::Remote`] that knows its [`Address`]; there is one for each address. A
-//! message to it becomes a packet. What an answer is for stays here, as an object that the packet names.
+//! An actor of another node is an object here in the state [`State::Remote`] that knows its
+//! [`Address`]; there is one for each address. A message to it becomes a packet. The object to
+//! which the answer goes stays here, and the packet names it.
 //!
-//! Who makes an actor on another node chooses its address: the number of actors that it has made there before. So nobody waits for an
-//! address, and none is delivered ahead. What comes for an address before the creation does finds an actor that is not born yet,
-//! whose messages wait: packets between two nodes keep their order, those by way of a third need not.
+//! The creator of an actor on another node chooses its address: the number of actors that it has
+//! made there before. So nothing waits for an address, and none is delivered ahead. A packet for an
+//! address can arrive before the creation: it finds an actor that is not born yet, whose messages
+//! wait. Packets between two nodes keep their order; those by way of a third need not.
 //!
-//! What goes between nodes is written and read in [`packets`](super::packets).
+//! The owner of an object keeps it as long as other nodes know it. It has a list of the number of
+//! times that each was told (reference listing). A node that tells a third node of an object tells
+//! its owner first (`GRANT`). A node that has forgotten an object says how often it was told of it
+//! (`RELEASE`).
 //!
-//! What others know is kept as long as they do, by a list of who was told how often (reference listing). Whoever tells a third node of
-//! something tells its owner first (`GRANT`); who has forgotten it says how often it was told (`RELEASE`). A release may overtake the
-//! grant of another node, and a count may be below 0 for a while; but the node that has granted is still listed then, because its own
-//! release comes behind its grant. Cycles of actors over several nodes are found by [`search`](super::search).
+//! A release may overtake the grant of another node, and a count may be below 0 for a while. But
+//! the node that has granted is still listed then, because its own release comes behind its grant.
+//! Cycles of actors over several nodes are found by [`search`](super::search).
 //!
-//! A node can be lost, with the process that it is in ([`Received::Lost`]). Requests to it fail then, and those that are made later; what it
-//! knew is let go, and so is what others have granted to it; actors that it was about to make here are stillborn. What it sent and is still
-//! under way is dropped.
+//! A node can be lost, with the process that it is in ([`Received::Lost`], [`lose`]).
 
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -41,37 +46,40 @@ use crate::image::Table;
 use crate::object::{get, set};
 use crate::transfer::{Address, Leaf, NotReceived};
 
-/// What requests to a node that is lost fail with.
+/// The failure of requests to a node that is lost.
 pub(super) const LOST: &str = "node lost";
 
-/// The generation of addresses that their node chose; those that another chose have its number and 1.
+/// The generation of addresses that their node chose. Those that another chose have its number and
+/// 1.
 pub(super) const OWN: u32 = 0;
 
-/// Packets for a node that has something to do are sent when there are so many bytes of them.
+/// The bytes of packets for a busy node from which they are sent.
 pub(super) const POST_BYTES: usize = 8 << 10;
 
-/// Actors that a node has spoken of and that were not made yet; whoever speaks of more makes none of them.
+/// The most actors that a node has spoken of and that were not made yet. A node that speaks of more
+/// makes none of them.
 pub(super) const UNBORN_MAX: u32 = 1 << 20;
 
-/// What the length of a packet takes.
+/// The bytes of the length of a packet.
 pub(super) const LENGTH_BYTES: usize = 4;
 
-/// So much room is kept for packets to come.
+/// The most buffers that are kept for packets to come.
 const SPARE_MAX: usize = 4;
 
-/// Room for packets to a node that has something to do.
+/// The capacity of a buffer for packets to a busy node.
 const ROOM_BYTES: usize = POST_BYTES + POST_BYTES / 4;
 
-/// Few packets need more room than this.
+/// A size that few packets exceed.
 const PACKET_BYTES: usize = 64;
 
-/// With fewer proxies no collection is made for their sake.
+/// With fewer proxies than this no collection is made for their sake.
 const PROXIES_MIN: usize = 10_000;
 
-/// And after so many turns.
+/// The number of turns after which packets are sent in any case.
 const POST_TURNS: u32 = 32;
 
-/// The part of a node that knows others.
+/// The part of a node that knows other nodes: the objects known to them, the proxies, and the
+/// packets to be sent.
 #[derive(Default)]
 pub(super) struct Remote {
     pub(super) network: Option<Box<dyn Network>>,
@@ -79,53 +87,60 @@ pub(super) struct Remote {
     pub(super) asked: usize,
     /// The number of searches through all requests of this node.
     pub(super) looks: u32,
-    /// What others know of this node's objects, by index: actors, places of answers, and those whose answer is under way.
+    /// The objects of this node that others know, by index: actors, places of answers, and those
+    /// whose answer is under way.
     pub(super) exports: Vec<Export>,
     free: Vec<u32>,
     exported: FxHashMap<Word, u32>,
-    /// By the number of the node that chose their addresses: actors that others have made here, by index.
+    /// The actors that others have made here: by the number of the node that chose the address,
+    /// then by index.
     pub(super) born: Vec<FxHashMap<u32, Export>>,
     /// The number of all actors in `born`.
     pub(super) born_count: usize,
     /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
     /// by one address, so one object stands for it in each.
     names: FxHashMap<Word, (u32, u32)>,
-    /// By node: how many actors were made there.
+    /// By node: the number of actors that were made there.
     pub(super) made: Vec<u32>,
-    /// What stands here for actors and places of answers of other nodes, and how often this node was told of it.
+    /// The objects that stand here for actors and places of answers of other nodes, and how often
+    /// this node was told of each.
     pub(super) proxies: FxHashMap<Address, (Word, u32)>,
-    /// What was forgotten, and its owner does not know it yet.
+    /// The addresses that were forgotten, and whose owners do not know it yet.
     forgotten: Vec<(Address, u32)>,
-    /// With more proxies than so many a collection may pay.
+    /// The number of proxies above which a collection may pay.
     proxies_most: usize,
     /// By node: packets that were not posted yet.
     pub(super) outbox: Vec<Vec<u8>>,
-    /// Where machine code writes more of them.
+    /// The place where machine code writes more of them.
     pub(super) outlet: Outlet,
-    /// The node that a new actor went to for want of something to do there: what comes next for it, its message, leaves at once.
+    /// The node that was given a new actor because it had nothing to do. The next packet for it,
+    /// the actor's message, leaves at once.
     gift: Option<u32>,
-    /// By node: whether it is no more.
+    /// By node: true if it is lost.
     pub(super) lost: Vec<bool>,
-    /// The guests that there are, and the packets for them that were not posted yet. The names' table is one for ever.
+    /// The guests that there are, and in `to_guests` the packets for them that were not posted yet.
+    /// The names' table is one for ever.
     guests: FxHashSet<u32>,
     to_guests: FxHashMap<u32, Vec<u8>>,
     turns: u32,
-    /// Room for packets: that of some that came.
+    /// Buffers for packets, taken from packets that came.
     spare: Vec<Vec<u8>>,
-    /// The request that was made last, while nobody has said whether an answer is wanted.
+    /// The last request, until it is known whether its answer is wanted.
     pub(super) open: Option<Open>,
-    /// What would have owed the answer to the last request that nobody waits for: serves the next; or 0.
+    /// The object for the answer to the last request whose answer is not wanted, for use by the
+    /// next request; or 0.
     pub(super) unowed: Word,
     pub(super) searches: Searches,
     pub(super) credit: Credit,
     pub(super) placement: Placement,
-    /// What comes was under way when the picture of a search was taken.
+    /// True if the packets that arrive were under way when the picture of a search was taken.
     pub(super) under_way: bool,
-    /// Whose packets are looked at.
+    /// The node whose packets are read.
     pub(super) speaker: u32,
-    /// By node: how many entries of `born` there are of actors that were not made, and of which it has spoken first.
+    /// By node: the number of entries of `born` for actors that were not made, and of which it has
+    /// spoken first.
     pub(super) unborn: Vec<u32>,
-    /// How much was let go because it was garbage, though others knew it.
+    /// The number of objects that were let go because they were garbage, though others knew them.
     pub(super) swept: u64,
 }
 
@@ -136,13 +151,13 @@ impl std::fmt::Debug for Remote {
     }
 }
 
-/// A request whose packet is the last for its node, and does not say yet who waits.
+/// A request whose packet is the last for its node, and does not name its waiter yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
-    /// What owes the answer here.
+    /// The object that owes the answer here.
     pub(super) owing: Word,
     node: u32,
-    /// Where the packet is among those for the node.
+    /// The packet's place among those for the node.
     start: usize,
 }
 
@@ -150,26 +165,26 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Writing {
     pub(super) node: u32,
-    /// The others and what there is of it.
+    /// The other packets, and the bytes of this one so far.
     pub(super) packets: Vec<u8>,
-    /// Where its length is.
+    /// The place of its length.
     start: usize,
 }
 
 impl Writing {
-    /// The number of bytes that the packet has so far, and before it.
+    /// Returns the number of bytes that the packet has so far, and before it.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.packets.len() - self.start
     }
 
-    /// Forgets what was written behind so many bytes of the packet.
+    /// Cuts the packet off after so many bytes.
     pub(super) fn truncate(&mut self, bytes: usize) {
         self.packets.truncate(self.start + LENGTH_BYTES + bytes);
     }
 }
 
-/// Something that others know.
+/// An object that others know.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Export {
     pub(super) word: Word,
@@ -178,16 +193,17 @@ pub(super) struct Export {
     known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
     pub(super) asked: Option<u32>,
-    /// The node's number of searches at that time.
+    /// The number of the node's searches at that time.
     pub(super) asked_at: u32,
     /// True if an actor that others make here was made, not only heard of.
     pub(super) created: bool,
-    /// Until then: who has spoken of it first.
+    /// Until then: the node that has spoken of it first.
     speaker: u32,
 }
 
 impl Export {
-    /// Counts that a node was told, or has forgotten. Whether nobody knows it any more.
+    /// Counts that a node was told of it, or has forgotten it. Returns true if no node knows it any
+    /// more.
     pub(super) fn count(&mut self, node: u32, times: i64) -> bool {
         match self.known.iter_mut().find(|(other, _)| *other == node) {
             Some((_, count)) => *count += times,
@@ -197,12 +213,12 @@ impl Export {
         self.known.is_empty()
     }
 
-    /// True if one of these numbers or above knows it.
+    /// True if a node with this number or a higher one knows it.
     fn is_known_from(&self, first: u32) -> bool {
         self.word != 0 && self.known.iter().any(|(node, _)| *node >= first)
     }
 
-    /// Strikes nodes off. Whether nobody knows it any more, who did before.
+    /// Strikes nodes off. Returns true if no node knows it any more, and one did before.
     fn strike(&mut self, nodes: &Range<u32>) -> bool {
         let before = self.known.len();
         self.known.retain(|(node, _)| !nodes.contains(node));
@@ -214,7 +230,7 @@ impl Remote {
     pub(super) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
         self.close_outlet();
         self.network = Some(network);
-        // The last are those of guests.
+        // The last entries are those of guests.
         (self.born, self.born_count) = (vec![FxHashMap::default(); nodes as usize + 1], 0);
         self.unborn = vec![0; nodes as usize + 1];
         self.guests.insert(nodes);
@@ -233,7 +249,7 @@ impl Remote {
         lost.unwrap_or_else(|| !self.guests.contains(&node) && self.has_network())
     }
 
-    /// There is a guest of this number.
+    /// Adds a guest of this number.
     pub(super) fn open_guest(&mut self, number: u32) {
         self.guests.insert(number);
     }
@@ -258,7 +274,8 @@ impl Remote {
         self.network.is_some()
     }
 
-    /// The objects that live whoever knows them: what waits for answers of other nodes, and actors that are not born yet.
+    /// Returns the objects that live even if no node knows them: those that await answers of other
+    /// nodes, and actors that are not born yet.
     pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
         let born = self.born.iter().flat_map(|born| born.values());
         let unborn = born.filter(|born| !born.created).map(|born| born.word);
@@ -268,13 +285,13 @@ impl Remote {
         asked.chain(unborn).chain(open).chain(stopped).chain(self.credit.holding())
     }
 
-    /// The objects that others know.
+    /// Returns the objects that others know.
     pub(super) fn known_objects(&self) -> impl Iterator<Item = Word> {
         let born = self.born.iter().flat_map(|born| born.values());
         self.exports.iter().chain(born).map(|export| export.word)
     }
 
-    /// The objects that guests know.
+    /// Returns the objects that guests know.
     pub(super) fn known_by_guests(&self) -> impl Iterator<Item = Word> {
         let nodes = self.lost.len() as u32;
         let born = self.born.iter().flat_map(|born| born.values());
@@ -282,12 +299,13 @@ impl Remote {
         known.filter(move |export| export.is_known_from(nodes)).map(|export| export.word)
     }
 
-    /// How much others know.
+    /// Returns the number of objects that others know.
     pub(super) fn known(&self) -> usize {
         self.exports.len() - self.free.len() + self.born_count
     }
 
-    /// Forgets something of this node that others know and that is garbage. Returns true if it was there.
+    /// Forgets an object of this node that others know and that is garbage. Returns true if it was
+    /// there.
     pub(super) fn let_go(&mut self, address: Address) -> bool {
         if let Some(chosen_by) = (address.generation & 0xff).checked_sub(1) {
             let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&address.index));
@@ -299,7 +317,7 @@ impl Remote {
         self.take(address.index, address.generation >> 8).is_some()
     }
 
-    /// Forgets what stands for actors that nobody here knows any more.
+    /// Forgets the proxies to which nothing here refers any more.
     pub(super) fn forget(&mut self, node: u32, lives: &dyn Fn(Word) -> bool) {
         let forgotten = &mut self.forgotten;
         let before = forgotten.len();
@@ -317,12 +335,13 @@ impl Remote {
         self.searches.has_swept = false;
     }
 
-    /// True if so many are known of other nodes that a collection may let them go, or something was found to be garbage.
+    /// True if a collection may let many proxies go, or something was found to be garbage.
     pub(super) fn knows_many(&self) -> bool {
         self.proxies.len() > self.proxies_most || self.searches.has_swept
     }
 
-    /// Tells the owners of what was forgotten. Whoever was told of it meanwhile has that in its mail before: searches count on it.
+    /// Tells the owners of the objects that were forgotten. A node that was told of one meanwhile
+    /// has that in its mail before: searches count on it.
     fn release(&mut self) {
         if self.forgotten.is_empty() {
             return;
@@ -335,8 +354,9 @@ impl Remote {
         }
     }
 
-    /// Counts that a node was told of something of this node, or has forgotten it; what nobody knows any more is let go. Not if too much
-    /// that was not made was spoken of.
+    /// Counts that a node was told of an object of this node, or has forgotten it. An object that
+    /// no node knows any more is let go. Returns false if the node whose packets are read has
+    /// spoken of too many actors that were not made.
     pub(super) fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) -> bool {
         if self.is_lost(node) {
             return true;
@@ -371,7 +391,8 @@ impl Remote {
         true
     }
 
-    /// The entry of an actor that others make here; nothing if its maker is none, or too much that was not made was spoken of.
+    /// Returns the entry of an actor that others make here, or adds one. Returns nothing if its
+    /// maker is no node, or if too many were spoken of that were not made.
     pub(super) fn heard_of(&mut self, chosen_by: u32, index: u32) -> Option<&mut Export> {
         let speaker = chooser(self.speaker, self.lost.len() as u32);
         match self.born.get_mut(chosen_by as usize)?.entry(index) {
@@ -388,12 +409,13 @@ impl Remote {
         }
     }
 
-    /// True if the node whose packets are looked at has spoken of too much that was not made.
+    /// True if the node whose packets are read has spoken of too many actors that were not made.
     pub(super) fn speaks_of_too_much(&self) -> bool {
         self.unborn[chooser(self.speaker, self.lost.len() as u32) as usize] == UNBORN_MAX
     }
 
-    /// An actor that others make here is made now, or will never be. Returns true if it was not made before.
+    /// Notes that an actor that others make here is made now, or will never be. Returns true if it
+    /// was not made before.
     pub(super) fn set_born(&mut self, chosen_by: u32, index: u32) -> bool {
         let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
         let Some(born) = born.filter(|born| !born.created) else { return false };
@@ -416,18 +438,20 @@ impl Remote {
         (index, self.exports[index as usize].generation)
     }
 
-    /// What others know by an index, and from whom an answer is awaited for it.
+    /// Returns the object that others know by an index, and the node from which an answer is
+    /// awaited for it.
     pub(super) fn awaited(&self, index: u32, generation: u32) -> Option<(Word, Option<u32>)> {
         let export = self.exports.get(index as usize)?;
         (export.generation == generation && export.word != 0).then_some((export.word, export.asked))
     }
 
-    /// A node has sent what none sends that behaves. Returns true if it will be lost.
+    /// Reports a node that has sent bytes that no correct node sends. Returns true if it will be
+    /// lost.
     pub(super) fn distrust(&mut self, node: u32, why: &str) -> bool {
         self.network.as_mut().is_some_and(|network| network.distrust(node, why))
     }
 
-    /// Takes back what was exported for one use.
+    /// Takes back an object that was exported for one use.
     pub(super) fn take(&mut self, index: u32, generation: u32) -> Option<Word> {
         let export = self.exports.get_mut(index as usize)?;
         if export.generation != generation || export.word == 0 {
@@ -442,10 +466,10 @@ impl Remote {
         Some(word)
     }
 
-    /// No answer is awaited any more from other nodes for a join.
+    /// Stops waiting for answers of other nodes for a join.
     ///
     /// # Safety
-    /// It is one, and what answers are awaited for are objects.
+    /// `waiter` is a join, and answers are awaited for objects.
     pub(super) unsafe fn give_up(&mut self, waiter: Word) {
         // SAFETY: promised by the caller.
         let of = |export: &Export| export.asked.is_some() && unsafe { get(export.word, owed::TO) } == waiter;
@@ -465,7 +489,8 @@ impl Remote {
         }
     }
 
-    /// Begins a packet where it leaves from. Nothing else goes to the node until its end.
+    /// Begins a packet in the buffer from which it leaves. Nothing else goes to the node until its
+    /// end.
     #[inline]
     pub(super) fn begin<const N: usize>(&mut self, node: u32, kind: u8, numbers: [u32; N]) -> Writing {
         debug_assert!(self.open.is_none(), "what goes to a node is settled before the next");
@@ -481,7 +506,7 @@ impl Remote {
         Writing { node, packets, start }
     }
 
-    /// The packet is whole: where it is among those for its node.
+    /// Ends the bytes of a packet. Returns its place among those for its node.
     #[inline]
     fn close(&mut self, mut writing: Writing) -> usize {
         let start = writing.start;
@@ -497,13 +522,13 @@ impl Remote {
         *packets = writing.packets;
     }
 
-    /// The packet will not go.
+    /// Drops a packet that is being written.
     pub(super) fn drop_packet(&mut self, mut writing: Writing) {
         writing.packets.truncate(writing.start);
         self.put_back(writing);
     }
 
-    /// The packet can go.
+    /// Ends a packet, which can go.
     #[inline]
     pub(super) fn end(&mut self, writing: Writing) {
         let node = writing.node;
@@ -511,7 +536,7 @@ impl Remote {
         self.added(node);
     }
 
-    /// The packet is that of a request: it goes when it is known whether somebody waits for the answer.
+    /// Ends the packet of a request: it goes when it is known whether its answer is wanted.
     #[inline]
     pub(super) fn leave_open(&mut self, writing: Writing, owing: Word) {
         let node = writing.node;
@@ -519,7 +544,8 @@ impl Remote {
         self.open = Some(Open { owing, node, start });
     }
 
-    /// The request that was left open goes, if there is one. Who waits is `owing`, if it is that of the request.
+    /// Sends the request that was left open, if there is one. Its answer is wanted if `owing` is
+    /// the object of the request.
     #[inline]
     pub(super) fn settle(&mut self, owing: Option<Word>) {
         let Some(Open { owing: made, node, start }) = self.open.take() else { return };
@@ -561,7 +587,7 @@ impl Remote {
             self.tell_load(node);
         }
         if full {
-            // The next will be as many.
+            // The next packets will be as many.
             let room = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES));
             let packets = std::mem::replace(self.packets(node), room);
             if let Some(network) = &mut self.network {
@@ -575,7 +601,7 @@ impl Remote {
         }
     }
 
-    /// Keeps the room of packets that came, for some to go.
+    /// Keeps the buffer of packets that came, for packets to send.
     pub(super) fn recycle(&mut self, mut packets: Vec<u8>) {
         if self.spare.len() < SPARE_MAX && (PACKET_BYTES..=2 * ROOM_BYTES).contains(&packets.capacity()) {
             packets.clear();
@@ -607,7 +633,7 @@ impl Remote {
         }
     }
 
-    /// True if packets came or are to go.
+    /// True if packets came or are to be sent.
     pub(super) fn has_mail(&mut self) -> bool {
         self.close_outlet();
         let unsent = self.outbox.iter().chain(self.to_guests.values()).any(|packets| !packets.is_empty());
@@ -618,7 +644,7 @@ impl Remote {
         self.network.as_mut().and_then(|network| network.idle_node())
     }
 
-    /// A node was given a new actor, so that it has something to do.
+    /// Notes that a node was given a new actor, because it had nothing to do.
     pub(super) fn gives(&mut self, node: u32) {
         self.gift = Some(node);
     }
@@ -627,7 +653,7 @@ impl Remote {
         self.network.as_mut().and_then(|network| network.hungry_node())
     }
 
-    /// Packets that came, after those that are to go have gone.
+    /// Receives packets, after those to be sent were sent.
     #[inline]
     pub(super) fn receive(&mut self, wait: Wait, ready: usize, stats: &Stats) -> Received {
         self.release();
@@ -649,7 +675,7 @@ impl Remote {
     }
 }
 
-/// The address of an actor or a place of answers, for another node, which is told of it.
+/// Returns the address of an actor or a place of answers, for another node, which is told of it.
 pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
     let node = cx.node();
     // SAFETY: whoever encodes values hands over references to actors and places of answers.
@@ -697,7 +723,7 @@ pub(super) fn far_address(place: Word, generation: Word) -> Address {
     Address { capsule: 0, node: (place >> 32) as u32, index: place as u32, generation: generation as u32 }
 }
 
-/// What stands here for what is at an address.
+/// Returns the object that stands here for an address, or is at it.
 pub(super) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
     if address.node == cx.node() {
         return here(cx, address, ty).ok_or(NotReceived::Address(address));
@@ -738,7 +764,8 @@ pub(super) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) 
     Ok(proxy)
 }
 
-/// The object of this node at an address: one that another chose may not be born yet.
+/// Returns the object of this node at an address. An actor whose address another node chose may not
+/// be born yet.
 pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
     if cx.actors.remote.under_way {
         cx.actors.remote.searches.was_under_way(address.node, address);
@@ -752,7 +779,7 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
         other => {
             let known = cx.actors.remote.born.get(other as usize - 1)?.get(&address.index);
             match known.map_or((0, false), |known| (known.word, known.created)) {
-                // It was garbage.
+                // The actor was garbage.
                 (0, true) => return None,
                 (0, false) => unborn(cx, other - 1, address.index, ty)?,
                 (known, _) => known,
@@ -764,7 +791,7 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
     (is == ty).then_some(found)
 }
 
-/// An actor whose creation is still under way.
+/// Makes an actor whose creation is still under way.
 fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     let table = cx.image().find_table(ty)?;
     let class = table.info().actor()?;
@@ -775,7 +802,7 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     cx.actors.remote.heard_of(chosen_by, index)?.word = actor;
     cx.actors.remote.names.insert(actor, (chosen_by, index));
     if cx.actors.remote.is_lost(chosen_by) {
-        // Its creation will not come any more.
+        // Its creation will not arrive any more.
         let _ = cx.failure(LOST);
         // SAFETY: as above, and others know the actor, so that it is kept.
         unsafe { super::create::stillborn(cx, actor) };
@@ -783,9 +810,15 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     Some(actor)
 }
 
-/// These nodes are no more: what is asked of them fails, and what they knew is let go.
+/// Notes that these nodes are lost.
+///
+/// - Requests to them fail, also later ones.
+/// - The objects that they knew, and those that others have granted to them, are let go.
+/// - Actors that they were about to make here are stillborn.
+/// - Their packets that are still under way are dropped.
 pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
-    // SAFETY: promised by the caller: the context is the current one; what others know are objects of their kinds.
+    // SAFETY: promised by the caller: the context is the current one; what others know are objects
+    // of their kinds.
     unsafe {
         settle_open(cx);
         (*cx).actors.lose_mailboxes(nodes);
@@ -850,7 +883,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             });
         }
         if nodes.start as usize >= count {
-            // What a guest held together may be garbage now, and know each other.
+            // The objects that a guest held together may be garbage now, and know each other.
             remote.searches.dropped += remote.known();
             return;
         }

@@ -1,28 +1,28 @@
-//! Requests that wait for themselves over several nodes.
+//! The search for requests that wait for themselves over several nodes. The requests of one node
+//! are searched in [`cycles`](super::cycles). The functions to read first are [`tell`], [`accept`]
+//! and `join_when_due`; the state is in [`Rounds`].
 //!
-//! Each node tells the first one which answers to requests of others cannot come before which of
-//! its own requests are answered ([`WAITS`]). Each such word stays true until the request is
-//! answered, and names requests that are never the same again. So words of any time, of any node,
-//! may be joined: if they close a round, none of its requests can be the first that is answered,
-//! whatever has happened since. No picture of all nodes at one time is needed, and nothing is told
-//! that is not so.
+//! Each node tells the first one its waits: which answers to requests of others cannot come before
+//! which of its own requests are answered ([`WAITS`]). Each wait stays true until the request is
+//! answered, and names requests that are never the same again. So waits of any time, of any node,
+//! may be joined. If they close a round, none of its requests can be the first that is answered,
+//! whatever has happened since. No picture of all nodes at one time is needed, and no false wait is
+//! told.
 //!
 //! ```text
 //! node                                     first node
-//! WAITS   what waits for what         ->   joins the words of all nodes; for each round:
+//! WAITS   the waits of the node       ->   joins the waits of all nodes; for each round:
 //!                                     <-   CUT     the requests of the round
 //! fails a queued request of its part,
 //! or passes CUT on to the next node
-//! CUT_DONE                            ->   when all rounds are cut: forgets all words
-//!                                     <-   ASK     a new number; words with another one are not heard any more
+//! CUT_DONE                            ->   when all rounds are cut: forgets all waits
+//!                                     <-   ASK     a new number; others are ignored
 //! WAITS                               ->   ...
 //! ```
 //!
-//! A node speaks when it has looked at all its requests ([`look_at_all`]), and only if it has
-//! something new to say; a request is left out that was made since it looked before. When nothing
-//! can happen any more the first node asks all, once more after each answer that has failed a
-//! request; then the run is over indeed. If `main` waits still, the answers name the methods that
-//! wait ([`told`]).
+//! A node tells its waits when it has looked at all its requests ([`look_at_all`]), and only if it
+//! has new ones. A request is left out that was made since it looked before. The first node asks
+//! all when nothing can happen any more ([`may_go_on`]).
 
 use rustc_hash::FxHashMap;
 
@@ -36,23 +36,23 @@ use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
 
-/// Which answers cannot come before which.
+/// The waits of a node: which answers cannot come before which.
 pub(super) const WAITS: u8 = 12;
-/// Asks for that: a new number, and whether the answer is to say names.
+/// A question for the waits: a new number, and 1 if the answer is to have names.
 pub(super) const ASK: u8 = 13;
-/// Requests that wait for each other in a round, each before the next, of which the one at a place
-/// is to be failed.
+/// Requests that wait for each other in a round, each before the next. One of them is to be failed,
+/// at the place that is told.
 pub(super) const CUT: u8 = 14;
-/// That was done.
+/// The note that this was done.
 pub(super) const CUT_DONE: u8 = 15;
 
-/// Most waits of each kind that a node tells.
+/// The most waits of each kind that a node tells.
 const WAITS_MAX: usize = 1 << 17;
 
-/// Most rounds that are cut before all nodes are asked again.
+/// The most rounds that are cut before all nodes are asked again.
 const ROUNDS_MAX: usize = 64;
 
-/// Milliseconds between two joins of all words, and the multiple of the time that the last
+/// The milliseconds between two joins of all waits, and the multiple of the time that the last
 /// took.
 const JOIN_MS: i64 = 10;
 const JOIN_TIMES: i64 = 50;
@@ -67,46 +67,47 @@ type Request = [u32; 3];
 pub(super) struct Rounds {
     /// The number of the first node's last question.
     number: u32,
-    /// Words told since then.
+    /// The packet of waits that was told since then.
     told: Option<Vec<u8>>,
-    /// The first node has asked, and was not answered; and whether with names.
+    /// True if the first node has asked, and was not answered; and in `with_names` true if it wants
+    /// names.
     is_asked: bool,
     with_names: bool,
-    /// The number of requests of rounds within this node that have failed since something was told.
+    /// The number of requests of rounds within this node that have failed since waits were told.
     pub(super) cut: u32,
-    /// Of the first node: by node, what it has told since it was asked.
+    /// Of the first node: by node, the waits that it has told since it was asked.
     heard: Vec<Option<Waits>>,
-    /// Of the first node: something was heard since all was joined.
+    /// Of the first node: true if waits were told since all were joined.
     is_new: bool,
     next_ms: i64,
-    /// Of the first node: rounds that are being cut.
+    /// Of the first node: the number of rounds that are being cut.
     cutting: u32,
-    /// Of the first node: nothing could happen any more, and it has asked all; no request has
-    /// failed since.
+    /// Of the first node: true if nothing could happen any more, and it has asked all, and no
+    /// request has failed since.
     at_end: bool,
-    /// Of the first node: a request has failed since nothing could happen any more.
+    /// Of the first node: true if a request has failed since nothing could happen any more.
     has_cut: bool,
     /// Of the first node: the waits by name that all have told.
     lines: Vec<Line>,
 }
 
 impl Rounds {
-    /// True if words are to be joined.
+    /// True if waits are to be joined.
     pub(super) fn is_due(&self) -> bool {
         self.is_new && self.cutting == 0
     }
 
-    /// A request has failed, or is about to: something can happen.
+    /// Notes that a request has failed, or is about to: something can happen.
     fn note_cut(&mut self) {
         (self.at_end, self.has_cut) = (false, true);
     }
 }
 
-/// Which answers cannot come before which requests are answered, by way of methods that a node
-/// numbers as it likes.
+/// The waits of a node: which answers cannot come before which requests are answered, by way of
+/// methods that the node numbers as it likes.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Waits {
-    /// Index and generation of a request of the node, and the method that waits for its answer.
+    /// The index and generation of a request of the node, and the method that waits for its answer.
     requests: Vec<[u32; 3]>,
     /// A method, and another that cannot go on before.
     methods: Vec<[u32; 2]>,
@@ -171,7 +172,7 @@ impl Waits {
     }
 }
 
-/// The methods that are numbered in what a node tells.
+/// The methods that are numbered in a node's waits.
 #[derive(Default)]
 struct Methods {
     numbers: FxHashMap<Word, u32>,
@@ -206,7 +207,7 @@ impl Methods {
     }
 }
 
-/// The request whose answer goes to another node.
+/// Returns the request whose answer goes to another node.
 unsafe fn request_of(away: Word) -> Request {
     // SAFETY: promised by the caller: somebody on another node.
     unsafe {
@@ -215,8 +216,8 @@ unsafe fn request_of(away: Word) -> Request {
     }
 }
 
-/// The waits that this node has to tell, how many steps it took to find out, and whether requests
-/// were left out because they are `young`.
+/// Returns the waits that this node has to tell, and the number of steps that it took to find them.
+/// The last value is true if requests were left out because they are `young`.
 unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     // SAFETY: promised by the caller: the context is the current one, between two turns.
     unsafe {
@@ -270,8 +271,8 @@ unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     }
 }
 
-/// Tells the first node the waits of this one, if that is new or it has asked. The number of steps that
-/// took.
+/// Tells the first node the waits of this one, if they are new or it has asked. Returns the number
+/// of steps that this took.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -312,7 +313,7 @@ pub(super) unsafe fn tell(cx: *mut Cx) -> u64 {
     }
 }
 
-/// The first node hears what a node tells.
+/// Enters, in the first node, the waits that a node tells.
 unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -334,14 +335,14 @@ unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> 
     }
 }
 
-/// A place in what all nodes have told.
+/// A place in the waits of all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Request(Request),
     Method(u32, u32),
 }
 
-/// Joins what all nodes have told, if there is something new and it is time, or it must be: rounds
+/// Joins the waits of all nodes, if there are new ones and it is time, or it must be done. Rounds
 /// are cut.
 unsafe fn join_when_due(cx: *mut Cx, must: bool) {
     // SAFETY: promised by the caller: `cx` is the current context, between two turns.
@@ -373,8 +374,8 @@ unsafe fn join_when_due(cx: *mut Cx, must: bool) {
     }
 }
 
-/// Rounds in what nodes have told, each as requests of which the answer to one comes after that to
-/// the one before.
+/// Returns the rounds in the waits of nodes, each as requests of which the answer to one comes
+/// after that to the one before.
 fn rounds_in(heard: &[Option<Waits>]) -> Vec<Vec<Request>> {
     let mut ways: FxHashMap<Place, Vec<(Place, Cut)>> = FxHashMap::default();
     let (mut starts, mut found) = (Vec::new(), Vec::new());
@@ -442,13 +443,13 @@ unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
     }
 }
 
-/// By way of what an answer to another node cannot come before an answer to this one.
+/// The way by which an answer to another node cannot come before an answer to this one.
 enum Between {
     /// Among others of a queued request.
     Queued(Word),
     /// Of answers only.
     Answers,
-    /// It can.
+    /// There is none: it can come before.
     Nothing,
 }
 
@@ -495,7 +496,7 @@ unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: R
     }
 }
 
-/// The first node hears that a round was cut.
+/// Notes, in the first node, that a round was cut.
 unsafe fn cut_done(cx: *mut Cx) {
     // SAFETY: promised by the caller: `cx` is the current context, between two turns.
     unsafe {
@@ -509,7 +510,7 @@ unsafe fn cut_done(cx: *mut Cx) {
     }
 }
 
-/// The first node asks all what waits, and hears nothing any more that was said before.
+/// Asks all nodes for their waits, from the first node, which ignores waits that were told before.
 unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
     // SAFETY: promised by the caller: `cx` is the current context of the first node, between two
     // turns.
@@ -531,8 +532,10 @@ unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
     }
 }
 
-/// Nothing can happen any more, as the network says: whether something may all the same, because
-/// the first node has asked the others whether requests wait for themselves. Then it is to go on.
+/// Asks the other nodes, from the first node, when the network says that nothing can happen any
+/// more: requests may wait for themselves. It asks once more after each answer that has failed a
+/// request; then the run is over indeed. If `main` waits still, the answers name the methods that
+/// wait ([`told`]). Returns true if something may happen, and the node is to go on.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -546,7 +549,7 @@ pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
             return false;
         }
         if std::mem::take(&mut (*cx).actors.rounds.cutting) > 0 {
-            // Whoever was to cut a round has not said that it did, and never will.
+            // The node that was to cut a round has not said that it did, and never will.
             return false;
         }
         join_when_due(cx, true);
@@ -563,7 +566,8 @@ pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
     }
 }
 
-/// Nodes are lost: what they have said means nothing any more, nor what others have said of them.
+/// Drops all waits that were told, because nodes are lost. The waits of the lost nodes, and those
+/// of others on them, are not true any more.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -577,7 +581,7 @@ pub(super) unsafe fn lose(cx: *mut Cx) {
     }
 }
 
-/// Does what a packet about rounds says.
+/// Handles a packet about rounds.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -619,7 +623,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
     }
 }
 
-/// The waits of all nodes as text, for a method that waits in vain.
+/// Returns the waits of all nodes as text, for a method that waits in vain.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -634,5 +638,5 @@ pub(super) unsafe fn waits_as_text(cx: *mut Cx) -> String {
     }
 }
 
-/// In place of the node of a line that says all by itself.
+/// The request of a line that names its waiter itself.
 pub(super) const NO_REQUEST: Request = [NOBODY; 3];

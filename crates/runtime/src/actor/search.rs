@@ -1,28 +1,28 @@
-//! Cycles of garbage over several nodes, which reference listing never lets go.
+//! The search for cycles of garbage over several nodes, which reference listing never lets go. Read
+//! [`ask`], [`Remote::make_part`] and [`accept`] first; the state is in [`Searches`] and [`Part`].
 //!
-//! A search is a picture of all nodes that is consistent, though no two of them are looked at together: K. M. Chandy and L. Lamport,
-//! "Distributed Snapshots" (1985). The first node begins it. Each node, when it hears of it first, makes its part at once, between two turns,
-//! and says so to all others (`SEARCH`) before it sends them anything else; packets between two nodes keep their order, so what comes from a
-//! node before its `SEARCH` was under way when the picture was taken. What is garbage in such a picture is garbage for ever.
+//! A search is a consistent picture of all nodes, though no two of them are stopped together: K. M.
+//! Chandy and L. Lamport, "Distributed Snapshots" (1985). Garbage in such a picture is garbage for
+//! ever. The steps are:
 //!
-//! The part of a node is made in a collection: what its own roots reach lives; and of what only others know the [`Summary`] says to which
-//! other actors it leads. So nothing stands still afterwards, no barrier is needed, and a message between actors of one node costs
-//! nothing. The nodes then tell each other what lives (`LIVE`), along the pictures and not along the heaps: first what was reached here and is
-//! elsewhere; what was in packets under way; and what these lead to. That is over when each node has said how many such packets it has sent to each
-//! other and has received from each (`SEARCHED`), and the numbers agree for any two: each says so when it has nothing to pass on, as in
-//! `crates/server/src/capsules`. Then the first node says `SWEEP`, and each node lets go what others know of it and was not found to live. Its next
-//! collection frees the objects, and their references to other nodes.
+//! 1. The first node begins the search. Each node makes its part in a collection when it first
+//!    hears of it, between two turns ([`Remote::make_part`]). It tells all others (`SEARCH`) before
+//!    it sends them anything else. Packets between two nodes keep their order, so those that arrive
+//!    before `SEARCH` were under way when the picture was taken.
+//! 2. The nodes tell each other the objects that live (`LIVE`), along the pictures and not along
+//!    the heaps. Those are objects of others that were reached here, those in packets, and all to
+//!    which these lead.
+//! 3. A node with nothing to pass on says how many such packets it has sent to each other and has
+//!    received from each (`SEARCHED`). The step is over when the numbers of any two nodes agree, as
+//!    in `crates/server/src/capsules`.
+//! 4. The first node says `SWEEP`. Each node lets go the objects that others know and that were not
+//!    found to live. Its next collection frees them, and their references to other nodes.
 //!
-//! Nobody collects anything for others and nobody has the whole picture: the work is spread as the references are. It is done when what others know of a
-//! node, or what lives there, has doubled since the last search ([`Remote::wants_search`]), so its cost is a part of what was sent.
-//!
-//! Guests, and the table of names, take no part: what they know lives, and so does what comes from them, or is said of them, while a search is under
-//! way. They say that they have forgotten something when whoever they told of it has that in its mail ([`Remote::release`]), which is before the owner
-//! makes its part then; so it is before `SWEEP` there. When guests have forgotten something that nodes know still, a search is made as soon as
-//! others have not taken too much of the time ([`REST_TIMES`]).
-//!
-//! When a node is lost, those that hear of it drop their part, and say so (`WANT`): the first node begins anew with those that are left. Who
-//! does not know of the loss yet waits for a `SEARCH` that does not come, until it does. Numbers say which search is meant.
+//! No node collects for others or has the whole picture: the work is spread as the references are.
+//! A search begins when the objects of a node that others know, or its living bytes, have doubled
+//! since the last one ([`Remote::wants_search`]). So its cost is a part of that of sending. Guests,
+//! and the table of names, take no part ([`wait_ms`]). The loss of a node ends a search
+//! ([`Remote::give_up_search`]). Numbers tell the searches apart.
 
 use bifrost_heap::{Marker, Summary};
 use rustc_hash::FxHashMap;
@@ -32,37 +32,40 @@ use super::remote::{OWN, Remote};
 use crate::cx::Cx;
 use crate::transfer::Address;
 
-/// A part of the picture was made: the number of the search.
+/// The kind of a packet: a part of the picture was made. It has the number of the search.
 pub(super) const SEARCH: u8 = 6;
-/// The number of the search; index and generation of each thing of the receiver that lives.
+/// The number of the search; the index and generation of each object of the receiver that lives.
 pub(super) const LIVE: u8 = 7;
-/// The number of the search; by node how many `LIVE` went there, then by node how many came from there.
+/// The number of the search; by node the number of `LIVE` packets sent to it, then by node the
+/// number received from it.
 pub(super) const SEARCHED: u8 = 8;
-/// The number of the search: what was not found to live can go.
+/// The number of the search: objects that were not found to live can go.
 pub(super) const SWEEP: u8 = 9;
 /// Asks the first node for a search; the number of the last that the sender has heard of.
 pub(super) const WANT: u8 = 10;
 
-/// With less that others know no search is made for its sake.
+/// The least number of objects known to others for which a search is made.
 const KNOWN_MIN: usize = 10_000;
 
-/// Nor with fewer bytes that live.
+/// The least number of living bytes for which a search is made.
 const LIVE_BYTES_MIN: usize = 32 << 20;
 
-/// Between two searches that are made because guests have forgotten something, so many times the last one's time passes, and so many milliseconds.
+/// The rest between two searches that are made because guests have forgotten objects: so many times
+/// the last one's time, and so many milliseconds.
 const REST_TIMES: i64 = 20;
 const REST_MS: i64 = 100;
 
-/// Most references in one `LIVE`.
+/// The most references in one `LIVE`.
 const LIVE_MAX: usize = 8192;
 
-/// At one of so many turns it is looked whether a search is wanted.
+/// The number of turns of which one looks whether a search is wanted.
 const LOOKS: u32 = 32;
 
-/// In a run whose order a seed decides, a node that others know something of asks for a search after one of so many turns.
+/// In a run whose order a seed decides: the number of turns of which one asks for a search. Only a
+/// node with objects that others know asks.
 pub(super) const ORDERED: u64 = 64;
 
-/// What a node knows of searches.
+/// The state of searches in a node.
 #[derive(Debug, Default)]
 pub(super) struct Searches {
     /// The number of the last one that was heard of.
@@ -71,26 +74,29 @@ pub(super) struct Searches {
     part: Option<Part>,
     /// The next collection makes the part.
     due: bool,
-    /// Of the first node: what the others have said.
+    /// Of the first node: the counts that the others have sent.
     heard: Vec<Option<Counts>>,
     /// True if one shall be made, as the last collection found.
     wanted: bool,
-    /// With more known than so much one is wanted.
+    /// The number of known objects above which one is wanted.
     known_most: usize,
-    /// With more living bytes than so many one is wanted; nothing until the next collection says.
+    /// The number of living bytes above which one is wanted; nothing until the next collection has
+    /// set it.
     live_most: Option<usize>,
     /// The number of times that it was asked whether one is wanted.
     looks: u32,
-    /// Something was let go, and the next collection may free it.
+    /// True if an object was let go, and the next collection may free it.
     pub(super) has_swept: bool,
-    /// How much guests have forgotten, since the last search, that others know still.
+    /// The number of objects that guests have forgotten since the last search and that others know
+    /// still.
     pub(super) dropped: usize,
-    /// When the part of the search under way was made, and the earliest time for the next one for the sake of what guests have forgotten.
+    /// The time at which the part of the search under way was made. `next_ms` is the earliest time
+    /// for the next search for the sake of objects that guests have forgotten.
     begun_ms: Option<i64>,
     next_ms: i64,
 }
 
-/// By node: how many packets went there, and came from there.
+/// By node: the number of packets sent to it, and received from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Counts {
     sent: Vec<u32>,
@@ -103,14 +109,16 @@ struct Part {
     /// The nodes whose packets were under way when the picture was taken.
     awaited: Vec<bool>,
     summary: Summary,
-    /// What has a vertex: things of this node that others know, and what stands for things of other nodes.
+    /// The addresses that have a vertex: objects of this node that others know, and those that
+    /// stand for objects of other nodes.
     names: Vec<Address>,
-    /// By name: the second address of what this node has told others of that another has made here.
+    /// By name: the second address of an object that this node has told others of and that another
+    /// node has made here.
     twins: FxHashMap<u32, Address>,
     vertices: FxHashMap<Address, u32>,
-    /// By vertex: whether it lives.
+    /// By vertex: true if it lives.
     live: Vec<bool>,
-    /// By node: what lives there and was not told yet.
+    /// By node: the objects that live there and of which it was not told yet.
     untold: Vec<Vec<(u32, u32)>>,
     counts: Counts,
     told: Option<Counts>,
@@ -124,7 +132,7 @@ impl Part {
         Part { awaited, counts, untold: vec![Vec::new(); nodes], ..Part::default() }
     }
 
-    /// Something of this node or another lives, and with it all that it leads to.
+    /// Notes that an object of this node or another lives, and with it all to which it leads.
     fn mark(&mut self, node: u32, address: Address) {
         match self.vertices.get(&address) {
             Some(vertex) => {
@@ -142,7 +150,7 @@ impl Part {
                     found.extend_from_slice(self.summary.edges(vertex));
                 }
             }
-            // It was reached here, or came later.
+            // It was reached here, or arrived later.
             None if address.node != node => {
                 self.untold[address.node as usize].push((address.index, address.generation));
             }
@@ -161,12 +169,13 @@ impl Searches {
         self.due
     }
 
-    /// True if what comes from a node was under way when the picture was taken.
+    /// True if packets that arrive from a node were under way when the picture was taken.
     pub(super) fn is_under_way(&self, from: u32) -> bool {
         self.part.as_ref().is_some_and(|part| part.awaited.get(from as usize).is_none_or(|awaited| *awaited))
     }
 
-    /// Something was in a packet that was under way when the picture was taken: it lives.
+    /// Notes that an object was in a packet that was under way when the picture was taken: it
+    /// lives.
     #[cold]
     pub(super) fn was_under_way(&mut self, node: u32, address: Address) {
         if let Some(part) = &mut self.part {
@@ -174,7 +183,8 @@ impl Searches {
         }
     }
 
-    /// So many bytes live after a collection, and others know of so much.
+    /// Notes the number of bytes that live after a collection, and the number of objects that
+    /// others know.
     pub(super) fn collected(&mut self, live_bytes: usize, known: usize) {
         let most = *self.live_most.get_or_insert(LIVE_BYTES_MIN.max(live_bytes.saturating_mul(2)));
         self.wanted = known > 0 && live_bytes > most;
@@ -182,7 +192,8 @@ impl Searches {
 }
 
 impl Remote {
-    /// True if a search is wanted, and none is under way. Asked at each turn, it looks at some.
+    /// True if a search is wanted, and none is under way. It is asked at each turn, and looks at
+    /// one of [`LOOKS`].
     pub(super) fn wants_search(&mut self) -> bool {
         self.searches.looks = self.searches.looks.wrapping_add(1);
         self.searches.looks.is_multiple_of(LOOKS)
@@ -190,10 +201,13 @@ impl Remote {
             && (self.searches.wanted || self.known() > self.searches.known_most)
     }
 
-    /// Makes this node's part of a search, when a collection has found what its own roots reach.
+    /// Makes this node's part of a search, when a collection has found the objects that its own
+    /// roots reach: those live. For objects that only others know, the [`Summary`] has the other
+    /// actors to which they lead. So no node stands still afterwards, no barrier is needed, and a
+    /// message between actors of one node costs nothing.
     ///
     /// # Safety
-    /// As for [`Marker::root`]; what others know and what stands for things of other nodes are objects.
+    /// As for [`Marker::root`]; the words that others know, and the proxies, are objects.
     pub(super) unsafe fn make_part(&mut self, node: u32, marker: &mut Marker) {
         let mut part = Part::new(node, &self.lost);
         let mut names = FxHashMap::default();
@@ -238,7 +252,7 @@ impl Remote {
         self.searches.due = false;
     }
 
-    /// Makes a part in which everything lives: the heap cannot be looked at now.
+    /// Makes a part in which everything lives, because the heap cannot be looked at now.
     fn make_part_unseen(&mut self, node: u32) {
         let mut part = Part::new(node, &self.lost);
         for address in self.proxies.keys() {
@@ -248,7 +262,9 @@ impl Remote {
         self.searches.due = false;
     }
 
-    /// Nodes are lost: the picture is not whole any more.
+    /// Drops the part of this node, because nodes are lost and the picture is not whole any more.
+    /// It says so (`WANT`), and the first node begins anew with those that are left. A node that
+    /// does not know of the loss yet waits for a `SEARCH` that is not sent, until it does.
     pub(super) fn give_up_search(&mut self, node: u32) {
         self.searches.heard.clear();
         match self.searches.part.take() {
@@ -306,7 +322,7 @@ impl Remote {
         }
     }
 
-    /// The first node hears what a node has told and was told.
+    /// Enters, in the first node, the number of packets that a node has sent and received.
     fn hear(&mut self, from: u32, counts: Counts) {
         let nodes = self.lost.len();
         let Some(place) = self.searches.heard.get_mut(from as usize) else { return };
@@ -326,7 +342,7 @@ impl Remote {
         }
     }
 
-    /// Lets go what was not found to live.
+    /// Lets go the objects that were not found to live.
     fn sweep(&mut self, node: u32) {
         let Some(part) = self.searches.part.take() else { return };
         let mut swept = 0;
@@ -378,7 +394,7 @@ pub(super) unsafe fn ask(cx: *mut Cx) {
         let node = (*cx).node();
         let remote = &mut (*cx).actors.remote;
         if node != 0 {
-            // Until the next collection finds that it is still wanted.
+            // This holds until the next collection finds that it is still wanted.
             remote.searches.wanted = false;
             remote.searches.dropped = 0;
             remote.searches.known_most = remote.searches.known_most.max(2 * remote.known());
@@ -390,7 +406,15 @@ pub(super) unsafe fn ask(cx: *mut Cx) {
     }
 }
 
-/// The number of milliseconds that pass before a search is to be made because guests have forgotten something; nothing if none is.
+/// Returns the number of milliseconds before a search is to be made because guests have forgotten
+/// objects; nothing if none is.
+///
+/// Guests, and the table of names, take no part in searches. The objects that they know live. So do
+/// those in packets from them, or about them, while a search is under way. A guest says that it has
+/// forgotten an object when each node that it told of it has that in its mail
+/// ([`Remote::release`]). That is before the owner makes its part then, and so before `SWEEP`
+/// there. When guests have forgotten objects that nodes know still, a search is made, but not
+/// before searches have rested long enough ([`REST_TIMES`]).
 ///
 /// # Safety
 /// `cx` is the current context.
@@ -405,7 +429,8 @@ pub(super) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
     }
 }
 
-/// Tells others what was found to live there, and, when there is nothing left to tell, that it was told.
+/// Tells others of the objects that were found to live there. When there is nothing left to tell,
+/// it says so.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -426,13 +451,13 @@ pub(super) unsafe fn pass_on(cx: *mut Cx) {
     }
 }
 
-/// Does what a packet of a search says.
+/// Handles a packet of a search.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
 ///
 /// # Errors
-/// What is wrong about it.
+/// The fault of the packet.
 pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     let search = number(packet)?;
     // SAFETY: promised by the caller.
@@ -452,12 +477,12 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
             }
             WANT if node == 0 => {
                 let searches = &(*cx).actors.remote.searches;
-                // Who has heard of the one under way has given it up.
+                // A node that has heard of the search under way has given it up.
                 if search == last || searches.part.is_none() {
                     ask(cx);
                 }
             }
-            // Of one that was given up.
+            // It is a packet of a search that was given up.
             _ if search != last => {}
             LIVE => {
                 let Some(part) = &mut (*cx).actors.remote.searches.part else { return Ok(()) };

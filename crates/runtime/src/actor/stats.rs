@@ -1,6 +1,7 @@
-//! What a node has done, in numbers.
+//! The counts of the work that a node has done.
 
-/// What a node has done.
+/// The counts of the work that a node has done. They are sums since its start, but for
+/// `longest_queue` and `known`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Actors made here.
@@ -19,11 +20,13 @@ pub struct Stats {
     pub joins: u64,
     /// The number of times that a method waited.
     pub waits: u64,
-    /// The number of times that something made way for others in the middle of a loop: a method, or passive code by having them above it.
+    /// The number of times that code made way for others within a loop: a method, or passive code
+    /// by having them above it.
     pub ways: u64,
-    /// Messages that went to a node though twice as much was under way there as may be: what sent them could not make way.
+    /// Messages that went to a node though twice as much was under way there as may be: their
+    /// senders could not make way.
     pub ahead: u64,
-    /// Turns: things taken from the queue of what there is to do.
+    /// Turns: entries taken from the ready queue.
     pub turns: u64,
     /// The most messages that one actor had waiting when its turn came.
     pub longest_queue: u64,
@@ -31,16 +34,17 @@ pub struct Stats {
     pub lost_exceptions: u64,
     /// Requests that would have waited for themselves.
     pub cycles: u64,
-    /// Steps of the search for such requests: joins, messages and the like that were looked at.
+    /// Steps of the search for such requests: joins, messages and the like that it read.
     pub searched: u64,
-    /// What other nodes knew of this one and was garbage all the same: of cycles over several nodes.
+    /// Objects of this node that other nodes knew and that were garbage all the same: of cycles
+    /// over several nodes.
     pub swept: u64,
-    /// What other nodes and sessions know of this one now.
+    /// Objects of this node that other nodes and sessions know now.
     pub known: u64,
 }
 
 impl Stats {
-    /// What several nodes have done together.
+    /// Returns the counts of several nodes together.
     pub fn with(&self, other: &Stats) -> Stats {
         Stats {
             created: self.created + other.created,
@@ -63,12 +67,13 @@ impl Stats {
         }
     }
 
-    /// An actor had so many messages waiting.
+    /// Notes that an actor had so many messages waiting.
     pub(super) fn saw_queue(&mut self, count: u64) {
         self.longest_queue = self.longest_queue.max(count);
     }
 
-    /// Messages that were sent. Another process may say any numbers of its own.
+    /// Returns the number of messages that were sent. Another process may send any numbers as its
+    /// own.
     pub fn messages(&self) -> u64 {
         [self.queued, self.refused, self.sent].into_iter().fold(self.direct, u64::saturating_add)
     }

@@ -10,13 +10,13 @@ use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::{get, set};
 
-/// Before one of so many turns it is looked whether a timer's time has come.
+/// The number of turns of which one looks whether a timer's time has come.
 const LOOKS_AT_TIMERS: u64 = 64;
 
-/// In a run whose order a seed decides, so many turns take a millisecond.
+/// The turns that take a millisecond, in a run whose order a seed decides.
 const ORDERED_TURNS_IN_MS: u64 = 1000;
 
-/// How long a node sleeps at most before it looks whether it shall end.
+/// The longest time that a node sleeps before it looks whether it shall end.
 const NAP_MS: i64 = 20;
 
 impl Actors {
@@ -28,8 +28,8 @@ impl Actors {
 }
 
 impl Cx {
-    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing
-    /// else does.
+    /// Returns the time that timers go by. Where a seed decides the order, turns take time, and
+    /// nothing else does.
     pub fn timer_ms(&self) -> i64 {
         match self.actors.is_ordered() {
             true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
@@ -74,7 +74,7 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// The shorter of two waiting times.
+/// Returns the shorter of two waiting times.
 #[inline]
 fn sooner(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     match (one, other) {
@@ -83,8 +83,8 @@ fn sooner(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     }
 }
 
-/// The waiting time of an idle node: until the time of the first timer, of a search, or
-/// of a look at what waits.
+/// Returns the waiting time of an idle node: until the time of the first timer, of a search, or of
+/// a look at its waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
     // SAFETY: promised by the caller.
     unsafe {
@@ -101,7 +101,7 @@ pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
     }
 }
 
-/// Wakes those whose time has come, beside whatever else there is to do.
+/// Resumes the joins whose time has come, beside all other work.
 pub(super) unsafe fn wake_due(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -130,7 +130,7 @@ pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
                 return true;
             }
             if (*cx).must_attend() && !(*cx).stop().returned() {
-                // Whoever is ended sees it at the next turn.
+                // A run that is ended sees it at the next turn.
                 break;
             }
         }

@@ -1,7 +1,6 @@
 //! The waits of all nodes as text, for a program that ends because nothing can answer.
 //!
-//! This is asked once, when nothing can happen any more: the methods that wait are looked for in a
-//! collection.
+//! It is made once, when nothing can happen any more: a collection finds the methods that wait.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +18,13 @@ use crate::image::Table;
 use crate::object::get;
 use bifrost_ir::MethodRef;
 
-/// Most lines that a node tells.
+/// The most lines that a node tells.
 const LINES_MAX: usize = 256;
 
-/// Most lines in a text.
+/// The most lines in a text.
 const TEXT_LINES_MAX: usize = 12;
 
-/// Most bytes of a name.
+/// The most bytes of a name.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// A wait of a method; or, without its object, the name of the method that awaits the answer to a
@@ -47,7 +46,7 @@ impl Line {
         }
     }
 
-    /// Reads all that are there.
+    /// Reads all lines of a packet.
     pub(super) fn read_all(packet: &mut &[u8]) -> Result<Vec<Line>, Wrong> {
         let mut lines = Vec::new();
         while !packet.is_empty() {
@@ -75,7 +74,7 @@ impl Line {
 struct Told {
     node: u32,
     lines: Vec<Line>,
-    /// The joins of which it is known what they wait for.
+    /// The joins whose waits are known.
     explained: FxHashSet<Word>,
 }
 
@@ -86,7 +85,7 @@ impl Told {
         }
     }
 
-    /// The method of a join.
+    /// Returns the name of the method of a join.
     unsafe fn name(&self, cx: *mut Cx, waiter: Word) -> String {
         // SAFETY: promised by the caller: `cx` is the current context, and `waiter` a join.
         let name = unsafe { &image_of(cx).program().funcs[layout_of(waiter).func].name };
@@ -117,7 +116,7 @@ impl Told {
     }
 }
 
-/// The waits of this node.
+/// Returns the waits of this node.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -189,12 +188,12 @@ unsafe fn tell_queued(cx: *mut Cx, told: &mut Told, actor: Word) {
     }
 }
 
-/// Lines of all nodes as one text: those of `main` first.
+/// Returns the lines of all nodes as one text: those of `main` first.
 pub(super) fn text(lines: &[Line]) -> String {
     let (names, waits): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.what.is_empty());
     let names: FxHashMap<[u32; 3], &str> = names.iter().map(|line| (line.request, &*line.waiter)).collect();
     let waits = waits.iter().filter_map(|line| {
-        // Of a request that is not named nobody awaits the answer any more.
+        // A request that is not named has an answer that nobody awaits any more.
         let waiter = if line.request == NO_REQUEST { &*line.waiter } else { names.get(&line.request)? };
         Some((!waiter.starts_with("main "), format!("{waiter} waits for {}", line.what)))
     });

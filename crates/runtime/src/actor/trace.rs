@@ -1,20 +1,20 @@
-//! What happened when on a node, for people to look at.
+//! The events on a node with their times, for people to look at.
 
 use bifrost_ir::{FuncId, MethodRef, Program};
 
-/// Most events that a node keeps; what comes later is counted only.
+/// The most events that a node keeps; later ones are counted only.
 pub const EVENTS_MAX: usize = 1 << 20;
 
-/// Something that took time.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A message that was a call: within what sent it.
+    /// A message that was a call: within the event of its sender.
     Call(MethodRef),
     /// A queued message that was served.
     Message(MethodRef),
-    /// A method that went on when what it waited for was there.
+    /// A method that went on when it had all that it waited for.
     Join(FuncId),
-    /// Packets of another node that were read, and from which.
+    /// Packets that were read, with the number of the node that sent them.
     Packets(u32),
     /// A collection of the heap.
     Collection,
@@ -23,7 +23,7 @@ pub enum What {
 }
 
 impl What {
-    /// Its name, for people.
+    /// Returns its name, for people.
     pub fn name(self, program: &Program) -> String {
         let method = |m: MethodRef| format!("{}.{}", program.types.name(m.ty), program.types.method(m).name);
         match self {
@@ -35,7 +35,7 @@ impl What {
         }
     }
 
-    /// Its kind, for people.
+    /// Returns its kind, for people.
     pub fn kind(self) -> &'static str {
         match self {
             What::Call(_) => "call",
@@ -48,23 +48,23 @@ impl What {
     }
 }
 
-/// Something that happened.
+/// An event, which took time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What.
+    /// The kind of the event.
     pub what: What,
-    /// When it began, in nanoseconds of the context's clock.
+    /// The time at which it began, in nanoseconds of the context's clock.
     pub start_ns: u64,
-    /// How long it took.
+    /// The nanoseconds that it took.
     pub took_ns: u64,
 }
 
-/// What happened on a node.
+/// The events on a node.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// In the order in which it ended.
+    /// The events, in the order in which they ended.
     pub events: Vec<Event>,
-    /// How much more there was.
+    /// The number of events that were not kept.
     pub dropped: u64,
 }
 

@@ -1,16 +1,18 @@
 //! The waits of a node, read backwards: from a method that waits to all that cannot go on before it
 //! does.
 //!
-//! | what waits | cannot go on before | because |
-//! | --- | --- | --- |
-//! | a method whose join awaits a reply | whoever owes the reply | it goes on when it has all replies, not one of them |
-//! | a queued request | the method of its actor that waits for replies | that may be the next to answer, and no other message is taken before |
-//! | a request that an arm of a selection has taken and not answered | the method of the arm | the arm has not ended |
-//! | a request that a method has not answered, or a call of an actor on itself | that method | it has not ended |
+//! - A method whose join awaits a reply waits for the object that owes the reply. It goes on when
+//!   it has all replies, not one of them.
+//! - A queued request waits for the method of its actor that waits for replies. That may be the
+//!   next to answer, and no other message is taken before.
+//! - A request that an arm of a selection has taken and not answered waits for the method of the
+//!   arm. The arm has not ended.
+//! - A request that a method has not answered waits for that method, and so does a call of an actor
+//!   on itself. The method has not ended.
 //!
-//! No more is read. A method that selects, or makes way, may go on by itself; so may an actor at
-//! rest that refuses what is queued, and a place of answers is used by whoever has it. So what is
-//! read here stays true until the awaited reply comes, whatever others do.
+//! No other waits are read. A method that selects, or makes way, may go on by itself. So may a
+//! dormant actor that refuses its queued messages, and a place of answers can be used by any actor
+//! that has it. So the waits read here stay true until the awaited reply comes, whatever others do.
 
 use super::layout::{join, mail, message, owed};
 use super::walk::{Cut, FIRM};
@@ -28,7 +30,7 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
-    /// The join, if it is a method of this node.
+    /// Returns the join, if it is a method of this node.
     pub(super) fn method(self) -> Option<Word> {
         match self {
             Waiter::Method(waiter) => Some(waiter),
@@ -45,7 +47,7 @@ pub(super) unsafe fn is_blocked(waiter: Word) -> bool {
     unsafe { get(waiter, join::FLAGS) & MASK == join::WAITS }
 }
 
-/// The waiter that cannot go on before an answer comes.
+/// Returns the waiter that cannot go on before an answer comes.
 #[inline]
 pub(super) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
     // SAFETY: promised by the caller: something that owes an answer.
@@ -70,7 +72,8 @@ pub(super) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
     }
 }
 
-/// The join of the actor's method that waits for replies, if the actor takes no message before.
+/// Returns the join of the actor's method that waits for replies, if the actor takes no message
+/// before.
 #[inline]
 pub(super) unsafe fn blocked_method(actor: Word) -> Option<Word> {
     // SAFETY: promised by the caller: an actor of this node.
@@ -85,8 +88,8 @@ pub(super) unsafe fn blocked_method(actor: Word) -> Option<Word> {
     }
 }
 
-/// The lists of messages that wait for a blocked method: the fields with their first messages, and
-/// their mail.
+/// Returns the lists of messages that wait for a blocked method: their mail, and the end of its
+/// fields.
 unsafe fn lists_behind(blocked: Word) -> Option<(Word, usize)> {
     // SAFETY: promised by the caller: a join.
     unsafe {
@@ -125,7 +128,7 @@ pub(super) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl F
 }
 
 /// Names those that cannot go on before a blocked method does because their requests are queued for
-/// its actor, with the messages; until there were more steps than so many: `false` then.
+/// its actor, with the messages. Stops after `most` steps, and returns `false` then.
 pub(super) unsafe fn each_queued(
     blocked: Word,
     steps: &mut u64,

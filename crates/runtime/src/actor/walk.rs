@@ -31,7 +31,7 @@ struct Step<V> {
     vertex: V,
     /// The edge by which it was reached.
     edge: Cut,
-    /// Where the edges begin that were not followed.
+    /// The start of the edges that were not followed.
     base: usize,
 }
 
@@ -42,8 +42,8 @@ pub(super) struct Cycle<'a, V> {
     pub(super) cut: Cut,
 }
 
-/// Finds cycles that can be reached from some vertices until `found` says that it wants no more.
-/// `edges` appends the edges of a vertex.
+/// Finds cycles that can be reached from some vertices, until `found` returns that it wants no
+/// more. `edges` appends the edges of a vertex.
 pub(super) fn cycles<V: Copy + Eq + Hash>(
     starts: impl IntoIterator<Item = V>,
     mut edges: impl FnMut(V, &mut Vec<(V, Cut)>),
@@ -103,7 +103,7 @@ pub(super) fn cycles<V: Copy + Eq + Hash>(
 mod tests {
     use super::*;
 
-    /// The edges that are cut, and the steps, in a graph of edges.
+    /// Returns the edges that are cut, and the steps, in a graph of edges.
     fn cut(edges: &[(u32, u32, Cut)], starts: &[u32]) -> (Vec<Cut>, usize) {
         let (mut cut, mut steps) = (Vec::new(), 0);
         let follow = |vertex: u32, open: &mut Vec<(u32, Cut)>| {

@@ -51,7 +51,7 @@ pub unsafe fn elements<'a>(this: Word) -> &'a [Word] {
     unsafe { object::slice(get(this, STORAGE) as Word, get(this, HEAD) as usize, count) }
 }
 
-/// Where in the storage the element with this index is.
+/// The position in the storage of the element with this index.
 fn position(this: Word, i: Word) -> Option<usize> {
     let at = (i as i64).wrapping_sub(get(this, LOW));
     (at >= 0 && at < get(this, LENGTH)).then(|| (get(this, HEAD) + at) as usize)
@@ -63,7 +63,8 @@ fn element(this: Word, position: usize) -> Word {
 }
 
 fn set_element(this: Word, position: usize, value: Word) {
-    // SAFETY: as in `element`, or after `reserve` made the room; values have the element type by the heading.
+    // SAFETY: as in `element`, or after `reserve` made the room; values have the element type by
+    // the heading.
     unsafe { object::set(get(this, STORAGE) as Word, position, value) }
 }
 
@@ -76,7 +77,8 @@ fn reserve(cx: &mut Cx, this: Word, front: bool) -> Result<(), HeapFull> {
     if if front { head > 0 } else { head + length < room } {
         return Ok(());
     }
-    // Elements that left at the other end leave room: use it if that is at least half of the storage.
+    // Elements that left at the other end leave room: use it if that is at least half of the
+    // storage.
     let capacity = if length * 2 < room { room } else { (length * 2).max(4) };
     let new_head = if front { (capacity - length) / 2 + (capacity - length) % 2 } else { 0 };
     let old = if storage != 0 && capacity == room { storage } else { 0 };
@@ -88,13 +90,14 @@ fn reserve(cx: &mut Cx, this: Word, front: bool) -> Result<(), HeapFull> {
         same => same,
     };
     if length > 0 {
-        // SAFETY: both storages have room for the elements at these places; they may be one and the same.
+        // SAFETY: both storages have room for the elements at these places; they may be one and the
+        // same.
         unsafe {
             let from = (storage as *const Word).add(bifrost_heap::OBJECT_WORDS + head);
             let to = (target as *mut Word).add(bifrost_heap::OBJECT_WORDS + new_head);
             std::ptr::copy(from, to, length);
             if target == storage {
-                // The places that became free would keep alive what has moved on.
+                // The places that became free would keep alive the elements that have moved on.
                 let (old, new) = (head..head + length, new_head..new_head + length);
                 for at in old.filter(|at| !new.contains(at)) {
                     object::set(storage, at, 0);
@@ -200,7 +203,8 @@ extern "C" fn remove_low(cx: &mut Cx, this: Word) -> Ret {
 }
 
 extern "C" fn each_element(cx: &mut Cx, this: Word, closure: Word) -> Ret {
-    // Looks at the array again at each step, by index: elements that come are seen, and those that go are not.
+    // Looks at the array again at each step, by index: elements that come are seen, and those that
+    // go are not.
     let mut i = get(this, LOW);
     while let Some(at) = position(this, i.max(get(this, LOW)) as Word) {
         i = i.max(get(this, LOW));

@@ -1,9 +1,10 @@
-//! `clone e`: a deep copy that shares what cannot change (`docs/book/language/actors.md`).
+//! `clone e`: a deep copy that shares the objects that cannot change
+//! (`docs/book/language/actors.md`).
 //!
-//! The way of a copying collector: a copy begins as the words of its original, and stands in a list from then on. Going
-//! through the list, each reference in a copy is replaced by that to a copy of what it refers to, made now if it is
-//! the first time. So cycles and sharing within what is copied are kept, and no depth needs stack. No code of the
-//! program runs meanwhile.
+//! It works as a copying collector does: a copy begins as the words of its original, and stands in
+//! a list from then on. Going through the list, each reference in a copy is replaced by that to a
+//! copy of its object, made now if it is the first time. So cycles and sharing within the copy are
+//! kept, and no depth needs stack. No code of the program runs meanwhile.
 
 use bifrost_ir::{TypeId, TypeKind, Types};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -61,9 +62,10 @@ impl Cloning {
         Ok(Cloning { copies: cx.keep(list), room: COPIES_MIN, count: 0, copied, shared })
     }
 
-    /// What stands for an object in the copy.
+    /// The object that stands for another in the copy.
     fn copy_of(&mut self, cx: &mut Cx, original: Word) -> Step<Word> {
-        // SAFETY: what is not 0 is a reference: the operand, by its static type, and fields, by their table's shape.
+        // SAFETY: what is not 0 is a reference: the operand, by its static type, and fields, by
+        // their table's shape.
         if original == 0 || unsafe { object::is_lasting(original) } {
             return Ok(original);
         }
@@ -133,8 +135,8 @@ fn new_list(cx: &mut Cx, room: usize) -> Step<Word> {
     }
 }
 
-/// True if objects of a type, and all that they refer to, never change, or stand for something outside the program's heap.
-/// `open` are classes that are being looked at.
+/// True if objects of a type, and all that they refer to, never change, or stand for something
+/// outside the program's heap. `open` are classes that are being looked at.
 fn is_shared(image: &Image, ty: TypeId, open: &mut FxHashSet<TypeId>) -> bool {
     let program = image.program();
     let def = program.types.def(ty);

@@ -1,5 +1,5 @@
-//! The methods that all containers have, if their elements have them: one function each, since the receiver's table
-//! says what it is.
+//! The methods that all containers have, if their elements have them: one function each, since the
+//! receiver's table gives its kind.
 
 use bifrost_ir::TypeId;
 

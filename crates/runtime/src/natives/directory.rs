@@ -32,12 +32,13 @@ fn set(this: Word, field: usize, value: Word) {
 fn entries<'a>(this: Word) -> &'a [Word] {
     match get(this, LENGTH) as usize {
         0 => &[],
-        // SAFETY: a directory with names has a storage with two fields for each; the callers use the slice before they change it.
+        // SAFETY: a directory with names has a storage with two fields for each; the callers use
+        // the slice before they change it.
         count => unsafe { object::slice(get(this, STORAGE), 0, 2 * count) },
     }
 }
 
-/// Where a name is, or where it would be.
+/// The position of a name, or that at which it would be.
 fn position(this: Word, name: &str) -> Result<usize, usize> {
     let (pairs, _) = entries(this).as_chunks::<2>();
     // SAFETY: names are strings.
@@ -70,7 +71,8 @@ pub(crate) fn put(cx: &mut Cx, this: Word, name: Word, object: Word) -> Result<(
         let table = cx.image().storage_table(Types::ANY);
         cx.alloc(table, 2 * (2 * count).max(ROOM_MIN))?.as_ptr() as Word
     };
-    // SAFETY: the target has room for one more pair; from the end, so that nothing is written over before it has moved.
+    // SAFETY: the target has room for one more pair; from the end, so that nothing is written over
+    // before it has moved.
     unsafe {
         for from in (0..2 * count).rev() {
             let to = if from >= 2 * at { from + 2 } else { from };

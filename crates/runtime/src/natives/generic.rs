@@ -1,9 +1,10 @@
-//! What containers do with their elements, by static type: comparing, ordering, copying. (`hash` and `unparse` have files
-//! of their own.)
+//! Operations of containers on their elements, by static type: comparing, ordering, copying.
+//! (`hash` and `unparse` have files of their own.)
 //!
-//! Elements of users' types are asked through their own methods, which may do anything, even change the container that
-//! is being looked at; so nothing here keeps a view of a container across such a call. Whatever recurs or goes
-//! round polls, which bounds both the stack and the time.
+//! Elements of users' types are asked through their own methods, which may do anything, even change
+//! the container that is being looked at. So nothing here keeps a view of a container across such a
+//! call: read [`Walk`] first. Code that recurs or goes round polls, which bounds both the stack and
+//! the time.
 
 use bifrost_ir::{TypeId, TypeKind};
 
@@ -51,8 +52,8 @@ pub fn keep(cx: &mut Cx, ty: TypeId, word: Word) -> Kept {
     cx.keep(word)
 }
 
-/// A walk over the elements of an array, sequence, vector or list: where it is, not what it sees. It looks at the object
-/// again at each step.
+/// A walk over the elements of an array, sequence, vector or list: its position, not the elements.
+/// It looks at the object again at each step.
 #[derive(Debug)]
 pub struct Walk {
     kind: TypeKind,
@@ -77,8 +78,8 @@ impl Walk {
 
     fn step(&mut self) -> Option<Word> {
         let object = self.object;
-        // SAFETY: the object has the type of that kind, as the callers' static types say; sequences and vectors are laid
-        // out alike.
+        // SAFETY: the object has the type of that kind, as the callers' static types say; sequences
+        // and vectors are laid out alike.
         unsafe {
             match self.kind {
                 TypeKind::Array(_) => {
@@ -123,8 +124,8 @@ fn length(kind: TypeKind, object: Word) -> Word {
 /// Calls a method of an element of a user's type.
 ///
 /// # Errors
-/// The outcome of a method that did not return: an exception becomes `failure`, since the methods that are
-/// asked for declare none.
+/// The outcome of a method that did not return: an exception becomes `failure`, since the methods
+/// that are asked for declare none.
 pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> Step<Word> {
     attend(cx)?;
     let Some(slot) = cx.image().element_slot(ty, method) else {
@@ -132,8 +133,8 @@ pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> St
     };
     // The element may leave its container meanwhile.
     let _kept = cx.keep_all(args);
-    // SAFETY: the words have the static types that the method's heading asks for: `element_slot` knows only methods with
-    // those headings.
+    // SAFETY: the words have the static types that the method's heading asks for: `element_slot`
+    // knows only methods with those headings.
     let ret = unsafe { invoke::method(cx, slot, args) };
     match ret.outcome {
         0 => Ok(ret.value),
@@ -142,7 +143,7 @@ pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> St
     }
 }
 
-/// Which comparison of contents.
+/// The comparison of contents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Same {
     /// `equal`: contents of immutable values, identity of mutable ones.
@@ -320,7 +321,8 @@ fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<W
     Ok(copied)
 }
 
-/// The copy of a list, from its front: a node is filled when the next is there. Nobody sees it before it is whole.
+/// The copy of a list, from its front: a node is filled when the next is there. Nobody sees it
+/// before it is whole.
 fn copy_list(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
     let _original = cx.keep(word);
     let first = new_object(cx, ty, &[0; list::FIELDS])?;

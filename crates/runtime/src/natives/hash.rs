@@ -1,7 +1,8 @@
 //! Hashes: those that programs see, and those by which maps find keys.
 //!
-//! What programs see (`hash ()`) depends on the value alone, in every run. Maps use a key that is drawn anew for each
-//! process, so that nobody who chooses keys can choose where they go; nothing that a program sees depends on it.
+//! The hash for programs (`hash ()`) depends on the value alone, in every run. Maps use a key that
+//! is drawn anew for each process, so that a client that chooses keys cannot choose where they go;
+//! nothing that a program sees depends on it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
@@ -67,9 +68,9 @@ pub fn keyed(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
     Ok(hasher.finish())
 }
 
-/// The hash of a key of a map whose keys are words: two products with halves folded, of numbers that are drawn anew for each process.
-/// Of such short keys nobody sees more than the time that searches take, and in that this is much shorter than what
-/// [`keyed`] does.
+/// The hash of a key of a map whose keys are words: two products with halves folded, of numbers
+/// that are drawn anew for each process. Of such short keys nobody sees more than the time that
+/// searches take, and this takes much less time than [`keyed`].
 #[inline]
 pub fn keyed_word(word: Word) -> Word {
     static KEYS: LazyLock<[Word; 4]> =

@@ -1,26 +1,31 @@
-//! Methods of `map[K, V]`: a table of entries in the order in which they came, and an index over it.
+//! Methods of `map[K, V]`: a table of entries in the order in which they came, and an index over
+//! it.
 //!
 //! ```text
 //! map      LENGTH  USED  NEXT_STAMP  EPOCH  INDEX  META  ENTRIES
-//! INDEX    data: groups of twelve slots, a power of two of them, in each of which there are ten entries at most on average. A group
-//!          is a line of the processor's cache: for each slot a byte, which is seven bits of a hash with the highest bit set, EMPTY
-//!          or REMOVED; after sixteen bytes for each slot 32 bits, which are the number of an entry. The first group of a key is given by
-//!          the low bits of its hash, the next ones follow
-//! META     data: for each entry its hash, and its stamp shifted left by one with the lowest bit set while it is there
+//! INDEX    data: groups of twelve slots, a power of two of them, in each of which there are ten
+//!          entries at most on average. A group is a line of the processor's cache: for each slot a
+//!          byte, which is seven bits of a hash with the highest bit set, EMPTY or REMOVED; after
+//!          sixteen bytes for each slot 32 bits, which are the number of an entry. The first group
+//!          of a key is given by the low bits of its hash, the next ones follow
+//! META     data: for each entry its hash, and its stamp shifted left by one with the lowest bit
+//!          set while it is there
 //! ENTRIES  pairs: the key and the value of each entry
 //! ```
 //!
-//! A search compares the bytes of a group at once and so nearly always finds in the first one that the key is not there, or
-//! the only entry that can be it; the slots of other keys are not looked at. A processor guesses such branches right, and works
-//! ahead while it waits for memory. `META` is left alone. (Groups with their bytes and values in a line are those of F14, by N. Bronson
-//! and X. Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.)
+//! A search compares the bytes of a group at once. So it nearly always finds in the first group
+//! that the key is not there, or the only entry that can be it. The slots of other keys are not
+//! looked at. A processor guesses such branches right, and works ahead while it waits for memory.
+//! `META` is left alone. (Groups with their bytes and values in a line are those of F14, by N.
+//! Bronson and X. Shi, "Open-sourcing F14 for faster, more memory-efficient hash tables", 2019.)
 //!
-//! An entry whose key is removed keeps its place until the entries are gathered anew, which is when there is no room
-//! left. Stamps grow with the entries' places, so a loop finds its way back after that, and it is never in doubt about
-//! what it has seen. `EPOCH` counts the gatherings.
+//! An entry whose key is removed keeps its place until the entries are gathered anew, which is when
+//! there is no room left. Stamps grow with the entries' places. So a loop finds its way back after
+//! that, and it is never in doubt about the entries that it has seen. `EPOCH` counts the
+//! gatherings.
 //!
-//! Keys are compared by `equal` and hashed by `hash` of their type; those of users' types may do anything. A search that
-//! finds the entries gathered anew behind its back signals a failure.
+//! Keys are compared by `equal` and hashed by `hash` of their type; those of users' types may do
+//! anything. A search that finds the entries gathered anew behind its back signals a failure.
 
 use bifrost_heap::HeapFull;
 use bifrost_ir::{TypeId, TypeKind};
@@ -105,7 +110,8 @@ fn value_at(this: Word, entry: usize) -> Word {
 /// Words of a group: two for the bytes of its slots, and half a one for each number.
 const GROUP_WORDS: usize = 8;
 
-/// Where in the index the first group is, so that groups are lines where the index begins with a page.
+/// The position of the first group in the index, so that groups are lines where the index begins
+/// with a page.
 const GROUPS: usize = GROUP_WORDS - bifrost_heap::OBJECT_WORDS;
 
 /// Entries for which an index has a group.
@@ -176,7 +182,8 @@ fn number(index: Word, slot: Slot) -> usize {
     (word >> (slot.at % 2 * 32)) as u32 as usize
 }
 
-/// Puts an entry into the first free slot for its hash. There is one, since there are more slots than entries.
+/// Puts an entry into the first free slot for its hash. There is one, since there are more slots
+/// than entries.
 fn enter(index: Word, hash: Word, entry: usize) {
     let mask = mask(index);
     let mut at = hash as usize & mask;
@@ -204,14 +211,14 @@ fn types_of(cx: &Cx, this: Word) -> (TypeId, TypeId) {
     }
 }
 
-/// Where a key is.
+/// The position of a key.
 #[derive(Clone, Copy)]
 struct Place {
     slot: Slot,
     entry: usize,
 }
 
-/// Where the first entry of a hash is that is the `same`.
+/// The position of the first entry of a hash that is the `same`.
 #[inline]
 fn search(index: Word, hash: Word, mut same: impl FnMut(Place) -> Step<bool>) -> Step<Option<Place>> {
     if index == 0 {
@@ -243,8 +250,8 @@ fn has_word_keys(this: Word) -> bool {
     unsafe { Table::of(this) }.info().word_keys
 }
 
-/// Makes room for so many entries in a map that has none, and says that they are there: the keys and values are to be put into
-/// `ENTRIES`, and the index is made when the map is first searched.
+/// Makes room for so many entries in a map that has none, and says that they are there: the keys
+/// and values are to be put into `ENTRIES`, and the index is made when the map is first searched.
 ///
 /// # Errors
 /// [`HeapFull`]
@@ -318,7 +325,7 @@ fn find(cx: &mut Cx, this: Word, key: Word) -> Step<(Word, Option<Place>)> {
     Ok((hash, place))
 }
 
-/// Where a key is.
+/// The position of a key.
 fn look_up(cx: &mut Cx, this: Word, key: Word) -> Step<Option<Place>> {
     if get(this, LENGTH) == 0 {
         return Ok(None);
@@ -326,8 +333,8 @@ fn look_up(cx: &mut Cx, this: Word, key: Word) -> Step<Option<Place>> {
     find(cx, this, key).map(|(_, place)| place)
 }
 
-/// Makes room for one more entry: gathers the entries that are there in objects of their own, twice as many if more than
-/// half are in use. When memory is used up, the map is as it was.
+/// Makes room for one more entry: gathers the entries that are there in objects of their own, twice
+/// as many if more than half are in use. When memory is used up, the map is as it was.
 fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
     let length = get(this, LENGTH) as usize;
     let room = if length * 2 > room(this) { length * 2 } else { room(this) }.max(ENTRIES_MIN);
@@ -390,7 +397,7 @@ pub fn put(cx: &mut Cx, this: Word, key: Word, value: Word) -> Step<()> {
     Ok(())
 }
 
-/// Where a loop over a map is.
+/// The position of a loop over a map.
 #[derive(Default, Debug)]
 pub struct Entries {
     /// The next place to look at, in this epoch.
@@ -431,7 +438,7 @@ fn first_after(this: Word, used: usize, stamp: Word) -> usize {
     low
 }
 
-/// True if two maps have the same keys with similar values, in whatever order.
+/// True if two maps have the same keys with similar values, in any order.
 ///
 /// # Errors
 /// The outcome of a user's method that did not return.

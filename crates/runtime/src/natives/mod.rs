@@ -1,7 +1,8 @@
-//! The functions of built-in types and routines (`docs/book/language/library.md`), with the exceptions and bounds stated there.
+//! The functions of built-in types and routines (`docs/book/language/library.md`), with the
+//! exceptions and bounds stated there.
 //!
-//! Every function here is `extern "C"` and entered from compiled code, so none may panic: arithmetic is
-//! checked or wrapping, indices are compared first.
+//! Every function here is `extern "C"` and entered from compiled code, so none may panic:
+//! arithmetic is checked or wrapping, indices are compared first.
 
 mod array;
 mod basic;
@@ -86,7 +87,7 @@ macro_rules! natives {
 }
 pub(crate) use natives;
 
-/// Ends a native with what a fallible step signalled, or with its value.
+/// Ends a native with the exception of a fallible step, or with its value.
 macro_rules! heap {
     ($cx:ident, $e:expr) => {
         match $e {
@@ -97,7 +98,8 @@ macro_rules! heap {
 }
 pub(crate) use heap;
 
-/// Makes sure that an object, which something keeps alive, may be looked into; ends the native if it cannot be fetched.
+/// Makes sure that an object, which something keeps alive, may be looked into; ends the native if
+/// it cannot be fetched.
 macro_rules! open {
     ($cx:ident, $object:expr) => {
         // SAFETY: the headings of natives and the types of fields say that the word is a reference.
@@ -109,7 +111,8 @@ macro_rules! open {
 }
 pub(crate) use open;
 
-/// One step of a loop: hands values to the body, and leaves the iterator unless the body wants the next step.
+/// One step of a loop: hands values to the body, and leaves the iterator unless the body wants the
+/// next step.
 macro_rules! step {
     ($cx:ident, $closure:ident, $($value:expr),+) => {{
         if $cx.must_attend() {
@@ -118,8 +121,8 @@ macro_rules! step {
                 return attended;
             }
         }
-        // SAFETY: the last word of an iterator's call is the address of its loop's closure, which lives until the
-        // iterator returns; the values are what its heading yields.
+        // SAFETY: the last word of an iterator's call is the address of its loop's closure, which
+        // lives until the iterator returns; the values are what its heading yields.
         let stepped = unsafe { (*($closure as *const crate::abi::Closure)).step($cx, &[$($value),+]) };
         if !stepped.returned() {
             return stepped;

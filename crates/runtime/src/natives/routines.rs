@@ -1,4 +1,5 @@
-//! Built-in routines. The first word is the routine's descriptor, which knows the table of the result's class.
+//! Built-in routines. The first word is the routine's descriptor, which knows the table of the
+//! result's class.
 
 use bifrost_ir::{Types, boxed};
 
@@ -32,7 +33,7 @@ natives! {
     "root" => root / 1,
 }
 
-/// The table of what a creator makes.
+/// The table of the objects that a creator makes.
 fn table(desc: Word) -> &'static Table {
     // SAFETY: routines are entered with their descriptor.
     unsafe { RoutineDesc::of(desc) }.table.expect("linking gives creators the table of their result")

@@ -1,4 +1,5 @@
-//! Methods of `sequence[T]`, which counts from 1 and never changes, and of `group[A]`, which is laid out like it.
+//! Methods of `sequence[T]`, which counts from 1 and never changes, and of `group[A]`, which is
+//! laid out like it.
 
 use super::{heap, natives, open, step};
 use crate::abi::{Ret, Word};

@@ -1,7 +1,8 @@
 //! `array.sort`: a stable merge sort, from short runs upwards.
 //!
-//! Elements of users' types are compared by their own `lt`, which may do anything. So the work is done in two storages of
-//! its own, which nobody else sees, and the array gets the result at the end, unless it has changed meanwhile.
+//! Elements of users' types are compared by their own `lt`, which may do anything. So the work is
+//! done in two storages of its own, which no other code sees. The array gets the result at the end,
+//! unless it has changed meanwhile.
 
 use bifrost_ir::TypeId;
 
@@ -63,7 +64,8 @@ fn sorted(cx: &mut Cx, this: Word) -> Step<()> {
         std::mem::swap(&mut from, &mut to);
         run *= 2;
     }
-    // SAFETY: the receiver is an array; if it has as many elements as before, its storage has room for them.
+    // SAFETY: the receiver is an array; if it has as many elements as before, its storage has room
+    // for them.
     unsafe {
         if object::get(this, LENGTH) as usize != count {
             return Err(cx.failure("an array was changed while it was sorted"));
@@ -81,7 +83,8 @@ fn merge(cx: &mut Cx, element: TypeId, from: Word, to: Word, [low, middle, high]
     let (mut a, mut b) = (low, middle);
     for at in low..high {
         attend(cx)?;
-        // SAFETY: both storages have more than `high - 1` fields, and so do the runs as long as they are not used up.
+        // SAFETY: both storages have more than `high - 1` fields, and so do the runs as long as
+        // they are not used up.
         unsafe {
             // Of equal elements the left one goes first.
             let right = b < high

@@ -44,7 +44,8 @@ fn count(word: Word) -> usize {
     unsafe { object::get(word, string::CHARS) as usize }
 }
 
-/// The byte where the character at `index` (from 0) starts; `index` may be the number of characters.
+/// The byte where the character at `index` (from 0) starts; `index` may be the number of
+/// characters.
 fn byte_at(word: Word, index: usize) -> usize {
     let t = text(word);
     if count(word) == t.len() {

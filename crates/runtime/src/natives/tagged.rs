@@ -1,5 +1,6 @@
-//! What records, structs, oneofs and `maybe` have if their parts have it. Their objects are those of ordinary classes
-//! (`bifrost_ir::tagged`), so their fields say what they are.
+//! The methods that records, structs, oneofs and `maybe` have if their parts have them. Their
+//! objects are those of ordinary classes (`bifrost_ir::tagged`), so their fields are known from
+//! those.
 
 use bifrost_ir::{ClassId, TypeId, tagged};
 
@@ -20,7 +21,8 @@ natives! {
 }
 
 fn table(object: Word) -> &'static Table {
-    // SAFETY: receivers of these methods, and fields of tagged types, are objects by their static types.
+    // SAFETY: receivers of these methods, and fields of tagged types, are objects by their static
+    // types.
     unsafe { Table::of(object) }
 }
 
@@ -71,7 +73,8 @@ pub fn same(cx: &mut Cx, a: Word, b: Word, how: Same) -> Step<bool> {
     Ok(true)
 }
 
-/// Copies an object and what is in it. What never changes, down to the last part, is its own copy.
+/// Copies an object and its parts. An object that never changes, down to the last part, is its own
+/// copy.
 ///
 /// # Errors
 /// The outcome of a user's method that did not return, or that memory is used up.

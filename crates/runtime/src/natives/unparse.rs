@@ -12,7 +12,8 @@ use crate::object::{self, cell, text};
 /// The text of a value. Characters and strings are quoted when they are `inside` others.
 ///
 /// # Errors
-/// The outcome of a user's method that did not return, or that the text is longer than memory has room for.
+/// The outcome of a user's method that did not return, or that the text is longer than memory has
+/// room for.
 pub fn unparse(cx: &mut Cx, ty: TypeId, word: Word, inside: bool) -> Step<String> {
     let mut out = String::new();
     write(cx, ty, word, inside, &mut out)?;
@@ -96,7 +97,8 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
             out.push_str(unsafe { text(word) });
         }
     }
-    // A small graph of objects may have a text without end in sight; each step adds no more than a string of the heap.
+    // A small graph of objects may have a text without end in sight; each step adds no more than a
+    // string of the heap.
     match out.len() > cx.limits().batch_heap_bytes {
         true => Err(cx.exhausted("out of memory: the text is too long")),
         false => Ok(()),

@@ -1,4 +1,5 @@
-//! Methods of `vector[T]`: as many elements as at the start, counted from 1, each of which can be replaced.
+//! Methods of `vector[T]`: as many elements as at the start, counted from 1, each of which can be
+//! replaced.
 
 use bifrost_ir::TypeKind;
 

@@ -1,8 +1,10 @@
-//! Message patterns: what is known of the values of every message for one method, or of every result, before there is any.
+//! Message patterns: the facts about the values of every message for one method, or of every
+//! result, before there is any.
 //!
-//! A pattern is made once, when a program is linked. Values of which none is a reference lead to no object, so they are their words, one after
-//! the other, and reading them needs no more than to compare the words of kinds that do not allow each. All others go the general
-//! way. There is one form of the bytes, that of [`encode`], whoever writes them.
+//! A pattern is made once, when a program is linked. Values of which none is a reference lead to no
+//! object. So they are sent as their words, one after the other. Reading them needs no more than to
+//! compare the words of kinds that do not allow each. All others go the general way. There is one
+//! form of the bytes, that of [`encode`], for all writers.
 
 use bifrost_ir::{Signature, Types};
 use smallvec::SmallVec;
@@ -16,11 +18,11 @@ use crate::roots::KeptAll;
 /// Bytes of a value that is no reference.
 const WORD_BYTES: usize = size_of::<Word>();
 
-/// What is known of the values of messages.
+/// The facts about the values of messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
     places: Box<[Place]>,
-    /// Which are references: a bit for each.
+    /// The places that are references: a bit for each.
     references: u32,
     /// Those of the others that do not allow each word.
     narrow: Box<[(usize, PlaceKind)]>,
@@ -38,7 +40,7 @@ impl Pattern {
         Pattern { places, references, narrow }
     }
 
-    /// For what a method or creator takes.
+    /// For the arguments of a method or creator.
     pub fn of_arguments(types: &Types, signature: &Signature) -> Pattern {
         Pattern::new(signature.params.iter().map(|param| Place::new(types, param.ty)))
     }
@@ -81,7 +83,8 @@ impl Pattern {
     /// [`NotSent`]
     ///
     /// # Safety
-    /// `cx` is the current context. There are as many values as places, and each has the type of its place.
+    /// `cx` is the current context. There are as many values as places, and each has the type of
+    /// its place.
     #[inline]
     pub unsafe fn write(
         &self,

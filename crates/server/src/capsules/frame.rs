@@ -1,26 +1,33 @@
-//! What goes through a connection of two capsules, as bytes (docs/spec/capsules.md).
+//! The frames that go through a connection of two capsules, as bytes (docs/spec/capsules.md).
 //!
-//! Read [`Frame`], then [`Decoder`]. Bytes in, frames out: no I/O, and nothing that comes is believed.
+//! Read [`Frame`], then [`Decoder`]. Bytes in, frames out: there is no I/O here, and no byte that
+//! comes is trusted. `greeting.rs` and `link.rs` decide which frames are allowed at which time.
+//!
+//! 1. Bytes are read into [`Decoder::room`].
+//! 2. [`Decoder::next`] checks the length, then the kind, then the contents, and returns a frame
+//!    that borrows them.
+//! 3. [`put`] and its like append frames to bytes to be written.
 
-/// What a connection begins with.
+/// The bytes with which a connection begins.
 pub(crate) const MAGIC: [u8; 8] = *b"BIFROSTC";
 
-/// The version of all that is said here.
+/// The version of the frames and of the greeting.
 pub(crate) const VERSION: u32 = 1;
 
-/// Most bytes of a frame behind its length: those of a batch of packets, whose last one may have as many as a message.
+/// Most bytes of a frame behind its length: those of a batch of packets, whose last one may have as
+/// many as a message.
 pub(crate) const FRAME_BYTES_MAX: usize = bifrost_runtime::transfer::BYTES_MAX + (1 << 20);
 
-/// The same while both do not know yet with whom they speak.
+/// Most bytes of a frame while the two sides do not know each other yet.
 pub(crate) const GREETING_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of the length of a frame.
 const LENGTH_BYTES: usize = 4;
 
-/// Bytes in front of each batch of packets: from, to, and how many bytes.
+/// Bytes in front of each batch of packets: the sender, the receiver, and the number of bytes.
 const ENTRY_BYTES: usize = 12;
 
-/// Random bytes of a greeting, and those that prove that somebody has the token.
+/// Random bytes of a greeting, and the bytes that prove possession of the token.
 pub(crate) type Digest = [u8; 32];
 
 /// A frame.
@@ -30,25 +37,25 @@ pub(crate) enum Frame<'a> {
     Packets(Entries<'a>),
     /// Nodes of the sender that have nothing to do.
     Idle(Numbers<'a>),
-    /// Nodes of the sender that have nothing to do behind what they do.
+    /// Nodes of the sender that have nothing queued behind their present work.
     Hungry(Numbers<'a>),
     /// The sender's nodes have nothing to do.
     Rest(Rest),
     /// A capsule is no more.
     Lost(u32),
-    /// What a program has printed.
+    /// Text that a program has printed.
     Output(&'a str),
     /// The run is over.
     Stop,
-    /// What the sender's nodes have done, for whoever understands it.
+    /// The counts of the sender's nodes, in a form that the first capsule understands.
     Report(&'a [u8]),
     /// The sender is there.
     Ping,
-    /// Somebody connects.
+    /// A capsule connects.
     Connect { version: u32, nonce: Digest },
-    /// Who listens shows that it has the token, and asks for the same.
+    /// The listener shows that it has the token, and asks for the same.
     Challenge { version: u32, nonce: Digest, proof: Digest },
-    /// Who connects shows that, and says who it is. The last is what the proof is of.
+    /// The capsule that connects shows that, and introduces itself. The proof is of the last field.
     Hello { proof: Digest, body: &'a [u8] },
     /// It may take part.
     Welcome,
@@ -58,7 +65,8 @@ pub(crate) enum Frame<'a> {
     Ready,
 }
 
-/// That a capsule has nothing to do, and what it has sent and received until then.
+/// The claim that a capsule has nothing to do, and the batches that it has sent and received until
+/// then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rest {
     /// By capsule: batches that went there.
@@ -74,7 +82,7 @@ pub(crate) struct Rest {
 pub(crate) struct Entries<'a>(&'a [u8]);
 
 impl<'a> Iterator for Entries<'a> {
-    /// From which node, to which, and the packets.
+    /// The sending node, the receiving node, and the packets.
     type Item = (u32, u32, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -91,7 +99,7 @@ impl<'a> Iterator for Entries<'a> {
 pub(crate) struct Numbers<'a>(&'a [u8]);
 
 impl<'a> Numbers<'a> {
-    /// So many numbers of 4 bytes.
+    /// Makes so many numbers of 4 bytes.
     pub(crate) fn of(bytes: &'a [u8]) -> Numbers<'a> {
         Numbers(bytes)
     }
@@ -105,7 +113,7 @@ impl Iterator for Numbers<'_> {
     }
 }
 
-/// Why bytes are no frames.
+/// The reason why bytes are no frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     /// The length is more than allowed.
@@ -114,7 +122,7 @@ pub(crate) enum Malformed {
     /// Nothing has that kind.
     #[error("there is no kind of frames {0}")]
     Kind(u8),
-    /// What is inside does not fill it, or does not fit.
+    /// The contents do not fill it, or do not fit.
     #[error("a frame of the kind {0} has another length than what is in it")]
     Length(u8),
     /// Not UTF-8.
@@ -150,23 +158,23 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// For a connection that begins.
+    /// Makes a decoder for a connection that begins.
     pub(crate) fn new() -> Decoder {
         Decoder { bytes: Vec::new(), start: 0, frame_bytes_max: GREETING_BYTES_MAX }
     }
 
-    /// From now on frames may be as long as any.
+    /// Allows frames of any length from now on.
     pub(crate) fn trust(&mut self) {
         self.frame_bytes_max = FRAME_BYTES_MAX;
     }
 
-    /// Where bytes that come are appended.
+    /// Returns the buffer to which bytes that come are appended.
     pub(crate) fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..std::mem::take(&mut self.start));
         &mut self.bytes
     }
 
-    /// The next frame; none if more bytes must come first.
+    /// Returns the next frame; none if more bytes must come first.
     ///
     /// # Errors
     /// [`Malformed`]; nothing that comes behind can be understood.
@@ -303,7 +311,8 @@ mod tests {
 
     use super::*;
 
-    /// What a decoder finds in bytes that come in pieces, as text, with what ends it.
+    /// Returns the frames that a decoder finds in bytes that come in pieces, as text, with the
+    /// error that ends them.
     fn decoded(bytes: &[u8], pieces: usize, trusted: bool) -> Vec<String> {
         let mut decoder = Decoder::new();
         if trusted {

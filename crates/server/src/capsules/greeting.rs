@@ -1,8 +1,14 @@
-//! How capsules find and recognise each other before a run.
+//! The greeting of capsules, by which they find and recognise each other before a run.
 //!
-//! The first capsule has `main` and a list of addresses. It connects to each and says which run that is, which number the other has in it,
-//! and where the others are ([`join`]). Each of these listens ([`Waiting::take_part`]), connects to those of lower numbers, waits for those
-//! of higher ones, and says that it is ready. So between any two there is one connection.
+//! Read [`join`] and [`Waiting::take_part`] first: the two sides. [`Terms`] is the common knowledge
+//! that both must prove; [`Joined`] is the result, a capsule's place in a run with its connections.
+//! The traffic of the run is in `link.rs`.
+//!
+//! 1. The first capsule has `main` and a list of addresses. It connects to each and tells it the
+//!    run, its number in the run, and the addresses of the others ([`join`]).
+//! 2. Each of these listens ([`Waiting::take_part`]), connects to those of lower numbers, and waits
+//!    for those of higher ones.
+//! 3. It says that it is ready. So between any two there is one connection.
 //!
 //! ```text
 //! who connects        who listens
@@ -10,10 +16,11 @@
 //!                 <-  CHALLENGE  nonce, proof     keyed hash of both nonces
 //! HELLO  proof, body  ->                          keyed hash of both nonces and the body
 //!                 <-  WELCOME, or REFUSED  why
-//!                 <-  READY                       to the first capsule only, when the other has all its connections
+//!                 <-  READY                       to the first capsule only, once all are joined
 //! ```
 //!
-//! The key is made of the token, which so never leaves the capsules. What follows is neither encrypted nor signed.
+//! The key is made of the token, which so never leaves the capsules. The frames after the greeting
+//! are neither encrypted nor signed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,10 +41,11 @@ use crate::server::tell_shortage;
 /// Most connections that greet at once. With one more, the oldest silent one is closed.
 const GREETINGS_MAX: usize = 64;
 
-/// How long to wait before a capsule that was started, and does not listen yet, is tried again.
+/// The pause before a capsule that was started, and does not listen yet, is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// What all capsules of a run must agree on and know: whoever does not have the token is refused, and so is another program.
+/// The terms that all capsules of a run must agree on. A capsule without the token is refused, and
+/// so is another program.
 #[derive(Clone)]
 pub struct Terms {
     key: Digest,
@@ -51,7 +59,7 @@ impl std::fmt::Debug for Terms {
 }
 
 impl Terms {
-    /// For a program; without a token it is empty.
+    /// Makes the terms for a program; without a token it is empty.
     pub fn new(program: &Program, token: &str) -> Terms {
         Terms {
             key: blake3::derive_key("bifrost capsules 1 token", token.as_bytes()),
@@ -66,7 +74,8 @@ impl Terms {
     }
 }
 
-/// A digest of all that nodes of a program must have in common: what it says, and the numbers of its types and exceptions.
+/// Returns a digest of all that nodes of a program must have in common: its text, and the numbers
+/// of its types and exceptions.
 fn digest(program: &Program) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(bifrost_ir::text::print_program(program).as_bytes());
@@ -76,10 +85,10 @@ fn digest(program: &Program) -> Digest {
     *hasher.finalize().as_bytes()
 }
 
-/// Why there is no run with other capsules.
+/// The reason why there is no run with other capsules.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// So many capsules or nodes there can be.
+    /// There cannot be so many capsules or nodes.
     #[error(
         "{capsules} capsules with {nodes} nodes each are too many: {CAPSULES_MAX} capsules and {NODES_MAX} nodes in all"
     )]
@@ -92,15 +101,15 @@ pub enum JoinError {
     /// There is no connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Nobody can connect.
+    /// The capsule cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The other has said no.
+    /// The other capsule refuses.
     #[error("{address} refuses: {why}")]
     Refused {
-        /// Where.
+        /// The other's address.
         address: Address,
-        /// Why.
+        /// Its reason.
         why: String,
     },
     /// The other has another token.
@@ -111,20 +120,20 @@ pub enum JoinError {
         "{address} speaks version {version} of what capsules say to each other, and this one version {VERSION}"
     )]
     Version {
-        /// Where.
+        /// The other's address.
         address: Address,
-        /// Which.
+        /// Its version.
         version: u32,
     },
-    /// What listens there is no capsule, or it has ended.
+    /// The process that listens there is no capsule, or it has ended.
     #[error("{address} is no capsule, or has ended: {why}")]
     NoCapsule {
-        /// Where.
+        /// The other's address.
         address: Address,
-        /// What it did.
+        /// The fault of its answer.
         why: String,
     },
-    /// Nobody has come.
+    /// No capsule has come.
     #[error("no run has begun within {0} ms")]
     Waited(u128),
     /// Not all others have come.
@@ -155,7 +164,7 @@ impl Connection {
         written
     }
 
-    /// Hands over the next frame.
+    /// Hands the next frame to a function.
     fn hear<T>(
         &mut self,
         deadline: Instant,
@@ -177,7 +186,7 @@ impl Connection {
     }
 }
 
-/// What a capsule says of itself and the run when it connects.
+/// The claims of a capsule about itself and the run when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hello {
     program: Digest,
@@ -187,7 +196,7 @@ struct Hello {
     capsules: u32,
     nodes: u32,
     traced: bool,
-    /// Where the capsules from number 1 on are; only the first capsule says it.
+    /// The addresses of the capsules from number 1 on; only the first capsule sends them.
     addresses: Vec<String>,
 }
 
@@ -239,11 +248,11 @@ pub struct Joined {
     pub(crate) capsules: u32,
     /// The number of nodes that each has.
     pub(crate) nodes: u32,
-    /// True if what happens is to be kept.
+    /// True if the events of the run are to be kept.
     pub(crate) traced: bool,
     /// By number; none to itself.
     pub(crate) connections: Vec<Option<Connection>>,
-    /// Gets, in the first capsule, what programs print in the others.
+    /// The receiver, in the first capsule, of the text that programs print in the others.
     pub(crate) output: fn(&str),
     /// A capsule from which nothing has come for so long is lost.
     pub(crate) silence: Duration,
@@ -261,13 +270,14 @@ impl Joined {
         Joined { own, capsules, nodes, traced, connections, output: |_| {}, silence }
     }
 
-    /// True if what happens is to be kept, for the first capsule.
+    /// True if the events of the run are to be kept, for the first capsule.
     pub fn is_traced(&self) -> bool {
         self.traced
     }
 }
 
-/// Begins a run with capsules that listen, or will soon: `alive` says whether there is hope of the one at this place of the list.
+/// Begins a run with capsules that listen, or will soon. `alive` says if there is hope of the one
+/// at this place of the list.
 ///
 /// # Errors
 /// [`JoinError`]
@@ -317,7 +327,8 @@ fn check_counts(capsules: u32, nodes: u32) -> Result<u32, JoinError> {
     if fits { Ok(capsules) } else { Err(JoinError::Count { capsules, nodes }) }
 }
 
-/// Connects to a capsule and greets it. One that does not listen yet is tried again while it is alive.
+/// Connects to a capsule and greets it. One that does not listen yet is tried again while it is
+/// alive.
 fn connect(
     address: &Address,
     hello: &Hello,
@@ -378,7 +389,7 @@ pub struct Waiting {
     listener: Arc<Listener>,
 }
 
-/// Somebody who has shown that it has the token and runs the same program.
+/// A capsule that has shown that it has the token and runs the same program.
 type Guest = (Hello, Connection);
 
 impl Waiting {
@@ -391,12 +402,13 @@ impl Waiting {
         Ok(Waiting { listener: Arc::new(listener) })
     }
 
-    /// Where others connect to, with the port.
+    /// Returns the address where others connect to, with the port.
     pub fn address(&self) -> &Address {
         self.listener.local_address()
     }
 
-    /// Waits for a run, and for connections with all that take part in it. Without a time it waits for ever.
+    /// Waits for a run, and for connections with all that take part in it. Without a time it waits
+    /// for ever.
     ///
     /// # Errors
     /// [`JoinError`]
@@ -424,7 +436,8 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Takes connections, each greeted on a thread of its own so that nobody waits for one that says nothing.
+/// Takes connections. Each is greeted on a thread of its own, so that no capsule waits for a silent
+/// one.
 fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
     let bounds = Bounds { all: GREETINGS_MAX, of_origin: GREETINGS_MAX };
     let greeting = Arc::new(Mutex::new(Newcomers::new(bounds)));
@@ -441,7 +454,7 @@ fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
             // A guest that waits for its answer is silent, and none that makes way.
             entered.lock().leave(number);
             match greeted {
-                // Nobody may wait for guests any more.
+                // Perhaps no thread waits for guests any more.
                 Ok(guest) => drop(guests.send(guest)),
                 Err(why) => tracing::warn!(%peer, %why, "capsule.refused"),
             }
@@ -453,7 +466,7 @@ fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
     });
 }
 
-/// Hears what somebody who has connected says.
+/// Greets a process that has connected, and returns its claims.
 fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
     let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
     let (version, theirs) = connection.hear(deadline, |frame| match frame {
@@ -518,14 +531,14 @@ fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> R
             Ok(Joined::new(own, capsules, nodes, traced, connections))
         }
         Err(why) => {
-            // Whether it hears it or not, it does not go on.
+            // It does not go on, with or without that answer.
             let _ = first.say(&Frame::Refused(&why.to_string()), deadline);
             Err(why)
         }
     }
 }
 
-/// Connections with all capsules of a run but the first.
+/// Returns connections with all capsules of a run but the first.
 fn meet(guests: &Receiver<Guest>, terms: &Terms, run: &Hello) -> Result<Vec<Option<Connection>>, JoinError> {
     let mut connections: Vec<Option<Connection>> = (0..run.capsules).map(|_| None).collect();
     for other in 1..run.to {

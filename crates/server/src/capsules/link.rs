@@ -1,4 +1,18 @@
 //! The connections of a capsule while a program runs.
+//!
+//! Read [`Links`] first: it has one [`Peer`] for each other capsule. The frames are in `frame.rs`,
+//! and the greeting that makes the connections is in `greeting.rs`.
+//!
+//! - A node that has packets writes them itself ([`Links::post`]). If another thread writes at that
+//!   moment, that one takes them along.
+//! - Each peer has a thread that writes the rest, and a thread that reads ([`Links::read`]).
+//!   Readers never write packets. Over shared memory, a node that looks for mail reads, too.
+//! - [`Counts`] are the batches sent and received, by which the end of the run is found.
+//! - A peer whose connection ends, that is silent, or that sends a wrong frame is lost
+//!   ([`Links::strike`]). A connection that ends after the run is over is no loss.
+//!
+//! The lock of [`Out`] guards the bytes to be written, that of [`Inbox`] the bytes read. The state
+//! of the nodes is [`Shared`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,13 +33,13 @@ use crate::nodes::Shared;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// A buffer for what is written keeps at most so much room.
+/// A buffer for bytes to be written keeps at most so much room.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
-/// Why nothing comes any more.
+/// The reason why nothing comes any more.
 const ENDED: &str = "its connection has ended";
 
-/// The number of times that a reader looks whether its capsule's nodes have taken something.
+/// The time after which a reader looks again if its capsule's nodes have taken something.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A capsule's connections with all others.
@@ -43,13 +57,14 @@ pub(crate) struct Links {
     silence: Duration,
     /// By node of this capsule: how often it had rested when the others were told of it.
     told: Vec<AtomicU32>,
-    /// The number of times that it had taken something when they were told that it has nothing behind that.
+    /// The number of times that it had taken something when they were told that nothing is queued
+    /// behind that.
     told_hungry: Vec<AtomicU32>,
     /// The run is over: connections that end are no losses.
     stopping: AtomicBool,
     /// The first capsule is no more.
     orphaned: AtomicBool,
-    /// Somebody reads, until all have ended.
+    /// The threads that read and write, until all have ended.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -62,19 +77,19 @@ impl std::fmt::Debug for Links {
     }
 }
 
-/// What was sent and received, and who is lost.
+/// The numbers of batches sent and received, and the lost capsules.
 #[derive(Debug)]
 struct Counts {
     now: Rest,
-    /// What the first capsule was told last.
+    /// The counts that the first capsule was told last.
     told: Option<Rest>,
-    /// By capsule: what it has told this one, the first.
+    /// By capsule: the counts that it has told this one, the first.
     heard: Vec<Option<Rest>>,
     /// The first node was told that nothing can happen any more, and has not looked yet.
     over: bool,
 }
 
-/// What the others have reported at the end.
+/// The reports of the others at the end.
 #[derive(Debug, Default)]
 struct Reports {
     reports: Vec<(u32, Vec<u8>)>,
@@ -87,38 +102,38 @@ struct Reports {
 struct Peer {
     number: u32,
     out: Mutex<Out>,
-    /// There is something to write for the thread that does it if nobody else can.
+    /// Signals bytes to the thread that writes when no other can.
     wake: Condvar,
-    /// There is room again.
+    /// Signals that there is room again.
     room: Condvar,
-    /// Whoever has said so in [`Out::writing`].
+    /// Locked by the thread that has set [`Out::writing`].
     stream: Mutex<StreamWriting>,
     stopper: StreamStopper,
-    /// Who reads has the lock: its thread, or, over shared memory, a node that looks for mail.
+    /// Locked by the reader: its thread, or, over shared memory, a node that looks for mail.
     inbox: Mutex<Inbox>,
     /// Over shared memory: its thread sleeps here.
     waiter: Option<StreamWaiter>,
 }
 
-/// What comes from another capsule.
+/// The bytes that come from another capsule.
 #[derive(Debug)]
 struct Inbox {
     stream: StreamReading,
     decoder: Decoder,
     /// The number of times that something was read.
     reads: u64,
-    /// What a node has found wrong, for the thread to say.
+    /// A fault that a node has found, for the thread to report.
     wrong: Option<String>,
 }
 
-/// What is to be written to another capsule.
+/// The bytes to be written to another capsule.
 #[derive(Debug, Default)]
 struct Out {
     bytes: Vec<u8>,
-    /// Somebody writes, and will write what is added meanwhile.
+    /// A thread writes, and will write the bytes that are added meanwhile.
     writing: bool,
     closed: bool,
-    /// For the next that writes.
+    /// A buffer for the next that writes.
     spare: Vec<u8>,
 }
 
@@ -127,7 +142,7 @@ fn bit(capsule: u32) -> u64 {
 }
 
 impl Links {
-    /// The links of a capsule whose nodes are `shared`.
+    /// Makes the links of a capsule whose nodes are `shared`.
     pub(crate) fn new(joined: Joined, shared: Arc<Shared>) -> Arc<Links> {
         let Joined { own, capsules, nodes, connections, output, silence, .. } = joined;
         let peers = (0..).zip(connections).map(|(number, connection)| {
@@ -198,7 +213,7 @@ impl Links {
         self.peers.get(capsule as usize)?.as_ref()
     }
 
-    /// The nodes of a capsule.
+    /// Returns the nodes of a capsule.
     fn nodes_of(&self, capsule: u32) -> Range<u32> {
         capsule * self.nodes..(capsule + 1) * self.nodes
     }
@@ -213,7 +228,8 @@ impl Links {
         self.orphaned.load(Ordering::Acquire)
     }
 
-    /// Sends packets of a node here, which has something to do, to one of another capsule. Waits while too much is to be written to that.
+    /// Sends packets of a node here, which is busy, to a node of another capsule. Waits while too
+    /// much is to be written to that capsule.
     #[inline]
     pub(crate) fn post(&self, from: u32, to: u32, packets: &[u8]) {
         let Some(peer) = self.peer(to / self.nodes) else { return };
@@ -230,7 +246,7 @@ impl Links {
         }
     }
 
-    /// Sends what a program here has printed to the first capsule.
+    /// Sends text that a program here has printed to the first capsule.
     pub(crate) fn print(&self, text: &str) {
         if let Some(first) = self.peer(0) {
             // Its reader finds out, too, that it is gone.
@@ -244,7 +260,8 @@ impl Links {
         self.tell_of(&resting, &Frame::Idle(Numbers::of(&resting)));
     }
 
-    /// The nodes here that have a count now of which the others were not told, as their numbers.
+    /// Returns the nodes here that have a count now of which the others were not told, as their
+    /// numbers.
     fn untold(&self, told: &[AtomicU32], count: impl Fn(u32) -> Option<u32>) -> Vec<u8> {
         let is_new = |node: &u32| {
             count(*node).is_some_and(|count| told[*node as usize].swap(count, Ordering::Relaxed) != count)
@@ -259,7 +276,12 @@ impl Links {
         }
     }
 
-    /// Tells others, from time to time, of nodes that have nothing to do, or nothing behind what they do, and whether nothing can happen any more.
+    /// Tells others, from time to time, three things:
+    ///
+    /// - nodes that have nothing to do;
+    /// - nodes that have nothing queued behind their present work;
+    /// - the counts, while the nodes here rest, by which the first capsule finds that nothing can
+    ///   happen any more.
     pub(crate) fn tick(&self) {
         self.tell_idle();
         let hungry = self.untold(&self.told_hungry, |node| self.shared.hungered(node));
@@ -273,14 +295,14 @@ impl Links {
             Some(first) => {
                 if counts.told.as_ref() != Some(&counts.now) {
                     counts.told = Some(counts.now.clone());
-                    // Under the lock, so that words arrive in the order in which they were true.
+                    // Under the lock, so that frames arrive in the order in which they were true.
                     first.add(|out| put(out, &Frame::Rest(counts.now.clone())));
                 }
             }
         }
     }
 
-    /// Tells the first node if nothing can happen any more. Nobody here has anything to do.
+    /// Tells the first node if nothing can happen any more. All nodes here rest.
     fn look_whether_over(&self, counts: &mut MutexGuard<'_, Counts>) {
         let lost = counts.now.lost;
         let alive = |capsule: &u32| lost & bit(*capsule) == 0;
@@ -301,12 +323,12 @@ impl Links {
         }
     }
 
-    /// The first node has looked.
+    /// Notes that the first node has looked.
     pub(crate) fn over_was_heard(&self) {
         self.counts.lock().over = false;
     }
 
-    /// Reads what another capsule sends, until that ends.
+    /// Reads the bytes that another capsule sends, until they end.
     fn read(&self, at: usize) {
         let capsule = at as u32;
         let Some(peer) = self.peer(capsule) else { return };
@@ -321,7 +343,8 @@ impl Links {
         self.reported.notify_all();
     }
 
-    /// Waits for something, reads it and does what it says; why nothing more comes.
+    /// Waits for bytes, reads them and handles their frames. An error is the reason why nothing
+    /// more comes.
     fn read_some(&self, peer: &Peer) -> Result<(), String> {
         let silent = || format!("it has said nothing for {:?}", self.silence);
         let mut inbox = peer.inbox.lock();
@@ -344,7 +367,8 @@ impl Links {
         }
     }
 
-    /// Does what was sent over shared memory until now. Returns true if there was anything.
+    /// Handles the frames that were sent over shared memory until now. Returns true if there were
+    /// any.
     fn drain(&self, peer: &Peer, inbox: &mut Inbox) -> Result<bool, String> {
         if let Some(wrong) = inbox.wrong.take() {
             return Err(wrong);
@@ -361,7 +385,8 @@ impl Links {
         }
     }
 
-    /// A node that has nothing to do looks for what comes over shared memory by itself, so that nobody need be woken for it.
+    /// Reads shared memory for a node that has nothing to do, so that no thread need be woken for
+    /// it.
     pub(crate) fn look(&self) {
         // A node takes its own mail first when much waits.
         if self.shared.waiting_bytes() > INBOX_BYTES_MAX / 2 {
@@ -377,7 +402,8 @@ impl Links {
         }
     }
 
-    /// A node will look for a while, so that peers need not wake anybody; and has looked.
+    /// Notes that a node will look for a while, so that peers need wake no thread; or that it has
+    /// looked.
     pub(crate) fn set_looking(&self, looking: bool) {
         for waiter in self.others().filter_map(|peer| peer.waiter.as_ref()) {
             match looking {
@@ -432,7 +458,7 @@ impl Links {
         Ok(())
     }
 
-    /// The nodes that a capsule speaks of, which must be its own.
+    /// Returns the nodes in a frame of a capsule, which must be its own.
     fn own_nodes<'n>(&self, capsule: u32, nodes: Numbers<'n>) -> Result<Numbers<'n>, String> {
         let own = self.nodes_of(capsule);
         match nodes.clone().find(|node| !own.contains(node)) {
@@ -464,13 +490,14 @@ impl Links {
                 return Ok(());
             }
             counts.now.received[capsule as usize] += 1;
-            // While the counts are locked, so that nobody finds the batch received and nothing to do.
+            // While the counts are locked, so that no thread finds the batch received and nothing
+            // to do.
             self.shared.deliver(from, to, packets.to_vec());
         }
         Ok(())
     }
 
-    /// Waits until the nodes here have taken enough of what waits for them.
+    /// Waits until the nodes here have taken enough of the bytes that wait for them.
     fn await_room(&self, bytes: usize) -> Result<(), String> {
         let mut least = usize::MAX;
         let mut since = Instant::now();
@@ -493,12 +520,12 @@ impl Links {
         }
     }
 
-    /// A node of another capsule has sent a packet that is none.
+    /// Handles a malformed packet, which a node of another capsule has sent.
     pub(crate) fn distrust(&self, node: u32, why: &str) {
         self.lose(node / self.nodes, &format!("a packet of its node {node} is none: {why}"));
     }
 
-    /// A capsule is found to be lost: the first one tells all, or is told.
+    /// Handles the loss of a capsule: the first one tells all, or is told.
     fn lose(&self, capsule: u32, why: &str) {
         if self.stopping.load(Ordering::Acquire) {
             self.close(capsule);
@@ -521,7 +548,8 @@ impl Links {
         }
     }
 
-    /// Leaves a capsule out from now on, and tells the nodes here. Returns true if it was not lost before.
+    /// Leaves a capsule out from now on, and tells the nodes here. Returns true if it was not lost
+    /// before.
     fn strike(&self, capsule: u32, why: &str) -> bool {
         if capsule == self.own || self.peer(capsule).is_none() {
             return false;
@@ -545,7 +573,7 @@ impl Links {
         }
     }
 
-    /// Ends the run of all others, for the first capsule, and gives what they report.
+    /// Ends the run of all others, for the first capsule, and returns their reports.
     pub(crate) fn stop_others(&self) -> Vec<(u32, Vec<u8>)> {
         self.stopping.store(true, Ordering::Release);
         let lost = self.counts.lock().now.lost;
@@ -567,7 +595,7 @@ impl Links {
         reports
     }
 
-    /// Tells the first capsule what the nodes here have done.
+    /// Sends the first capsule the report of the nodes here.
     pub(crate) fn report(&self, bytes: &[u8]) {
         if let Some(first) = self.peer(0) {
             // The first capsule does not wait for ever.
@@ -590,7 +618,7 @@ impl Links {
 }
 
 impl Peer {
-    /// Adds frames to what is to be written, for its thread to write; never waits.
+    /// Adds frames to the bytes to be written, for its thread to write; never waits.
     fn add(&self, frames: impl FnOnce(&mut Vec<u8>)) {
         let mut out = self.out.lock();
         if !out.closed {
@@ -599,7 +627,7 @@ impl Peer {
         }
     }
 
-    /// Adds frames and writes them, unless somebody writes already, who will write these, too.
+    /// Adds frames and writes them. If another thread writes already, it will write these, too.
     #[inline]
     fn write(&self, frames: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
         let mut out = self.out.lock();
@@ -614,7 +642,8 @@ impl Peer {
             return Ok(());
         }
         let written = self.write_out(out);
-        // What was added meanwhile is for the thread, so that nobody writes for others for ever.
+        // Bytes that were added meanwhile are for the thread, so that no node writes for others for
+        // ever.
         let mut out = self.out.lock();
         out.writing = false;
         if !out.bytes.is_empty() {
@@ -623,7 +652,7 @@ impl Peer {
         written
     }
 
-    /// Writes all that is there. Only for whoever has set [`Out::writing`].
+    /// Writes all that is there. Only for the thread that has set [`Out::writing`].
     #[inline]
     fn write_out(&self, mut out: MutexGuard<'_, Out>) -> Result<(), String> {
         let spare = std::mem::take(&mut out.spare);
@@ -638,7 +667,8 @@ impl Peer {
         written.map_err(|why| why.to_string())
     }
 
-    /// Writes what nobody else has, until the connection is closed. A write that fails is one of a connection that has ended, which its reader finds.
+    /// Writes the bytes that no node has written, until the connection is closed. A write that
+    /// fails is one of a connection that has ended, which its reader finds.
     fn write_when_woken(&self) {
         let mut out = self.out.lock();
         while !out.closed {

@@ -1,4 +1,5 @@
-//! What a capsule does with a peer that behaves as none should: in a run it is lost, and nothing else happens.
+//! Tests of a capsule with a peer that misbehaves: in a run the peer is lost, and nothing else
+//! happens.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ fn engine() -> Arc<Engine> {
     Engine::new(program, Mode::Interpreted).unwrap()
 }
 
-/// How `main` ends when the other capsule sends this, and then closes its stream or says nothing.
+/// Returns the end of `main` when the other capsule sends this, and then closes its stream or says
+/// nothing.
 fn ends(engine: &Arc<Engine>, bytes: &[u8], closes: bool) -> String {
     ends_after(engine, bytes, closes, Duration::from_millis(50))
 }

@@ -1,7 +1,10 @@
 //! Actors (section 10 of the definition): creation, messages, answers, selection.
 //!
-//! An actor's class is a class whose methods are scripts. A call of a method of an actor type is a request: it fills its variable
-//! later, and where the reply is needed is found when the body is complete (`bifrost_ir::requests`).
+//! An actor's class is a class whose methods are scripts. A call of a method of an actor type is a
+//! request: it fills its variable later, and where the reply is needed is found when the body is
+//! complete (`bifrost_ir::requests`).
+//!
+//! Read [`Checker::complete_actor`] first for classes, and [`Body::request`] for messages.
 
 use bifrost_ir::{
     Callee, Choice, Const, Destination, Func, FuncId, MethodRef, Operand, Param, Signature, Site,
@@ -19,18 +22,20 @@ use crate::ast::{self, Args, Expr, ExprKind, Place, Stmt, StmtKind, Unary, WaitA
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// A message whose arm is being checked (`wait`): what its answer must be, and what was known of that of the method itself.
+/// A message whose arm is being checked (`wait`): the heading of its answer, and the state of the
+/// answer to the method itself.
 pub(crate) struct Taken {
     name: Arc<str>,
     signature: Signature,
     /// The number of loops around the `wait`.
     loops: usize,
-    /// What was known of the answer to the message before: whether every path has given it, and where one may have.
+    /// The state of the answer to the message before: true if every path has given it, and a place
+    /// where one may have.
     before: (bool, Option<Span>),
 }
 
 impl<'a> Checker<'a> {
-    /// The creators and constraints of an actor's class, still without code.
+    /// Declares the creators and constraints of an actor's class, still without code.
     pub(crate) fn complete_actor(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
         let (id, ty, env) = (info.id, info.ty, info.env.clone());
@@ -101,7 +106,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// E0411 for headings of what actors cannot do.
+    /// Reports E0411 for headings with forms that no method of an actor can have.
     pub(crate) fn check_messages<'h>(&mut self, headings: impl Iterator<Item = &'h ast::Heading>) {
         for heading in headings {
             let message = match () {
@@ -115,13 +120,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A function of an actor with a heading, whose code comes later.
+    /// Returns a function of an actor with a heading, whose code comes later.
     fn heading_only(&mut self, name: &str, receiver: TypeId, signature: Signature) -> FuncId {
         let func = crate::lower::Builder::new(name.to_owned(), Some(receiver), signature).finish();
         self.program.funcs.push(func)
     }
 
-    /// The code of the creators and constraints of an actor's class.
+    /// Checks the code of the creators and constraints of an actor's class.
     pub(crate) fn check_actor(&mut self, at: usize, env: &Env) {
         let Some(id) = self.classes[at].as_ref().map(|info| info.id) else { return };
         let Some(actor) = self.class_ast(at).actor.as_ref() else { return };
@@ -202,17 +207,17 @@ impl<'a> Checker<'a> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// True if values of a type are actors.
+    /// Returns true if values of a type are actors.
     pub fn is_actor(&self, ty: TypeId) -> bool {
         self.cx.program.types.def(ty).actor
     }
 
-    /// True if code here may wait for an actor.
+    /// Returns true if code here may wait for an actor.
     fn may_wait(&self) -> bool {
         self.role == Role::Script || self.role == Role::Routine && &*self.name == "main"
     }
 
-    /// The method of an actor that a call is a request for.
+    /// Returns the method of an actor that a call is a request for.
     pub fn requested(&self, target: &Target) -> Option<MethodRef> {
         let Callee::Method(method) = target.callee else { return None };
         if !self.is_actor(method.ty) {
@@ -222,7 +227,7 @@ impl<'a> Body<'_, 'a> {
         (!own || self.is_functional()).then_some(method)
     }
 
-    /// True if this is code of a functional actor.
+    /// Returns true if this is code of a functional actor.
     pub fn is_functional(&self) -> bool {
         self.class
             .is_some_and(|at| self.cx.class_ast(at).actor.as_ref().is_some_and(|actor| actor.functional))
@@ -241,7 +246,7 @@ impl<'a> Body<'_, 'a> {
         self.ask(expr.span, method, &target.signature, operands).into_iter().collect()
     }
 
-    /// A request of an actor; the reply, if the method has a result.
+    /// Writes a request of an actor; returns the reply, if the method has a result.
     pub fn ask(
         &mut self,
         span: Span,
@@ -279,7 +284,7 @@ impl<'a> Body<'_, 'a> {
         result.map(|ty| Value { op: dst.into(), ty: self.cx.known(ty) })
     }
 
-    /// E0401: what is sent is a copy or cannot change.
+    /// Checks rule E0401: an argument of a message is a copy or cannot change.
     fn check_sent(&mut self, args: &'a Args, signature: &Signature, name: &str) {
         let rest = args.rest.iter().flatten();
         for (arg, param) in args.plain.iter().zip(&signature.params) {
@@ -323,7 +328,7 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0401, value.span, message).help(help));
     }
 
-    /// Target and operands of the message that a statement sends.
+    /// Returns the target and operands of the message that a statement sends.
     fn message(&mut self, expr: &'a Expr, word: &str) -> Option<(MethodRef, Target, Vec<Operand>, &'a Args)> {
         let mut inner = expr;
         while let ExprKind::Paren(within) = &inner.kind {
@@ -495,12 +500,12 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Reply { values: values.into_iter().collect(), site: Site(stmt.core.start) });
     }
 
-    /// The heading of the message that is answered here.
+    /// Returns the heading of the message that is answered here.
     pub fn answered_heading(&self) -> Signature {
         self.taken.last().map_or(&self.signature, |taken| &taken.signature).clone()
     }
 
-    /// The name of the method that it is for.
+    /// Returns the name of the method that it is for.
     pub fn answered_name(&self) -> Arc<str> {
         self.taken.last().map_or(&self.name, |taken| &taken.name).clone()
     }
@@ -526,7 +531,7 @@ impl<'a> Body<'_, 'a> {
         true
     }
 
-    /// E0407 if a path to here has answered.
+    /// Reports E0407 if a path to here has answered.
     pub fn answered_once(&mut self, span: Span) {
         if let Some(first) = self.flow.may_have_answered().filter(|_| self.flow.reachable) {
             let line = self.cx.sources.line(first.file, first.start);
@@ -536,7 +541,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// E0403 if the message has an answer due that a path to here has not given.
+    /// Reports E0403 if the message has an answer due that a path to here has not given.
     pub fn check_answered(&mut self, span: Span) {
         if self.flow.reachable && !self.flow.has_answered() && !self.answered_heading().results.is_empty() {
             self.report_unanswered(&self.answered_name(), span);
@@ -549,7 +554,8 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0403, span, message).help(help));
     }
 
-    /// The same where the method ends, in an arm of a `wait` or outside: for the messages that were taken, and for its own.
+    /// Does the same where the method ends, in an arm of a `wait` or outside: for the messages that
+    /// were taken, and for its own.
     pub fn check_all_answered(&mut self, span: Span) {
         self.check_answered(span);
         if !self.flow.reachable {
@@ -566,7 +572,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The same where `break` or `continue` leaves arms of `wait`; what is known behind the jump is of the message before.
+    /// Does the same where `break` or `continue` leaves arms of `wait`; the flow state behind the
+    /// jump is that of the message before.
     pub fn leave_arms(&mut self, span: Span) {
         let left = self.taken.iter().filter(|taken| taken.loops == self.loops.len()).count();
         if left > 0 {
@@ -589,7 +596,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// E0408.
+    /// Reports E0408.
     pub fn report_effect(&mut self, span: Span, what: &str) {
         let message = format!("{what} in a condition, which may have no effects");
         let help = "compute it before, and compare with a variable";
@@ -630,7 +637,7 @@ impl<'a> Body<'_, 'a> {
         Value { op: dst.into(), ty: Some(ty) }
     }
 
-    /// The class of the actor that `A.new` names.
+    /// Returns the class of the actor that `A.new` names.
     fn actor_class(&mut self, actor: &'a Expr) -> Option<usize> {
         let env = self.env.clone();
         let written = super::types::as_type(actor);
@@ -657,7 +664,7 @@ impl<'a> Body<'_, 'a> {
         at
     }
 
-    /// `wait when m (x: T) if e: … after ms: … end`
+    /// `wait when m (x: T) if e: ... after ms: ... end`
     pub fn wait_statement(
         &mut self,
         stmt: &'a Stmt,

@@ -1,4 +1,9 @@
 //! One body being checked and written: its locals, its handlers, its variables in scope.
+//!
+//! Read [`Body`] first: it is made for each routine, method and part of a maker, and walks the
+//! syntax tree once. It owns the scopes, the flow state and the [`Builder`] of the IR.
+//! [`Checker::check_routine`] makes one, and [`Body::finish`] returns its function. The rules for
+//! statements, calls and the rest are in the files beside this one, as further methods of [`Body`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +28,8 @@ pub(crate) struct Value {
     pub ty: Option<TypeId>,
 }
 
-/// What the body belongs to; decides what its bare names may mean.
+/// The kind of definition that the body belongs to; decides the meanings that its bare names may
+/// have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Routine,
@@ -42,7 +48,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// True if the first variable is the receiver.
+    /// Returns true if the first variable is the receiver.
     pub fn has_receiver(self) -> bool {
         !matches!(self, Role::Routine | Role::Maker)
     }
@@ -61,7 +67,7 @@ pub(crate) struct Local {
 /// A loop around the current statement.
 #[derive(Default)]
 pub(crate) struct Loop {
-    /// What is known where its `break`s meet.
+    /// The flow state where its `break`s meet.
     pub breaks: Flow,
     /// The call of its iterator, if that relies on something that may change.
     pub changeable: Option<Span>,
@@ -70,18 +76,18 @@ pub(crate) struct Loop {
 /// The transaction around the current statement.
 pub(crate) struct Transaction {
     pub span: Span,
-    /// How many of the locals are declared outside it.
+    /// The number of locals that are declared outside it.
     pub outside: usize,
 }
 
-/// What the statement inside a frame can raise.
+/// The exceptions that the statement inside a frame can raise.
 pub(crate) struct Raised {
     pub signals: Vec<(SignalId, Vec<TypeId>)>,
     /// True if every call in it was understood; others could have raised more.
     pub complete: bool,
-    /// What other parts of the same statement may raise.
+    /// The exceptions that other parts of the same statement may raise.
     pub elsewhere: Elsewhere,
-    /// What was known of the answer to the message where something was raised.
+    /// The state of the answer to the message at the places where an exception was raised.
     pub answered: Answered,
 }
 
@@ -92,17 +98,17 @@ pub(crate) struct Frame {
     pub others: bool,
     /// The exceptions raised in it so far, with the types of their values.
     pub raised: Vec<(SignalId, Vec<TypeId>)>,
-    /// The number of blocks open before it: the requests in the others are awaited before it is left, so that handler and request stay
-    /// together.
+    /// The number of blocks open before it: the requests in the others are awaited before it is
+    /// left, so that handler and request stay together.
     pub depth: usize,
-    /// What was known of the answer to the message where something was raised.
+    /// The state of the answer to the message at the places where an exception was raised.
     pub answered: Answered,
     /// True if this is the arm of a `wait`, which no exception leaves.
     pub taken: bool,
 }
 
 impl Frame {
-    /// The frame of an arm of a `wait`, whose block is the next one that is opened.
+    /// Returns the frame of an arm of a `wait`, whose block is the next one that is opened.
     pub fn of_arm(depth: usize) -> Frame {
         Frame {
             names: vec![],
@@ -127,10 +133,10 @@ pub(crate) struct Body<'c, 'a> {
     pub name: Arc<str>,
     pub signature: Signature,
     pub locals: Vec<Local>,
-    /// For each name, in lower case, its place in `locals`.
+    /// The place in `locals` of each name, in lower case.
     places: HashMap<String, usize>,
     slots: u32,
-    /// For each open scope the number of locals outside it.
+    /// The number of locals outside each open scope.
     pub scopes: Vec<usize>,
     pub flow: Flow,
     pub loops: Vec<Loop>,
@@ -142,12 +148,12 @@ pub(crate) struct Body<'c, 'a> {
     pub asked_in: Option<FileId>,
     /// Its last request.
     pub asked_at: Site,
-    /// Expressions so far that were wrong, or use what was.
+    /// The number of expressions so far that were wrong, or use one that was.
     pub unknown_values: usize,
 }
 
 impl<'a> Checker<'a> {
-    /// The code of a routine, or of a method of the class at position `class`.
+    /// Checks a routine, or a method of the class at position `class`, and returns its code.
     pub(crate) fn check_routine(
         &mut self,
         env: Env,
@@ -238,7 +244,7 @@ impl<'c, 'a> Body<'c, 'a> {
         self.cx.report(diagnostic);
     }
 
-    /// A wrong value.
+    /// Returns a wrong value.
     pub fn wrong(&self) -> Value {
         Value { op: Operand::Const(Const::Nil), ty: None }
     }
@@ -277,14 +283,14 @@ impl<'c, 'a> Body<'c, 'a> {
         slot
     }
 
-    /// A new local, not assigned yet.
+    /// Returns a new local, not assigned yet.
     pub fn declare(&mut self, name: &Ident, ty: Option<TypeId>) -> (Var, Slot) {
         self.check_new_name(name, true);
         let var = self.b.var(&name.name, ty);
         (var, self.unassigned_local(name, var, ty))
     }
 
-    /// A new local that has a value from the start.
+    /// Returns a new local that has a value from the start.
     pub fn declare_assigned(&mut self, name: &Ident, ty: Option<TypeId>) -> Var {
         let (var, slot) = self.declare(name, ty);
         self.flow.assign(slot);
@@ -329,7 +335,7 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// The instance variable that a bare name means, with its place in the layout.
+    /// Returns the instance variable that a bare name means, with its place in the layout.
     pub fn own_ivar(&self, name: &str) -> Option<(u32, &super::classes::Ivar)> {
         if !matches!(self.role, Role::Method | Role::Script | Role::Condition) {
             return None;
@@ -337,7 +343,7 @@ impl<'c, 'a> Body<'c, 'a> {
         self.cx.classes[self.class?].as_ref()?.ivar(name)
     }
 
-    /// Notes that what is called here may raise `signals`.
+    /// Notes that the callee here may raise `signals`.
     pub fn raise(&mut self, signature: &Signature) {
         let answered = Answered::at(&self.flow);
         let Some(frame) = self.frames.last_mut() else { return };
@@ -351,7 +357,8 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// Runs `inner` inside the handlers of `handler`; gives what it raised that matters to the handler.
+    /// Runs `inner` inside the handlers of `handler`; returns the exceptions it raised that matter
+    /// to the handler.
     pub fn framed(&mut self, handler: &Handler, inner: impl FnOnce(&mut Self)) -> Raised {
         let before = (self.cx.diagnostics.len(), self.unknown_values);
         let (names, others) = match handler {
@@ -410,7 +417,8 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// What a frame that is left has raised; what it does not take is raised outside, too.
+    /// Returns the exceptions that a frame that is left has raised; those that it does not take are
+    /// raised outside, too.
     fn pass_on(&mut self, frame: Frame) -> Vec<(SignalId, Vec<TypeId>)> {
         if let Some(outer) = self.frames.last_mut() {
             outer.answered.join(frame.answered);
@@ -430,7 +438,7 @@ impl<'c, 'a> Body<'c, 'a> {
         frame.raised
     }
 
-    /// The value as one of type `wanted`; reports at `span` if it is none.
+    /// Returns the value as one of type `wanted`; reports at `span` if it is none.
     pub fn convert(&mut self, value: Value, wanted: Option<TypeId>, span: Span) -> Operand {
         let (Some(found), Some(wanted)) = (value.ty, wanted) else { return value.op };
         if !self.cx.fits(found, wanted) {
@@ -440,12 +448,12 @@ impl<'c, 'a> Body<'c, 'a> {
         self.stand(value.op, found, wanted, span.start)
     }
 
-    /// An operand of type `found`, which fits, as one of type `wanted`.
+    /// Returns an operand of type `found`, which fits, as one of type `wanted`.
     pub fn stand(&mut self, op: Operand, found: TypeId, wanted: TypeId, site: u32) -> Operand {
         stand(&mut self.cx.program, &mut self.b, op, found, wanted, Site(site))
     }
 
-    /// E0202.
+    /// Returns the error E0202.
     pub fn mismatch(&self, found: TypeId, wanted: TypeId, span: Span) -> Diagnostic {
         let types = &self.cx.program.types;
         let (wanted_name, found_name) = (types.name(wanted), types.name(found));
@@ -474,7 +482,7 @@ impl<'c, 'a> Body<'c, 'a> {
         diagnostic
     }
 
-    /// An expression that must have the type `wanted`.
+    /// Checks an expression that must have the type `wanted`.
     pub fn expect(&mut self, expr: &'a Expr, wanted: Option<TypeId>) -> Operand {
         let value = self.value(expr);
         self.convert(value, wanted, expr.span)

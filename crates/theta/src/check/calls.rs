@@ -1,4 +1,9 @@
-//! Calls: what is called, with what, and what comes back.
+//! Calls: the callee, its operands, and its results.
+//!
+//! Read [`Body::call`] first. It finds the callee ([`Body::callee`]), evaluates the arguments
+//! ([`Body::given`]), infers type arguments where they are not written, and fits the values to the
+//! heading ([`Body::fit`]). The result is a [`Target`] with its operands, which the caller emits as
+//! a call, a request or a loop.
 
 use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, builtin};
 
@@ -12,7 +17,7 @@ use crate::lower::nothing;
 use crate::resolve::{Def, similar};
 use crate::source::Span;
 
-/// What a call runs, with its receiver.
+/// The target of a call, with its receiver.
 pub(crate) struct Target {
     pub callee: Callee,
     pub receiver: Option<Operand>,
@@ -20,7 +25,7 @@ pub(crate) struct Target {
     pub name: String,
 }
 
-/// What a callee turned out to be.
+/// The kind of a callee.
 pub(crate) enum Found {
     Target(Target),
     /// A generic built-in whose type arguments must be found from the arguments.
@@ -43,7 +48,7 @@ pub(crate) struct Given {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// A call in the place of values: all its results.
+    /// Checks a call in the place of values; returns all its results.
     pub fn call(&mut self, expr: &'a Expr, callee: &'a Expr, args: &'a Args) -> Option<Vec<Value>> {
         let found = self.callee(callee);
         if let Found::Deliver { replier, result, name } = found {
@@ -90,13 +95,13 @@ impl<'a> Body<'_, 'a> {
         )
     }
 
-    /// Callee and operands of a call, the receiver first.
+    /// Returns the callee and operands of a call, the receiver first.
     pub fn prepare(&mut self, callee: &'a Expr, args: &'a Args) -> Option<(Target, Vec<Operand>)> {
         let found = self.callee(callee);
         self.prepare_found(found, args)
     }
 
-    /// The same for what was found to be called.
+    /// Does the same for a callee that is found already.
     pub fn prepare_found(&mut self, found: Found, args: &'a Args) -> Option<(Target, Vec<Operand>)> {
         if let Found::Deliver { name, .. } = found {
             self.given(args);
@@ -145,7 +150,8 @@ impl<'a> Body<'_, 'a> {
         Given { plain, rest }
     }
 
-    /// The form of a call whose last arguments `..` collects into a sequence, with these arguments.
+    /// Returns the form of a call whose last arguments `..` collects into a sequence, with these
+    /// arguments.
     fn collecting(&self, name: &str, plain: &[(Value, Span)], wanted: usize) -> Option<String> {
         let texts: Vec<&str> = plain.iter().map(|(_, span)| self.cx.sources.slice(*span)).collect();
         let (before, rest) = texts.split_at(wanted.checked_sub(1)?.min(texts.len()));
@@ -157,7 +163,7 @@ impl<'a> Body<'_, 'a> {
         ))
     }
 
-    /// The operands for a heading; reports what does not fit.
+    /// Returns the operands for a heading; reports arguments that do not fit.
     pub fn fit(
         &mut self,
         name: &str,
@@ -207,7 +213,7 @@ impl<'a> Body<'_, 'a> {
         Some(operands)
     }
 
-    /// The sequence that `..` makes of the remaining arguments.
+    /// Returns the sequence that `..` makes of the remaining arguments.
     fn collect(&mut self, rest: Vec<(Value, Span)>, element: TypeId, span: Span) -> Operand {
         let ty = self.cx.program.types.instance(TypeKind::Sequence(element));
         let dst = self.b.temp(Some(ty));
@@ -254,7 +260,7 @@ impl<'a> Body<'_, 'a> {
         Found::Wrong
     }
 
-    /// True if a bare name means a routine here.
+    /// Returns true if a bare name means a routine here.
     pub fn is_routine(&self, name: &Ident) -> bool {
         if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
             return false;
@@ -308,7 +314,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// An instantiation of a routine; `spans` are those of its type arguments.
+    /// Returns an instantiation of a routine; `spans` are those of its type arguments.
     fn routine_target(
         &mut self,
         def: usize,
@@ -339,7 +345,7 @@ impl<'a> Body<'_, 'a> {
         Found::Wrong
     }
 
-    /// E0208 for a bare name.
+    /// Returns the error E0208 for a bare name.
     pub fn unknown(&self, name: &Ident) -> Diagnostic {
         let mut diagnostic = Diagnostic::error(Code::E0208, name.span, format!("unknown name `{name}`"));
         let own = self.class.and_then(|at| self.cx.classes[at].as_ref());
@@ -359,7 +365,7 @@ impl<'a> Body<'_, 'a> {
         diagnostic
     }
 
-    /// A deep copy of a value. What cannot change is its own copy.
+    /// Returns a deep copy of a value. A value that cannot change is its own copy.
     pub fn clone_of(&mut self, value: Value, span: Span) -> Value {
         let Some(ty) = value.ty else { return value };
         let kind = self.cx.program.types.kind(ty);
@@ -413,7 +419,7 @@ impl<'a> Body<'_, 'a> {
         Found::Target(self.instantiate(row, &types))
     }
 
-    /// E0206 if something built in that is for actors only gets something else.
+    /// Reports E0206 if a built-in that is for actors only gets something else.
     fn check_actors(&mut self, row: &builtin::BuiltinRoutine, types: &[TypeId], span: Span) -> Option<()> {
         match (row.parms, types) {
             (["A"], [ty]) => {
@@ -424,7 +430,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// `f[T, …]` of a routine of the program.
+    /// `f[T, ...]` of a routine of the program.
     fn instantiated_routine(
         &mut self,
         callee: &'a Expr,
@@ -440,7 +446,7 @@ impl<'a> Body<'_, 'a> {
         self.routine_target(def, types, spans, callee.span)
     }
 
-    /// Type arguments, which look like expressions.
+    /// Returns type arguments, which look like expressions.
     pub fn written_types(&mut self, args: &'a [Expr]) -> Option<Vec<TypeExpr>> {
         let mut types = vec![];
         for arg in args {
@@ -453,7 +459,8 @@ impl<'a> Body<'_, 'a> {
         Some(types)
     }
 
-    /// The instantiation of a generic built-in that fits the static types of the arguments exactly.
+    /// Returns the instantiation of a generic built-in that fits the static types of the arguments
+    /// exactly.
     fn infer(&mut self, row: &'static builtin::BuiltinRoutine, span: Span, given: &Given) -> Option<Target> {
         let mut types = given.plain.iter().map(|(value, _)| value.ty).collect::<Option<Vec<TypeId>>>()?;
         if let Some((first, _)) = given.rest.as_ref().and_then(|rest| rest.first()) {
@@ -504,10 +511,10 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The method of that name that may be called here.
+    /// Returns the method of that name that may be called here.
     pub fn method_of(&self, ty: TypeId, name: &str) -> Option<MethodRef> {
         let found = self.cx.program.types.find_method(ty, name)?;
-        // What an instantiation calls was looked at where its definition stands.
+        // The callees of an instantiation were looked at where its definition stands.
         let seen = self.cx.program.types.method(found).public
             || self.cx.voice == Voice::Instance
             || self
@@ -518,7 +525,7 @@ impl<'a> Body<'_, 'a> {
         seen.then_some(found)
     }
 
-    /// The heading of a method, as far as code here may rely on it.
+    /// Returns the heading of a method, as far as code here may rely on it.
     pub fn heading_of(&self, method: MethodRef) -> Signature {
         let found = self.cx.program.types.method(method);
         let mut narrowed = self.env.narrowed.iter();
@@ -526,7 +533,7 @@ impl<'a> Body<'_, 'a> {
         less.map_or(&found.signature, |demand| &demand.signature).clone()
     }
 
-    /// E0201.
+    /// Returns the error E0201.
     pub fn no_method(&self, ty: TypeId, name: &str, span: Span) -> Diagnostic {
         let type_name = self.cx.program.types.name(ty);
         let mut diagnostic =

@@ -1,13 +1,13 @@
 //! Classes: variables, methods, inheritance, makers (section 6 of the definition).
 //!
-//! The own type of a class lists the methods of its specification, its private ones, and those of its
-//! superclass. A method that must not be called by name - hidden, or private to the superclass's
-//! module - is listed under a name with a dot, which no program can write, because calls that the
-//! superclass makes on `self` still need it.
+//! The own type of a class lists the methods of its specification, its private ones, and those of
+//! its superclass. Some methods must not be called by name: those that are hidden, or private to
+//! the superclass's module. They are listed under a name with a dot, which no program can write,
+//! because calls that the superclass makes on `self` still need them.
 //!
-//! A maker becomes two functions: a routine that computes the values of the variables (and of the
-//! locals that its `then` part uses), and a method `NAME.then` that runs on the finished object. The
-//! object itself is made in one step by the constructor of the subclass.
+//! A maker becomes two functions. The first is a routine that computes the values of the variables,
+//! and of the locals that its `then` part uses. The second is a method `NAME.then` that runs on the
+//! finished object. The object itself is made in one step by the constructor of the subclass.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(crate) struct Ivar {
     pub span: Span,
 }
 
-/// What is known about a class.
+/// The facts about a class.
 #[derive(Clone)]
 pub(crate) struct ClassInfo {
     /// Position in [`crate::resolve::Names::classes`].
@@ -67,7 +67,7 @@ pub(crate) struct ClassInfo {
     pub made: Made,
 }
 
-/// How far the makers of a class have been looked at.
+/// The progress of the checks of a class's makers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Made {
     Untouched,
@@ -116,7 +116,7 @@ impl ClassInfo {
         }
     }
 
-    /// The own instance variable of that name, with its position in the layout.
+    /// Returns the own instance variable of that name, with its position in the layout.
     pub fn ivar(&self, name: &str) -> Option<(u32, &Ivar)> {
         let at = self.ivars.iter().position(|ivar| &*ivar.name == name)?;
         Some((self.first_field + at as u32, &self.ivars[at]))
@@ -127,25 +127,26 @@ impl ClassInfo {
 pub(crate) struct Entry {
     pub method: Method,
     pub body: Body,
-    /// Where to report that it does not fit; the class's name for one that was not written.
+    /// The place for the report that it does not fit; the class's name for one that was not
+    /// written.
     pub span: Span,
 }
 
 impl<'a> Checker<'a> {
-    /// The text of the class at a position.
+    /// Returns the text of the class at a position.
     pub(crate) fn class_ast(&self, at: usize) -> &'a ast::ClassDef {
         let def = self.classes[at].as_ref().map_or(0, |info| info.def);
         self.names.classes[def].ast
     }
 
-    /// Where the class at a position is defined.
+    /// Returns the scope in which the class at a position is defined.
     pub(crate) fn class_home(&self, at: usize) -> crate::resolve::ScopeId {
         let def = self.classes[at].as_ref().map_or(0, |info| info.def);
         self.names.classes[def].home
     }
 
-    /// Makes the class of a definition, and one more for each member that is checked with a where clause of its own;
-    /// whether there was room.
+    /// Makes the class of a definition, and one more for each member that is checked with a where
+    /// clause of its own; whether there was room.
     pub(crate) fn declare_class(&mut self, def: usize) -> bool {
         let ast = self.names.classes[def].ast;
         let Some((args, purpose)) = self.standing(&ast.name, &ast.parms) else { return true };
@@ -174,7 +175,7 @@ impl<'a> Checker<'a> {
         self.with_voice(voice, work)
     }
 
-    /// The superclass and the implemented types of a new class.
+    /// Resolves the superclass and the implemented types of a new class.
     pub(crate) fn link_class(&mut self, at: usize) {
         self.in_class(at, |cx| cx.resolve_above(at));
     }
@@ -256,7 +257,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// New classes, each after its superclass; cycles are reported, and chains that are too long cut.
+    /// Returns new classes, each after its superclass; cycles are reported, and chains that are too
+    /// long cut.
     pub(crate) fn classes_in_order(&mut self, new: Range<usize>) -> Vec<usize> {
         let mut order = vec![];
         let mut open = vec![false; new.len()];
@@ -289,7 +291,7 @@ impl<'a> Checker<'a> {
         self.classes[at].as_ref().map_or(1, |info| info.height)
     }
 
-    /// Notes who inherits from whom.
+    /// Notes the superclass of a class.
     fn link_subclass(&mut self, at: usize) {
         let superclass = self.classes[at].as_ref().and_then(|info| info.superclass);
         let height = 1 + superclass.map_or(0, |up| self.height(up));
@@ -362,7 +364,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Layout and methods of a new class whose superclass is complete.
+    /// Completes the layout and methods of a new class whose superclass is complete.
     pub(crate) fn complete_class(&mut self, at: usize) {
         self.in_class(at, |cx| {
             if cx.complete_variables(at) {
@@ -406,7 +408,8 @@ impl<'a> Checker<'a> {
         true
     }
 
-    /// Objects of immutable types are copied and sent, so all that they hold must be sendable (sections 9 and 10.8).
+    /// Objects of immutable types are copied and sent, so all that they hold must be sendable
+    /// (sections 9 and 10.8).
     fn check_sendable_variables(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
         let (superclass, ivars) = (info.superclass, info.ivars.clone());
@@ -467,7 +470,7 @@ impl<'a> Checker<'a> {
         self.complete_actor(at);
     }
 
-    /// The methods that the class defines, and has in this instantiation.
+    /// Returns the methods that the class defines, and has in this instantiation.
     fn own_methods(&mut self, at: usize) -> Vec<Entry> {
         let Some(info) = &self.classes[at] else { return vec![] };
         let ast = self.class_ast(at);
@@ -483,7 +486,7 @@ impl<'a> Checker<'a> {
             .collect()
     }
 
-    /// Adds what the superclass offers.
+    /// Adds the methods of the superclass.
     fn inherit(&mut self, at: usize, entries: &mut Vec<Entry>) {
         let ast = self.class_ast(at);
         let Some(up) = self.classes[at].as_ref().and_then(|info| info.superclass) else { return };
@@ -592,7 +595,7 @@ impl<'a> Checker<'a> {
         let func = bridge(&mut self.program, full_name, callee, from, to);
         let body = Body::Func(self.program.funcs.push(func));
         match entries.iter().position(|entry| entry.method.name == name) {
-            // One that is inherited calls what the superclass has.
+            // An inherited method calls the one of the superclass.
             Some(known) => {
                 entries[known].body = body;
                 entries[known].method.stands_for.push(wanted);
@@ -605,7 +608,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The method generated from an instance variable, if there is one that fits.
+    /// Returns the method generated from an instance variable, if there is one that fits.
     fn abbreviated(&mut self, at: usize, required: &Method) -> Option<(FuncId, Signature)> {
         let info = self.classes[at].as_ref()?;
         let (id, own) = (info.id, info.ty);
@@ -640,7 +643,7 @@ impl<'a> Checker<'a> {
         Some((self.program.funcs.push(func), signature))
     }
 
-    /// The code of a class: its makers and its methods.
+    /// Checks the code of a class: its makers and its methods.
     pub(crate) fn check_class(&mut self, at: usize) {
         let Some(info) = self.classes[at].clone() else { return };
         if !self.is_walked(info.purpose) {
@@ -682,7 +685,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The makers of a class, and what `provides` promises of them; the first time it is needed.
+    /// Checks the makers of a class, and the promises of `provides` about them; the first time it
+    /// is needed.
     pub(crate) fn check_makers(&mut self, at: usize) {
         let Some(info) = &mut self.classes[at] else { return };
         if std::mem::replace(&mut info.made, Made::Open) != Made::Untouched {
@@ -695,7 +699,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The makers of a class for code in the middle of another body.
+    /// Checks the makers of a class for code in the middle of another body.
     pub(crate) fn need_makers(&mut self, at: usize, span: Span) {
         if self.classes[at].as_ref().is_some_and(|info| info.made == Made::Untouched) && self.may_nest(span) {
             self.nested += 1;
@@ -704,7 +708,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The same for one maker with type arguments of its own.
+    /// Does the same for one maker with type arguments of its own.
     pub(crate) fn need_maker(&mut self, at: usize, maker: &'a ast::Maker, args: &[TypeId], span: Span) {
         if self.may_nest(span) {
             let voice = self.voice_of(Use::Runs { generic: true });
@@ -723,12 +727,12 @@ impl<'a> Checker<'a> {
         room
     }
 
-    /// True if the makers of a class are being looked at.
+    /// Returns true if the makers of a class are being looked at.
     pub(crate) fn is_open(&self, at: usize) -> bool {
         self.classes[at].as_ref().is_some_and(|info| info.made == Made::Open)
     }
 
-    /// Asks for what a maker needs of type arguments.
+    /// Asks for the demands of a maker on its type arguments.
     pub(crate) fn ask_maker(
         &mut self,
         at: usize,
@@ -780,7 +784,8 @@ impl<'a> Checker<'a> {
         self.check_old_name(ty, name);
     }
 
-    /// Adds a method that no program can name to a class that is complete already, and to its subclasses.
+    /// Adds a method that no program can name to a class that is complete already, and to its
+    /// subclasses.
     pub(crate) fn add_hidden_method(
         &mut self,
         at: usize,
@@ -816,7 +821,7 @@ impl<'a> Checker<'a> {
 }
 
 impl ClassInfo {
-    /// True if this class stands above the one at position `below`.
+    /// Returns true if this class stands above the one at position `below`.
     pub fn superclass_of(&self, below: Option<usize>, classes: &[Option<ClassInfo>]) -> bool {
         let mut next = below.and_then(|at| classes[at].as_ref()).and_then(|info| info.superclass);
         while let Some(info) = next.and_then(|at| classes[at].as_ref()) {

@@ -1,7 +1,8 @@
 //! Calls of built-in methods in constant expressions: all those of basic values and strings that
 //! return a value of such a type, but for `hash`, which a program may not rely on.
 //!
-//! Each gives what the method gives when the program runs; a call that would signal is no constant.
+//! Each gives the result of the method in a running program; a call that would signal is no
+//! constant.
 
 use super::constants::{Constant, STRING_BYTES_MAX, combine};
 use crate::ast::Binary;
@@ -26,7 +27,8 @@ const OPERATORS: &[Binary] = &[
     Binary::Concat,
 ];
 
-/// The value of `receiver.name(args)`; `None` where it would signal, and where it is no constant.
+/// Returns the value of `receiver.name(args)`; `None` where it would signal, and where it is no
+/// constant.
 pub(super) fn call(receiver: Constant, name: &str, args: &[Constant]) -> Option<Constant> {
     match (args, receiver) {
         ([], Constant::Str(text)) => of_string(text, name),
@@ -144,7 +146,8 @@ fn substring(text: &str, at: i64, count: i64) -> Option<String> {
     Some(text.chars().skip(at as usize - 1).take(count as usize).collect())
 }
 
-/// The single character that `mapped` yields; a character whose other case is longer stays itself.
+/// Returns the single character that `mapped` yields; a character whose other case is longer stays
+/// itself.
 fn single(c: char, mut mapped: impl Iterator<Item = char>) -> char {
     match (mapped.next(), mapped.next()) {
         (Some(m), None) => m,
@@ -153,7 +156,7 @@ fn single(c: char, mut mapped: impl Iterator<Item = char>) -> char {
 }
 
 impl Constant {
-    /// The value, if it is no string that is too long.
+    /// Returns the value, if it is no string that is too long.
     fn within_limit(self) -> Option<Constant> {
         match &self {
             Constant::Str(text) if text.len() > STRING_BYTES_MAX => None,

@@ -27,7 +27,7 @@ const EQUATE_DEPTH_MAX: u32 = 64;
 pub(super) const STRING_BYTES_MAX: usize = 1 << 20;
 
 impl Constant {
-    /// Its type.
+    /// Returns its type.
     pub fn ty(&self) -> TypeId {
         match self {
             Constant::Nil => Types::NULL,
@@ -56,7 +56,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Looks at the equates of a type or class, for what its parameters stand for in `env`.
+    /// Looks at the equates of a type or class, for the types of its parameters in `env`.
     pub(crate) fn resolve_own_equates(&mut self, env: &Env, equates: &[ast::Equate]) {
         for equate in equates {
             let entry = self.names.lookup(env.scope, &equate.name.name);
@@ -66,7 +66,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What an equate stands for, for code in `env`.
+    /// Returns the meaning of an equate, for code in `env`.
     pub(crate) fn equate(&mut self, env: &Env, at: usize) -> Equate {
         let key = self.equate_key(env, at);
         match self.known_equate(at, &key) {
@@ -106,7 +106,7 @@ impl Checker<'_> {
         self.known_equate(at, &key)
     }
 
-    /// What the parameters around an equate stand for in `env`.
+    /// Returns the types in `env` of the parameters around an equate.
     fn equate_key(&self, env: &Env, at: usize) -> Vec<TypeId> {
         self.names.equates[at].parms.iter().filter_map(|parm| env.parm(&parm.name)).collect()
     }
@@ -126,12 +126,12 @@ impl Checker<'_> {
         }
     }
 
-    /// True if an equate is known to be a type.
+    /// Returns true if an equate is known to be a type.
     pub(crate) fn is_type_equate(&self, env: &Env, at: usize) -> bool {
         matches!(self.known_equate(at, &self.equate_key(env, at)), Equate::Type(_))
     }
 
-    /// True if the right side of an equate is a type; follows other equates.
+    /// Returns true if the right side of an equate is a type; follows other equates.
     fn means_type(&mut self, env: &Env, value: &Expr) -> bool {
         if let ExprKind::Name(name) = &value.kind
             && env.parm(&name.name).is_none()
@@ -148,7 +148,7 @@ impl Checker<'_> {
         None
     }
 
-    /// The value of a constant expression.
+    /// Returns the value of a constant expression.
     fn constant(&mut self, env: &Env, expr: &Expr) -> Option<Constant> {
         match &expr.kind {
             ExprKind::Int(v) => Some(Constant::Int(*v)),
@@ -199,7 +199,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The constant as an operand of the IR.
+    /// Returns the constant as an operand of the IR.
     pub(crate) fn constant_operand(&mut self, constant: &Constant) -> Const {
         match constant {
             Constant::Nil => Const::Nil,
@@ -212,7 +212,7 @@ impl Checker<'_> {
     }
 }
 
-/// The result of an operator; `None` where it would signal or does not exist.
+/// Returns the result of an operator; `None` where it would signal or does not exist.
 pub(super) fn combine(op: Binary, left: Constant, right: Constant) -> Option<Constant> {
     use Constant::{Bool, Char, Int, Real, Str};
     let ordering = match (&left, &right) {
@@ -272,7 +272,7 @@ fn combine_ints(op: Binary, a: i64, b: i64) -> Option<i64> {
         Binary::Add => a.checked_add(b),
         Binary::Sub => a.checked_sub(b),
         Binary::Mul => a.checked_mul(b),
-        // The remainder is never negative: x = q·y + r, 0 ≤ r < |y|.
+        // The remainder is never negative: x = q * y + r, 0 <= r < |y|.
         Binary::Div => a.checked_div_euclid(b),
         Binary::Mod if b == -1 => Some(0),
         Binary::Mod => a.checked_rem_euclid(b),

@@ -1,6 +1,7 @@
-//! Several ways up to one supertype: a call through it must reach one method, whichever way the names came down.
+//! Several ways up to one supertype: a call through it must reach one method, whichever way the
+//! names came down.
 //!
-//! Methods of one name are one method, so only renames can part what belongs together.
+//! Methods of one name are one method, so only renames can part methods that belong together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +13,8 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
 impl Checker<'_> {
-    /// E0205 at `span` if two methods of a type, or of a class, stand for the same method of a type above.
+    /// Reports E0205 at `span` if two methods of a type, or of a class, stand for the same method
+    /// of a type above.
     pub(crate) fn check_diamonds(&mut self, ty: TypeId, span: Span) {
         if !self.has_diamond(ty) {
             return;
@@ -51,7 +53,7 @@ impl Checker<'_> {
         }
     }
 
-    /// True if two ways lead up from a type to one supertype.
+    /// Returns true if two ways lead up from a type to one supertype.
     fn has_diamond(&self, ty: TypeId) -> bool {
         let mut seen = HashSet::new();
         for way in &self.program.types.def(ty).supertypes {
@@ -70,7 +72,8 @@ impl Checker<'_> {
         false
     }
 
-    /// The name of what is called through `up` by way of `method` of the type `ty`: hidden methods call others.
+    /// Returns the name of the method called through `up` by way of `method` of the type `ty`:
+    /// hidden methods call others.
     fn target(&self, ty: TypeId, supertypes: &[Supertype], method: &Method, up: MethodRef) -> String {
         if let Some(target) = self.bridges.get(&(up.ty, self.program.types.method(up).name.clone())) {
             let way = supertypes.iter().find(|way| way.ty == up.ty);

@@ -1,4 +1,8 @@
 //! Expressions, evaluated from left to right.
+//!
+//! Read [`Body::value`] first: it checks an expression, writes its code, and returns the operand
+//! with its type. Calls are in `calls`, constructors in `objects`. Names, selections, indexes and
+//! operators are here.
 
 use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, TypeKind, Types, Var, builtin};
 
@@ -12,7 +16,7 @@ use crate::resolve::Def;
 use crate::source::Span;
 
 impl<'a> Body<'_, 'a> {
-    /// The one value of an expression.
+    /// Returns the one value of an expression.
     pub fn value(&mut self, expr: &'a Expr) -> Value {
         let value = self.value_of(expr);
         self.unknown_values += usize::from(value.ty.is_none());
@@ -66,7 +70,7 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0208, span, format!("`{text}` is a type, not a value")));
     }
 
-    /// The one value of a call; E0210 if there are more or fewer.
+    /// Returns the one value of a call; E0210 if there are more or fewer.
     fn only(&mut self, results: Vec<Value>, span: Span) -> Value {
         if let [value] = results.as_slice() {
             return *value;
@@ -112,7 +116,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// A bare name: local, instance variable, then item.
+    /// Checks a bare name: local, instance variable, then item.
     pub fn name(&mut self, name: &Ident) -> Value {
         if name.name.is_empty() {
             return self.wrong();
@@ -206,12 +210,14 @@ impl<'a> Body<'_, 'a> {
         self.wrong()
     }
 
-    /// True if code here may look at the instance variables of an object: those of an actor are its own.
+    /// Returns true if code here may look at the instance variables of an object: those of an actor
+    /// are its own.
     pub fn has_state(&self, object: Operand, ty: TypeId) -> bool {
         !self.is_actor(ty) || self.role.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }
 
-    /// E0307 for an instance variable out of reach, E0201 for a name that does not exist.
+    /// Returns the error E0307 for an instance variable out of reach, E0201 for a name that does
+    /// not exist.
     pub fn no_selection(&self, ty: TypeId, name: &Ident) -> Diagnostic {
         if let Some(fields) = self.fields_of(ty) {
             return self.no_part(ty, &fields, name, Code::E0201);
@@ -245,7 +251,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// `p[…]` as a value: `p.fetch(…)`.
+    /// `p[...]` as a value: `p.fetch(...)`.
     fn index(&mut self, expr: &'a Expr, object: &'a Expr, args: &'a [Expr]) -> Value {
         if let ExprKind::Name(name) = &object.kind {
             if self.is_routine(name) {
@@ -326,8 +332,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The way to write an operation for which the type has no method, if people know it by another
-    /// operator.
+    /// Returns the way to write an operation for which the type has no method, if people know it by
+    /// another operator.
     fn operator_help(&self, ty: TypeId, method: &str, other: Option<TypeId>) -> Option<String> {
         let text = |ty: TypeId| self.cx.program.types.kind(ty) == TypeKind::String;
         let is_text = |ty: Option<TypeId>| ty.is_some_and(text);

@@ -1,12 +1,13 @@
-//! What is known at a point of a body: whether it is reached, and which variables have values.
+//! The flow state at a point of a body: if it is reached, and which variables have values.
 
 use crate::source::Span;
 
-/// A local variable, counted from 0 in its body. Temporaries have none: they are never read before they are filled.
+/// A local variable, counted from 0 in its body. Temporaries have none: they are never read before
+/// they are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
-/// What is known at one point.
+/// The flow state at one point.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// True if control can come here.
@@ -14,33 +15,34 @@ pub(crate) struct Flow {
     assigned: Vec<u64>,
     /// True if every path to here has answered the message under way.
     answered: bool,
-    /// Where some path has.
+    /// The place where some path has.
     may_have: Option<Span>,
 }
 
-/// What is known of the answer to the message under way at some points together.
+/// The state of the answer to the message under way at some points together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answered {
     /// True if there is such a point.
     known: bool,
     /// True if every path to each of them has answered.
     answered: bool,
-    /// Where a path to one of them has.
+    /// The place where a path to one of them has.
     may_have: Option<Span>,
 }
 
 impl Answered {
-    /// At one point.
+    /// Returns the state at one point.
     pub fn at(flow: &Flow) -> Answered {
         Answered { known: flow.reachable, answered: flow.answered, may_have: flow.may_have }
     }
 
-    /// Behind an answer that is given while replies are missing, which may be exceptions.
+    /// Returns the state behind an answer that is given while replies are missing, which may be
+    /// exceptions.
     pub fn behind(answer: Span) -> Answered {
         Answered { known: true, answered: true, may_have: Some(answer) }
     }
 
-    /// At the points of both.
+    /// Joins the points of both.
     pub fn join(&mut self, other: Answered) {
         if other.known {
             self.answered = other.answered && (self.answered || !self.known);
@@ -50,7 +52,7 @@ impl Answered {
 }
 
 impl Flow {
-    /// The start of a body.
+    /// Returns the start of a body.
     pub fn start() -> Flow {
         Flow { reachable: true, ..Flow::default() }
     }
@@ -64,7 +66,7 @@ impl Flow {
         self.assigned[word] |= 1 << bit;
     }
 
-    /// True if `slot` has a value on every path to here; true where no path leads.
+    /// Returns true if `slot` has a value on every path to here; true where no path leads.
     pub fn is_assigned(&self, slot: Slot) -> bool {
         let (word, bit) = (slot.0 as usize / 64, slot.0 % 64);
         !self.reachable || self.assigned.get(word).is_some_and(|bits| bits & (1 << bit) != 0)
@@ -75,40 +77,41 @@ impl Flow {
         (self.answered, self.may_have) = (true, Some(span));
     }
 
-    /// What is known of the answer where handlers begin, after what was known where something was raised.
+    /// Sets the state of the answer where handlers begin, from that of the places where an
+    /// exception was raised.
     pub fn raised(&mut self, answered: Answered) {
         self.may_have = self.may_have.or(answered.may_have);
         self.answered |= answered.known && answered.answered;
     }
 
-    /// True if every path to here has answered.
+    /// Returns true if every path to here has answered.
     pub fn has_answered(&self) -> bool {
         self.answered
     }
 
-    /// Where a path to here has answered, if one has.
+    /// Returns the place where a path to here has answered, if one has.
     pub fn may_have_answered(&self) -> Option<Span> {
         self.may_have
     }
 
-    /// From here on another message is under way; gives what was known of the answer to the one before.
+    /// Begins another message; returns the state of the answer to the one before.
     pub fn begin_message(&mut self) -> (bool, Option<Span>) {
         (std::mem::take(&mut self.answered), self.may_have.take())
     }
 
-    /// That other message is done.
+    /// Ends that other message.
     pub fn end_message(&mut self, before: (bool, Option<Span>)) {
         (self.answered, self.may_have) = before;
     }
 
-    /// Takes what is known after `return` and the like, and gives what was known.
+    /// Takes the state behind `return` and the like, and returns the state before.
     pub fn leave(&mut self) -> Flow {
         let before = self.clone();
         self.reachable = false;
         before
     }
 
-    /// What is known where both paths meet.
+    /// Joins the states of two paths where they meet.
     pub fn join(&mut self, other: Flow) {
         if !self.reachable {
             *self = other;
@@ -122,7 +125,7 @@ impl Flow {
         }
     }
 
-    /// The end of no path, to join others to.
+    /// Returns the end of no path, to join others to.
     pub fn nowhere() -> Flow {
         Flow::default()
     }

@@ -1,4 +1,4 @@
-//! Groups of actors (10.2 and 10.3 of the definition): how they are made, and what is sent to all members.
+//! Groups of actors (10.2 and 10.3 of the definition): their creation, and messages to all members.
 
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, ClassId, Const, Destination, Operand, Signature, Site, Stmt as IrStmt,
@@ -12,14 +12,15 @@ use crate::ast::Expr;
 use crate::source::Span;
 
 impl<'a> Body<'_, 'a> {
-    /// The type of a message's receiver if it is a group.
+    /// Returns the type of a message's receiver if it is a group.
     pub fn group_of(&self, target: &Target) -> Option<TypeId> {
         let Some(Operand::Var(var)) = target.receiver else { return None };
         let ty = self.b.func.vars[var].ty;
         matches!(self.cx.program.types.kind(ty), TypeKind::Group(_)).then_some(ty)
     }
 
-    /// What one of several messages or creations takes: a copy of its own of what can change.
+    /// Returns the operands of one of several messages or creations: each gets a copy of its own of
+    /// values that can change.
     pub fn owned(&mut self, signature: &Signature, operands: &[Operand], span: Span) -> Vec<Operand> {
         let mut owned = vec![];
         for (operand, param) in operands.iter().zip(&signature.params) {
@@ -31,7 +32,8 @@ impl<'a> Body<'_, 'a> {
         owned
     }
 
-    /// `A.new(e) times k`: a loop that makes the members, the first on node 0 and each on the node after, and a group of what it made.
+    /// Checks `A.new(e) times k`: a loop that makes the members, the first on node 0 and each on
+    /// the node after, and then a group of them.
     pub fn new_group(
         &mut self,
         expr: &'a Expr,
@@ -61,7 +63,8 @@ impl<'a> Body<'_, 'a> {
         let next = self.call_method(Types::INT, "add", vec![made.into(), Operand::Const(Const::Int(1))], at);
         self.b.assign(made, next);
         let body = self.b.close();
-        // Neither happens; but a handler of the program may take exceptions of these names with other values.
+        // Neither happens; but a handler of the program may take exceptions of these names with
+        // other values.
         let takes = ArmMatch::Named(
             ["overflow", "zero"].map(|name| self.cx.program.types.signal(name)).into_iter().collect(),
         );
@@ -79,7 +82,7 @@ impl<'a> Body<'_, 'a> {
         Value { op, ty: Some(group) }
     }
 
-    /// The result of a built-in routine.
+    /// Returns the result of a built-in routine.
     fn call_named(
         &mut self,
         name: &str,

@@ -1,8 +1,10 @@
 //! Exceptions: `except`, `resignal`, `signal`, `exit` (section 7 of the definition).
 //!
-//! The handlers of a statement are frames around it ([`super::body::Frame`]). Calls note in the innermost frame what
-//! they may raise; when the frame is left, each arm is checked against that, and what no arm takes goes to the
-//! frame outside.
+//! The handlers of a statement are frames around it ([`super::body::Frame`]). Calls note in the
+//! innermost frame the exceptions that they may raise. When the frame is left, each arm is checked
+//! against these, and an exception that no arm takes goes to the frame outside.
+//!
+//! Read [`Body::covered`] first.
 
 use bifrost_ir::{Arm, ArmMatch, Block, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
@@ -16,17 +18,18 @@ use crate::lower::depth;
 use crate::resolve::similar;
 use crate::source::Span;
 
-/// Which part of a statement its handlers stand around.
+/// The part of a statement that its handlers stand around.
 pub(crate) enum Cover {
     /// All of it.
     Whole,
-    /// The first part of a maker's `make`, up to the object. Collects what it may raise; `then` if there is a second.
+    /// The first part of a maker's `make`, up to the object. Collects the exceptions it may raise;
+    /// `then` if there is a second part.
     Values { then: bool, raised: Vec<SignalId> },
     /// The second part, after a first one that may raise these.
     Then(Vec<SignalId>),
 }
 
-/// What may be raised in another part of a statement.
+/// The exceptions that may be raised in another part of a statement.
 #[derive(Default)]
 pub(crate) enum Elsewhere {
     #[default]
@@ -58,7 +61,8 @@ impl Cover {
         }
     }
 
-    /// True if an arm for these exceptions has to be looked at for this part: it is used here, or nowhere.
+    /// Returns true if an arm for these exceptions has to be looked at for this part: it is used
+    /// here, or nowhere.
     fn concerns(&self, cx: &mut Checker<'_>, names: &[Ident], raised: &Raised) -> bool {
         names.is_empty()
             || names.iter().any(|name| {
@@ -71,7 +75,7 @@ impl Cover {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// A statement inside its handlers, of which the last is the outermost.
+    /// Checks a statement inside its handlers, of which the last is the outermost.
     pub fn covered(&mut self, stmt: &'a Stmt, handlers: &'a [Handler]) {
         self.inside(handlers, &mut Cover::Whole, &mut |body| body.simple(stmt));
     }
@@ -131,7 +135,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The end of an arm: before the object of a maker is made, it must not be reached.
+    /// Ends an arm: before the object of a maker is made, its end must not be reached.
     fn leave_arm(&mut self, cover: &Cover, span: Option<Span>) {
         if let (Cover::Values { .. }, true) = (cover, self.flow.reachable) {
             if let Some(span) = span {
@@ -144,7 +148,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
+    /// Returns the types of the values of the exception `name` at the places where it is raised;
+    /// reports if it cannot be raised.
     fn raised(&mut self, name: &Ident, raised: &Raised) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
         if name.name.is_empty() {
             return None;
@@ -182,7 +187,8 @@ impl<'a> Body<'_, 'a> {
         None
     }
 
-    /// An arm; `boxing` gets the arms that come before it, which put basic values into boxes for it.
+    /// Returns an arm; `boxing` gets the arms that come before it, which put basic values into
+    /// boxes for it.
     fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &Raised, boxing: &mut Vec<Arm>) -> Option<Arm> {
         let mut takes: SmallVec<[SignalId; 1]> = SmallVec::new();
         let mut carried = vec![];
@@ -247,7 +253,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// At the start of an arm, puts into boxes what it gets; in `vars` the variables take the places of those that get it.
+    /// Puts the arm's values into boxes, at the start of an arm; in `vars` the variables take the
+    /// places of those that get the values.
     fn box_here(&mut self, types: &[TypeId], vars: &mut [(Var, Option<TypeId>)]) {
         for (given, (var, wanted)) in types.iter().zip(vars) {
             let Some(any) = wanted.filter(|any| self.cx.is_converted(*given, *any)) else { continue };
@@ -258,8 +265,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The arm that takes an exception with basic values and raises it again with what an arm for `vars` wants, if
-    /// that has to be.
+    /// Returns the arm that takes an exception with basic values and raises it again with the
+    /// values that an arm for `vars` wants, if that has to be.
     fn boxing_arm(
         &mut self,
         name: &Ident,
@@ -310,7 +317,7 @@ impl<'a> Body<'_, 'a> {
         Arm { takes: ArmMatch::Others, vars, body: self.b.close() }
     }
 
-    /// The arm that passes the exception `name` on.
+    /// Returns the arm that passes the exception `name` on.
     fn resignal(&mut self, name: &'a Ident, raised: &Raised) -> Option<Arm> {
         let (signal, carried) = self.raised(name, raised)?;
         let listed = self.listed(name, signal, &carried[0])?;
@@ -334,7 +341,7 @@ impl<'a> Body<'_, 'a> {
                 self.report(Diagnostic::error(Code::E0401, name.span, message).help(help));
             }
         }
-        // What differs has the types of the heading, which no word needs a box for.
+        // Values that differ have the types of the heading, which no word needs a box for.
         let given = if equal { &carried[0] } else { &listed };
         let vars: SmallVec<[Var; 1]> = given.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.open();
@@ -345,7 +352,7 @@ impl<'a> Body<'_, 'a> {
         Some(Arm { takes: ArmMatch::Named(SmallVec::from_slice(&[signal])), vars, body: self.b.close() })
     }
 
-    /// The types that the heading lists for `signal`; E0303 if it does not list it.
+    /// Returns the types that the heading lists for `signal`; E0303 if it does not list it.
     fn listed(&mut self, name: &Ident, signal: SignalId, given: &[TypeId]) -> Option<Vec<TypeId>> {
         if signal == SignalId::FAILURE {
             return Some(vec![Types::STRING]);
@@ -392,7 +399,7 @@ impl<'a> Body<'_, 'a> {
         self.flow.leave();
     }
 
-    /// The values of an exception as operands.
+    /// Returns the values of an exception as operands.
     fn carried(
         &mut self,
         stmt: &'a Stmt,

@@ -1,5 +1,5 @@
-//! Type arguments that a call leaves out (section 5 of the definition): found where the formals' types, as they
-//! are written, match the static types of the arguments exactly.
+//! Type arguments that a call leaves out (section 5 of the definition): found where the formals'
+//! types, as they are written, match the static types of the arguments exactly.
 
 use bifrost_ir::{TypeId, TypeKind, builtin};
 
@@ -11,7 +11,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::Def;
 use crate::source::Span;
 
-/// What each parameter stands for, as far as it is known, and by which argument.
+/// The type that each parameter stands for, as far as it is known, and the argument that gave it.
 struct Matching<'h> {
     heading: &'h Heading,
     found: Vec<Option<TypeId>>,
@@ -19,8 +19,8 @@ struct Matching<'h> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// What the parameters of `heading`, which stands in `env`, are by these arguments; reports at `span`, or at the
-    /// argument that disagrees, if that cannot be said.
+    /// Infers the parameters of `heading`, which stands in `env`, from these arguments. Reports at
+    /// `span`, or at the argument that disagrees, if that fails.
     pub fn infer_arguments(
         &mut self,
         env: &Env,
@@ -118,7 +118,8 @@ impl Matching<'_> {
 }
 
 impl Checker<'_> {
-    /// The type arguments of `ty` if it is an instantiation of what `name` means in `env`.
+    /// Returns the type arguments of `ty` if it is an instantiation of the definition that `name`
+    /// means in `env`.
     fn parts(&self, env: &Env, name: &Ident, ty: TypeId) -> Option<Vec<TypeId>> {
         let info = match self.names.lookup(env.scope, &name.name).map(|entry| entry.def) {
             Some(Def::Type(def)) => {

@@ -1,12 +1,14 @@
 //! Instantiations of generic definitions: made on demand, each once (section 5 of the definition).
 //!
-//! A definition without parameters has one instantiation, without arguments, so types, classes and routines are
-//! known by the positions of their instantiations throughout. One that is met in a heading is only noted;
-//! [`Checker::settle`] goes on until everything noted has its supertypes, variables and methods. Between two
-//! statements of a body all types are complete.
+//! A definition without parameters has one instantiation, without arguments, so types, classes and
+//! routines are known by the positions of their instantiations throughout. One that is met in a
+//! heading is only noted; [`Checker::settle`] goes on until everything noted has its supertypes,
+//! variables and methods. Between two statements of a body all types are complete.
 //!
-//! Nothing grows without end: nesting, names, and the number of types, methods and routines have limits, and so
-//! has the length of the texts that are walked for instantiations.
+//! Nothing grows without end: nesting, names, and the number of types, methods and routines have
+//! limits, and so has the length of the texts that are walked for instantiations.
+//!
+//! Read [`Checker::type_instance`] first; classes and routines have the same function.
 
 use std::collections::HashMap;
 
@@ -22,7 +24,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::Def;
 use crate::source::Span;
 
-/// How deep instantiations may nest (section 5 of the definition).
+/// The depth to which instantiations may nest (section 5 of the definition).
 const DEPTH_MAX: u32 = 64;
 /// Bytes in the name of an instantiation: pairs of pairs double with each level.
 const NAME_BYTES_MAX: usize = 4096;
@@ -31,7 +33,7 @@ const INSTANCES_MAX: usize = 8_000;
 /// Source text walked for all instantiations together, in bytes.
 const CODE_BYTES_MAX: u64 = 16 << 20;
 
-/// What an instantiation is for.
+/// The purpose of an instantiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     /// It runs. `generic` if it has arguments, so that its text is checked elsewhere.
@@ -50,16 +52,16 @@ pub(crate) struct Instances {
     types: HashMap<(usize, Vec<TypeId>), usize>,
     classes: HashMap<(usize, Vec<TypeId>), usize>,
     routines: HashMap<(usize, Vec<TypeId>), usize>,
-    /// How deep the arguments of each type are nested.
+    /// The depth to which the arguments of each type are nested.
     depths: HashMap<TypeId, u32>,
-    /// How far [`Checker::settle`] has come.
+    /// The progress of [`Checker::settle`].
     settled: Settled,
     code_bytes: u64,
-    /// How many have arguments.
+    /// The number of instantiations that have arguments.
     count: usize,
 }
 
-/// Counts of what is settled.
+/// The numbers of definitions that are settled.
 #[derive(Default)]
 struct Settled {
     /// True if it is being done.
@@ -73,7 +75,7 @@ struct Settled {
 }
 
 impl<'a> Checker<'a> {
-    /// Which reports matter for an instantiation.
+    /// Returns the reports that matter for an instantiation.
     pub(crate) fn voice_of(&self, purpose: Use) -> Voice {
         match (purpose, self.walk) {
             (Use::Runs { generic: true }, Walk::Definitions) | (Use::Method(_) | Use::Maker(_), _) => {
@@ -84,7 +86,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The name of an instantiation, unless it is too large.
+    /// Returns the name of an instantiation, unless it is too large.
     pub(crate) fn instance_name(&mut self, base: &str, args: &[TypeId], span: Span) -> Option<String> {
         if args.is_empty() {
             return Some(base.to_owned());
@@ -100,7 +102,7 @@ impl<'a> Checker<'a> {
         Some(format!("{base}[{}]", names.join(", ")))
     }
 
-    /// True if one more instantiation may be made, if it is one; reports at `span` if not.
+    /// Returns true if one more instantiation may be made, if it is one; reports at `span` if not.
     fn may_instantiate(&mut self, args: &[TypeId], span: Span) -> bool {
         if args.is_empty() {
             return true;
@@ -140,7 +142,7 @@ impl<'a> Checker<'a> {
         self.instances.depths.insert(ty, depth);
     }
 
-    /// The type arguments `written` for a definition with these parameters.
+    /// Returns the type arguments `written` for a definition with these parameters.
     pub(crate) fn type_arguments(
         &mut self,
         env: &Env,
@@ -166,7 +168,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// The type that an instantiation of a definition is, asked for at `span`.
+    /// Returns the type that an instantiation of a definition is, asked for at `span`.
     pub(crate) fn type_instance(&mut self, def: usize, args: Vec<TypeId>, span: Span) -> Option<usize> {
         if let Some(at) = self.instances.types.get(&(def, args.clone())) {
             return Some(*at);
@@ -208,7 +210,7 @@ impl<'a> Checker<'a> {
         Some(at)
     }
 
-    /// The position of an instantiation of a class.
+    /// Returns the position of an instantiation of a class.
     pub(crate) fn class_instance(&mut self, def: usize, args: Vec<TypeId>, span: Span) -> Option<usize> {
         if let Some(at) = self.instances.classes.get(&(def, args.clone())) {
             return Some(*at);
@@ -265,7 +267,7 @@ impl<'a> Checker<'a> {
         Some(at)
     }
 
-    /// The position of an instantiation of a routine.
+    /// Returns the position of an instantiation of a routine.
     pub(crate) fn routine_instance(&mut self, def: usize, args: Vec<TypeId>, span: Span) -> Option<usize> {
         if let Some(at) = self.instances.routines.get(&(def, args.clone())) {
             return Some(*at);
@@ -293,8 +295,8 @@ impl<'a> Checker<'a> {
         Some(at)
     }
 
-    /// Notes that what `needs` belongs to is used with the arguments written at `spans` (one for each, or one for all),
-    /// and settles what that made if a body waits for it.
+    /// Notes that the owner of `needs` is used with the arguments written at `spans` (one for each,
+    /// or one for all). Settles the new instantiations if a body waits for them.
     pub(crate) fn ask(&mut self, needs: Needs, spans: Vec<Span>) {
         let wanted = match needs {
             Needs::Type(at) => self.types[at].demands,
@@ -310,7 +312,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// From now on, types are complete as soon as they are named.
+    /// Makes types complete as soon as they are named, from now on.
     pub(crate) fn settle_at_once(&mut self) {
         self.instances.settled.at_once = true;
     }
@@ -357,7 +359,8 @@ impl<'a> Checker<'a> {
         self.instances.settled.busy = false;
     }
 
-    /// Gives new instantiations of built-in types the methods that they have for their element types.
+    /// Gives new instantiations of built-in types the methods that they have for their element
+    /// types.
     pub(crate) fn complete_builtins(&mut self) {
         builtin::complete(&mut self.program.types, self.instances.settled.known);
     }
@@ -368,7 +371,7 @@ impl<'a> Checker<'a> {
         *known = ty.index().min(*known);
     }
 
-    /// True if another text of this length may be walked for an instantiation.
+    /// Returns true if another text of this length may be walked for an instantiation.
     pub(crate) fn may_walk(&mut self, purpose: Use, text: Span) -> bool {
         if purpose != (Use::Runs { generic: true }) {
             return true;

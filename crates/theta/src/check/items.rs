@@ -1,8 +1,9 @@
 //! Types with their supertypes and methods.
 //!
-//! A type is known by the position of its instantiation ([`super::instances`]). It is completed in steps, each for
-//! all types that are new before the next: supertypes, headings, and then the list of all methods, supertypes
-//! first. A method with a where clause of its own is in the list if its demands are met.
+//! A type is known by the position of its instantiation ([`super::instances`]). It is completed in
+//! steps, each for all types that are new before the next: supertypes, headings, and then the list
+//! of all methods, supertypes first. A method with a where clause of its own is in the list if its
+//! demands are met.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::similar;
 use crate::source::Span;
 
-/// How long a chain of supertypes or superclasses may be.
+/// The longest chain of supertypes or superclasses.
 pub(crate) const CHAIN_MAX: u32 = 128;
 
 /// Methods, variables or supertypes of one type or class.
@@ -26,10 +27,11 @@ pub(crate) const MEMBERS_MAX: usize = 1000;
 /// Ways up from one type; the subtype relation walks them all.
 const WAYS_MAX: u32 = 1000;
 
-/// The number of times that methods are looked at again because others were found that where clauses ask for.
+/// The number of times that methods are looked at again because others were found that where
+/// clauses ask for.
 const ROUNDS_MAX: u32 = 64;
 
-/// What is known about a type.
+/// The facts about a type.
 pub(crate) struct TypeInfo {
     /// Position in [`crate::resolve::Names::types`].
     pub def: usize,
@@ -39,11 +41,12 @@ pub(crate) struct TypeInfo {
     /// Position in [`Checker::demands`].
     pub demands: usize,
     headings: Vec<OwnHeading>,
-    /// Where each supertype is written.
+    /// The place where each supertype is written.
     written: Vec<Span>,
     /// The number of methods that have been taken over from each supertype.
     taken: Vec<usize>,
-    /// The number of types above each other here, and how many ways lead up; `None` until all that is known.
+    /// The number of types above each other here, and how many ways lead up; `None` until all that
+    /// is known.
     above: Option<(u32, u32)>,
 }
 
@@ -72,7 +75,8 @@ impl TypeInfo {
 }
 
 impl<'a> Checker<'a> {
-    /// Makes the types and classes that the texts define, still empty, so that headings can name them.
+    /// Makes the types and classes that the texts define, still empty, so that headings can name
+    /// them.
     pub(crate) fn declare(&mut self) {
         for def in 0..self.names.types.len() {
             let ast = self.names.types[def].ast;
@@ -97,7 +101,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// With which arguments a definition is looked at in this walk, if it is.
+    /// Returns the arguments with which a definition is looked at in this walk, if it is.
     pub(crate) fn standing(&mut self, name: &Ident, parms: &[Ident]) -> Option<(Vec<TypeId>, Use)> {
         if parms.is_empty() {
             return Some((vec![], Use::Runs { generic: false }));
@@ -112,7 +116,7 @@ impl<'a> Checker<'a> {
         Some((self.opaque_types(parms), Use::Stands))
     }
 
-    /// The supertypes of a new type.
+    /// Resolves the supertypes of a new type.
     pub(crate) fn link_type(&mut self, at: usize) {
         let voice = self.voice_of(self.types[at].purpose);
         self.with_voice(voice, |cx| cx.resolve_supertypes(at));
@@ -148,7 +152,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// New types, each after its supertypes; cycles are reported and cut.
+    /// Returns new types, each after its supertypes; cycles are reported and cut.
     pub(crate) fn types_in_order(&mut self, new: Range<usize>) -> Vec<usize> {
         let mut order = vec![];
         let mut open = vec![false; new.len()];
@@ -187,7 +191,8 @@ impl<'a> Checker<'a> {
         order
     }
 
-    /// Notes how much stands above a type, and cuts what is too much. Immutability comes from above, too.
+    /// Notes the height of a type and the number of ways above it, and cuts types that have too
+    /// many. Immutability comes from above, too.
     fn measure(&mut self, at: usize) {
         let ty = self.types[at].ty;
         let name = &self.names.types[self.types[at].def].ast.name;
@@ -212,7 +217,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The headings, equates and where clauses of a new type.
+    /// Resolves the headings, equates and where clauses of a new type.
     pub(crate) fn resolve_headings(&mut self, at: usize) {
         let voice = self.voice_of(self.types[at].purpose);
         self.with_voice(voice, |cx| cx.resolve_own_headings(at));
@@ -247,7 +252,7 @@ impl<'a> Checker<'a> {
         self.types[at].headings = headings;
     }
 
-    /// The heading of a method and what it needs besides.
+    /// Returns the heading of a method and its demands.
     pub(crate) fn resolve_method_heading(
         &mut self,
         env: &Env,
@@ -262,7 +267,8 @@ impl<'a> Checker<'a> {
         if heading.wheres.is_empty() {
             return (self.resolve_heading(env, heading), vec![]);
         }
-        // What the heading names may need what its clause gives, so that is not asked for here.
+        // The demands of types in the heading may be those that its own clause gives, so they are
+        // not asked for here.
         let before = self.requests.len();
         let signature = self.resolve_heading(env, heading);
         let demands = self.resolve_wheres(env, &heading.name, parms, &heading.wheres);
@@ -270,7 +276,7 @@ impl<'a> Checker<'a> {
         (signature, demands)
     }
 
-    /// The methods of new types, which are given with supertypes first.
+    /// Completes the methods of new types, which are given with supertypes first.
     pub(crate) fn complete_types(&mut self, order: &[usize]) {
         self.extend_types(order);
         for at in order {
@@ -389,13 +395,14 @@ impl<'a> Checker<'a> {
         more
     }
 
-    /// E0109 for a type or class that is too large.
+    /// Reports E0109 for a type or class that is too large.
     pub(crate) fn too_many(&mut self, name: &Ident) {
         let message = format!("`{name}` has more than {MEMBERS_MAX} members, inherited ones included");
         self.report(Diagnostic::error(Code::E0109, name.span, message).help("split it into several"));
     }
 
-    /// True if `signature`, which comes from one supertype, may stand for all that the method `own` of others stands for.
+    /// Returns true if `signature`, which comes from one supertype, may stand for all that the
+    /// method `own` of others stands for.
     fn is_stronger(&self, signature: &Signature, own: MethodRef) -> bool {
         let own = self.program.types.method(own);
         own.stands_for.iter().all(|up| {
@@ -438,7 +445,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// True if a type has a method of that name, at least in some instantiations.
+    /// Returns true if a type has a method of that name, at least in some instantiations.
     fn declares(&self, ty: TypeId, name: &str) -> bool {
         if self.program.types.find_method(ty, name).is_some() {
             return true;
@@ -457,14 +464,15 @@ impl<'a> Checker<'a> {
             })
     }
 
-    /// The help line that names a method like `wanted`.
+    /// Returns the help line that names a method like `wanted`.
     pub(crate) fn similar_method(&self, ty: TypeId, wanted: &str) -> Option<String> {
         let methods = self.program.types.def(ty).methods.values();
         let names = methods.map(|m| m.name.as_str()).filter(|name| !name.contains('.'));
         similar(wanted, names).map(|name| format!("a method with a similar name exists: `{name}`"))
     }
 
-    /// E0205 at `span` if a method does not conform to `sup`; says how it conforms.
+    /// Reports E0205 at `span` if a method does not conform to `sup`; returns the way in which it
+    /// conforms.
     pub(crate) fn check_conforms(
         &mut self,
         span: Span,
@@ -487,9 +495,9 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Lets the method `target` of a type stand for one of a supertype that has `any` where it has a basic type, or the
-    /// other way round. Their words differ, so the type gets a hidden method with the heading of the supertype's, which classes
-    /// implement by a call of the other.
+    /// Lets the method `target` of a type stand for one of a supertype that has `any` where it has
+    /// a basic type, or the other way round. Their words differ, so the type gets a hidden method
+    /// with the heading of the supertype's, which classes implement by a call of the other.
     fn stand_boxed(&mut self, ty: TypeId, target: String, above: TypeId, method: Method, from: MethodRef) {
         let name = bridge_name(self.program.types.name(above), &method.name);
         match self.program.types.find_method(ty, &name) {
@@ -503,7 +511,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// How a method conforms to another.
+/// The ways in which a method conforms to another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conforms {
     /// One can be called for the other; or it does not conform, which has been reported.
@@ -512,17 +520,17 @@ pub(crate) enum Conforms {
     Boxed,
 }
 
-/// The name of a hidden method that stands for one of a type.
+/// Returns the name of a hidden method that stands for one of a type.
 pub(crate) fn bridge_name(ty: &str, method: &str) -> String {
     format!("{ty}.{method}")
 }
 
-/// A method of a user's type.
+/// Returns a method of a user's type.
 pub(crate) fn method(name: &str, signature: Signature, stands_for: Vec<MethodRef>, doc: &str) -> Method {
     Method { name: name.to_owned(), signature, stands_for, doc: doc.to_owned(), builtin: None, public: true }
 }
 
-/// The name that `old` has after `renames` (pairs of new and old).
+/// Returns the name that `old` has after `renames` (pairs of new and old).
 pub(crate) fn renamed(old: &str, renames: &[(String, String)]) -> String {
     renames.iter().find(|(_, o)| o == old).map_or(old, |(new, _)| new).to_owned()
 }

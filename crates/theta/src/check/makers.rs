@@ -1,9 +1,10 @@
 //! Makers (section 6 of the definition).
 //!
-//! An object is made in one step from the values of all its variables, but a maker fills only those of its
-//! class, and its `then` part runs on the finished object of a subclass. So a maker becomes two functions: a
-//! routine that gives the values of all variables down to its class, followed by those locals that the `then`
-//! part may use; and a method `CLASS.MAKER.then`, which no program can name, that takes these locals.
+//! An object is made in one step from the values of all its variables. But a maker fills only those
+//! of its class, and its `then` part runs on the finished object of a subclass. So a maker becomes
+//! two functions. One is a routine that gives the values of all variables down to its class,
+//! followed by those locals that the `then` part may use. The other is a method `CLASS.MAKER.then`,
+//! which no program can name, that takes these locals.
 
 use std::sync::Arc;
 
@@ -27,19 +28,20 @@ struct Make<'a> {
     then: Option<&'a [Stmt]>,
 }
 
-/// What the first part of a maker gives to the second.
+/// The values that the first part of a maker gives to the second.
 #[derive(Default)]
 struct Handed {
     fields: usize,
     locals: Vec<Local>,
-    /// What the inherited `then` part takes.
+    /// The arguments of the inherited `then` part.
     above: Vec<Value>,
     above_then: Option<String>,
 }
 
 impl<'a> Checker<'a> {
-    /// A maker with these type arguments of its own: the routine that computes values, and the method for its `then`
-    /// part. Does nothing if the class's arguments lack what it needs.
+    /// Checks a maker with these type arguments of its own: the routine that computes values, and
+    /// the method for its `then` part. Does nothing if the class's arguments do not meet its
+    /// demands.
     pub(crate) fn check_maker(&mut self, at: usize, maker: &'a ast::Maker, args: &[TypeId]) {
         let Some(info) = self.classes[at].clone() else { return };
         let heading = &maker.heading;
@@ -122,7 +124,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The `make` that ends a maker.
+    /// Returns the `make` that ends a maker.
     fn last_make(&self, maker: &'a ast::Maker) -> Option<Make<'a>> {
         let stmt = maker.body.last()?;
         let StmtKind::Make { inits, maker: above, then } = &stmt.kind else { return None };
@@ -160,7 +162,7 @@ impl<'a> Checker<'a> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// The first part of a maker, up to the `return` of all values.
+    /// Returns the first part of a maker, up to the `return` of all values.
     fn values_of(&mut self, at: usize, make: &Make<'a>) -> Handed {
         let made = self.initialise(at, make.inits, make.above, make.stmt.core);
         let mut values = made.fields;

@@ -1,18 +1,20 @@
 //! The checker: sections 4 to 7 of the definition, and the rulings of section 16.
 //!
 //! It works in passes over all files at once: names (`resolve`), types and their supertypes and
-//! methods ([`items`]), classes ([`classes`], [`makers`]), headings of routines ([`routines`]), and then every body
-//! ([`body`]; its parts are [`stmts`], [`handlers`], [`stores`], [`exprs`], [`calls`], [`objects`]), which is
-//! type-checked and written as IR in the same walk. Types are the IR's own.
+//! methods ([`items`]), classes ([`classes`], [`makers`]), headings of routines ([`routines`]), and
+//! then every body ([`body`]). A body is type-checked and written as IR in the same walk; its parts
+//! are [`stmts`], [`handlers`], [`stores`], [`exprs`], [`calls`] and [`objects`]. Types are the
+//! IR's own.
 //!
-//! Code is checked in an [`Env`], which says what type parameters stand for; nothing below `Env` knows about
-//! generics. A program with generic definitions is walked twice ([`Walk`]): once with each generic definition as
-//! it stands, its parameters opaque, where every mistake is found in the text that has it; and, if there is none,
-//! once more for each instantiation ([`instances`]), which writes the program and finds nothing but limits. What
-//! an opaque parameter can do comes from its where clauses ([`wheres`]).
+//! Code is checked in an [`Env`], which maps type parameters to types; nothing below `Env` knows
+//! about generics. A program with generic definitions is walked twice ([`Walk`]). The first walk
+//! checks each generic definition as it stands, its parameters opaque; every mistake is found
+//! there, in the text that has it. If there is none, the second walk checks each instantiation
+//! ([`instances`]), writes the program and finds nothing but limits. The operations on an opaque
+//! parameter come from its where clauses ([`wheres`]).
 //!
 //! A wrong part has type `None` and is not reported again. A program with an error is thrown away,
-//! so what is emitted for wrong parts only has to be well formed.
+//! so the IR of wrong parts only has to be well formed.
 
 mod actors;
 mod body;
@@ -63,16 +65,18 @@ use wheres::{Demand, Request};
 const DIAGNOSTICS_MAX: usize = 200;
 /// Types of one program, classes and instantiations included.
 const TYPES_MAX: usize = 20_000;
-/// Methods of all types and classes together, inherited ones counted each time: few lines can ask for many.
+/// Methods of all types and classes together, inherited ones counted each time: few lines can ask
+/// for many.
 const METHODS_MAX: usize = 400_000;
 
-/// Where code stands: the scope its names are looked up in, and its type parameters.
+/// The environment of code: the scope its names are looked up in, and its type parameters.
 #[derive(Clone)]
 pub(crate) struct Env {
     pub scope: ScopeId,
-    /// What each stands for, those of the definition around the code first.
+    /// The type of each parameter, those of the definition around the code first.
     pub parms: Arc<[(Arc<str>, TypeId)]>,
-    /// Methods that give less by the where clause than what a parameter stands for has: code was checked with that.
+    /// Methods that give less by the where clause than the argument's type has: code was checked
+    /// with that.
     pub narrowed: Arc<[Demand]>,
 }
 
@@ -81,20 +85,20 @@ impl Env {
         Env { scope, parms: Arc::new([]), narrowed: Arc::new([]) }
     }
 
-    /// The same with further parameters.
+    /// Returns the same with further parameters.
     fn with(&self, parms: &[Ident], args: &[TypeId]) -> Env {
         let more = parms.iter().map(|parm| parm.name.clone()).zip(args.iter().copied());
         let parms = self.parms.iter().cloned().chain(more).collect();
         Env { scope: self.scope, parms, narrowed: self.narrowed.clone() }
     }
 
-    /// What a parameter stands for.
+    /// Returns the type that a parameter stands for.
     fn parm(&self, name: &str) -> Option<TypeId> {
         self.parms.iter().find(|(parm, _)| &**parm == name).map(|(_, ty)| *ty)
     }
 }
 
-/// What a walk over the program is for.
+/// The purpose of a walk over the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Walk {
     /// Every definition as it is written, those with parameters once, with opaque ones.
@@ -103,18 +107,19 @@ pub(crate) enum Walk {
     Instances,
 }
 
-/// Which reports matter for what is looked at.
+/// The reports that matter for the code under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Voice {
     Everything,
-    /// An instantiation that runs: its arguments may have methods with fewer exceptions than the where clause has, so
-    /// that some arms are useless.
+    /// An instantiation that runs: its arguments may have methods with fewer exceptions than the
+    /// where clause has, so that some arms are useless.
     Instance,
-    /// What is reported elsewhere: only limits, which are about all instantiations together.
+    /// Only limits, which are about all instantiations together; other mistakes are reported
+    /// elsewhere.
     Limits,
 }
 
-/// What is known about an equate.
+/// The state of an equate.
 #[derive(Clone)]
 pub(crate) enum Equate {
     Untouched,
@@ -140,17 +145,18 @@ pub(crate) struct Checker<'a> {
     pub instances: Instances,
     /// Types that stand for type parameters.
     pub opaque: HashSet<TypeId>,
-    /// For each hidden method that stands for one with other words, by type and name, the method that it calls.
+    /// The methods that hidden methods call which stand for one with other words, by type and name
+    /// of the hidden one.
     pub bridges: HashMap<(TypeId, String), String>,
-    /// What each instantiation needs of its arguments.
+    /// The demands of each instantiation on its arguments.
     pub demands: Vec<Vec<Demand>>,
     /// Uses of instantiations that are not checked against that yet.
     pub requests: Vec<Request>,
-    /// By position in [`Names::equates`].
+    /// The equates, by position in [`Names::equates`].
     pub equates: Vec<Equate>,
-    /// Equates of generic definitions, by what the parameters stand for.
+    /// Equates of generic definitions, by the types that the parameters stand for.
     pub equate_instances: HashMap<(usize, Vec<TypeId>), Equate>,
-    /// The type of what is wrong in a heading; made when it is needed, so no good program has it.
+    /// The type of a wrong part of a heading; made when it is needed, so no good program has it.
     pub wrong: Option<TypeId>,
     /// The position of each user's type.
     pub type_at: HashMap<TypeId, usize>,
@@ -162,9 +168,10 @@ pub(crate) struct Checker<'a> {
     pub equate_depth: u32,
     /// Makers that are looked at in the middle of other bodies, to bound that recursion.
     pub nested: u32,
-    /// By position in [`Names::natives`]; `None` if the routine cannot be used.
+    /// The native routines, by position in [`Names::natives`]; `None` if the routine cannot be
+    /// used.
     pub native_routines: Vec<Option<RoutineId>>,
-    /// Calls of what may turn out to wait.
+    /// Calls of methods that may turn out to wait.
     pub waiting_calls: Vec<waits::WaitingCall>,
     /// Requests that overlap.
     pub overlaps: Vec<overlaps::Overlap>,
@@ -259,7 +266,7 @@ impl<'a> Checker<'a> {
         self.check_natives();
     }
 
-    /// Reports a mistake, unless it is none for what is looked at.
+    /// Reports a mistake, unless it is none for the code under way.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         let heard = match self.voice {
             Voice::Everything => true,
@@ -271,7 +278,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reports that something is too large, whoever made it so.
+    /// Reports that something is too large, in every walk.
     pub(crate) fn report_limit(&mut self, span: Span, message: String, help: &str) {
         self.note(Diagnostic::error(Code::E0109, span, message).help(help));
     }
@@ -292,12 +299,12 @@ impl<'a> Checker<'a> {
         result
     }
 
-    /// True if so much is wrong that looking on is a waste.
+    /// Returns true if so much is wrong that looking on is a waste.
     pub(crate) fn is_full(&self) -> bool {
         self.diagnostics.len() >= DIAGNOSTICS_MAX
     }
 
-    /// True if one more type may be made; reports at `span` if not.
+    /// Returns true if one more type may be made; reports at `span` if not.
     pub(crate) fn may_add_type(&mut self, span: Span) -> bool {
         let room = self.program.types.len() < TYPES_MAX;
         if !room {
@@ -307,7 +314,7 @@ impl<'a> Checker<'a> {
         room
     }
 
-    /// True if `count` more methods may be made; reports at `span` if not.
+    /// Returns true if `count` more methods may be made; reports at `span` if not.
     pub(crate) fn may_add_methods(&mut self, count: usize, span: Span) -> bool {
         self.method_count += count;
         let room = self.method_count < METHODS_MAX;
@@ -319,7 +326,7 @@ impl<'a> Checker<'a> {
         room
     }
 
-    /// The type of what is wrong in a heading.
+    /// Returns the type of a wrong part of a heading.
     pub(crate) fn wrong_type(&mut self) -> TypeId {
         if let Some(ty) = self.wrong {
             return ty;
@@ -329,29 +336,30 @@ impl<'a> Checker<'a> {
         ty
     }
 
-    /// A type of a heading; `None` if it is wrong.
+    /// Returns a type of a heading; `None` if it is wrong.
     pub(crate) fn known(&self, ty: TypeId) -> Option<TypeId> {
         Some(ty).filter(|ty| Some(*ty) != self.wrong)
     }
 
-    /// True if `sub` may stand for `sup`; a wrong type fits everywhere.
+    /// Returns true if `sub` may stand for `sup`; a wrong type fits everywhere.
     pub(crate) fn below(&self, sub: TypeId, sup: TypeId) -> bool {
         if self.known(sub).is_none() || self.known(sup).is_none() {
             return true;
         }
-        // What a parameter stands for may be basic, and then its words are no objects.
+        // The argument of a parameter may be basic, and then its words are no objects.
         let hidden = sup == Types::ANY && self.opaque.contains(&sub);
         !hidden && self.program.types.is_subtype(sub, sup)
     }
 
-    /// True if a value of type `sub` may stand where one of type `sup` is wanted: as [`Checker::below`], and basic values
-    /// where an `any` is wanted, in a box; so do routine values whose arguments and results fit.
+    /// Returns true if a value of type `sub` may stand where one of type `sup` is wanted. The rule
+    /// is that of [`Checker::below`]; besides, basic values fit where an `any` is wanted, in a box,
+    /// and so do routine values whose arguments and results fit.
     pub(crate) fn fits(&self, sub: TypeId, sup: TypeId) -> bool {
         self.below(sub, sup) || sup == Types::ANY || self.adapts(sub, sup)
     }
 
-    /// True if values of routine type `sub` can stand for `sup` by an adapter (section 5 of the
-    /// definition: routine types conform as methods do, and `any` is above all types).
+    /// Returns true if values of routine type `sub` can stand for `sup` by an adapter (section 5 of
+    /// the definition: routine types conform as methods do, and `any` is above all types).
     fn adapts(&self, sub: TypeId, sup: TypeId) -> bool {
         let types = &self.program.types;
         let (Some(a), Some(b)) = (types.routine_heading(sub), types.routine_heading(sup)) else {
@@ -371,15 +379,16 @@ impl<'a> Checker<'a> {
             && a.signals.iter().all(|s| b.signal(s.name).is_some_and(|t| all_fit(&s.values, &t.values)))
     }
 
-    /// True if another object must be made of a value of type `sub` that fits, for it to stand for
-    /// `sup`: a box, or an adapter.
+    /// Returns true if another object must be made of a value of type `sub` that fits, for it to
+    /// stand for `sup`: a box, or an adapter.
     pub(crate) fn is_converted(&self, sub: TypeId, sup: TypeId) -> bool {
         let boxed = sup == Types::ANY && self.program.types.kind(sub).is_basic();
         boxed || !self.below(sub, sup) && self.adapts(sub, sup)
     }
 
-    /// True if values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they
-    /// hold. What a parameter stands for is looked at in each instantiation.
+    /// Returns true if values of a type can be sent (section 10.8 of the definition): they are
+    /// immutable, and so is all that they hold. The argument of a type parameter is looked at in
+    /// each instantiation.
     pub(crate) fn is_sendable(&self, ty: TypeId) -> bool {
         let def = self.program.types.def(ty);
         def.actor
@@ -389,7 +398,8 @@ impl<'a> Checker<'a> {
             || def.immutable && self.program.types.parts(ty).into_iter().all(|part| self.is_sendable(part))
     }
 
-    /// What keeps values of a type from being sent, even as copies (section 10.8): an `any`, a routine, or a volatile class.
+    /// Returns the type that keeps values of `ty` from being sent, even as copies (section 10.8):
+    /// an `any`, a routine, or a volatile class.
     pub(crate) fn never_sent(&self, ty: TypeId) -> Option<TypeId> {
         let kind = self.program.types.kind(ty);
         match kind {
@@ -411,22 +421,22 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// True if this is a type that has subtypes and classes.
+    /// Returns true if this is a type that has subtypes and classes.
     pub(crate) fn is_specification(&self, ty: TypeId) -> bool {
         self.program.types.kind(ty) == TypeKind::Object && !self.opaque.contains(&ty)
     }
 
-    /// E0199 for `what`.
+    /// Reports E0199 for `what`.
     pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
         self.report(Diagnostic::error(Code::E0199, span, format!("`{what}` is not supported yet")));
     }
 
-    /// The name of a type, for messages.
+    /// Returns the name of a type, for messages.
     pub(crate) fn type_name(&self, ty: TypeId) -> String {
         self.program.types.name(ty).to_owned()
     }
 
-    /// The help that is a heading, if nothing in it is wrong.
+    /// Returns the help that is a heading, if nothing in it is wrong.
     pub(crate) fn heading_help(&self, name: &str, signature: &bifrost_ir::Signature) -> Option<String> {
         let known = signature.types().all(|ty| self.known(ty).is_some());
         known.then(|| format!("`{}`", self.program.types.heading(name, signature)))

@@ -1,7 +1,8 @@
 //! Routines and classes written in Rust (section 11 of the definition).
 //!
-//! An object of a native class has one instance variable, which only the runtime looks at. Its methods are those of the types
-//! that it implements and the headings that it lists; each is the native `NAME.method`.
+//! An object of a native class has one instance variable, which only the runtime looks at. Its
+//! methods are those of the types that it implements and the headings that it lists; each is the
+//! native `NAME.method`.
 
 use bifrost_ir::native::conforms;
 use bifrost_ir::{Body, Field, MethodRef, Routine, RoutineId, Signature, TypeId, Types};
@@ -27,7 +28,7 @@ pub(crate) struct Used {
     span: Span,
 }
 
-/// The one variable of a native class.
+/// Returns the one variable of a native class.
 pub(crate) fn native_field() -> Field {
     Field { name: VALUE.to_owned(), ty: Types::INT }
 }
@@ -45,7 +46,7 @@ impl Checker<'_> {
         self.program.native_classes.insert(id, name.clone());
     }
 
-    /// The methods that a native class lists.
+    /// Returns the methods that a native class lists.
     pub(crate) fn native_methods(&mut self, at: usize, rust: &str) -> Vec<Entry> {
         let Some(env) = self.classes[at].as_ref().map(|info| info.env.clone()) else { return vec![] };
         let ast = self.class_ast(at);
@@ -67,7 +68,7 @@ impl Checker<'_> {
         entries
     }
 
-    /// The body of a method of a native class.
+    /// Returns the body of a method of a native class.
     pub(crate) fn native_method(&mut self, rust: &str, own: &str, signature: &Signature, span: Span) -> Body {
         let name = format!("{rust}.{own}");
         let body = Body::Native(self.program.native(&name));
@@ -75,7 +76,7 @@ impl Checker<'_> {
         body
     }
 
-    /// What a native class has for a method of a type that it implements.
+    /// Returns the entry of a native class for a method of a type that it implements.
     pub(crate) fn implement_native(&mut self, at: usize, rust: &str, wanted: MethodRef) -> Entry {
         let required = self.program.types.method(wanted).clone();
         let span = self.class_ast(at).name.span;
@@ -125,7 +126,7 @@ impl Checker<'_> {
         }))
     }
 
-    /// E0213 for natives that are not registered, or take and give something else.
+    /// Reports E0213 for natives that are not registered, or take and give something else.
     pub(crate) fn check_natives(&mut self) {
         for Used { name, own, signature, span } in std::mem::take(&mut self.used) {
             let wrong = |ty: &TypeId| self.known(*ty).is_none();

@@ -1,4 +1,9 @@
-//! Constructors: new objects from their initialisers and inherited makers, and who can see inside objects.
+//! Constructors: new objects from their initialisers and inherited makers, and the places that can
+//! see inside objects.
+//!
+//! Read [`Body::initialise`] first: it computes the values of all variables of a class.
+//! [`Body::construct`] checks a constructor call, and makes the object in one step from such
+//! values.
 
 use bifrost_ir::{Callee, Operand, Site, Stmt, TypeId, TypeKind};
 
@@ -18,7 +23,7 @@ use crate::source::Span;
 pub(crate) struct Made {
     /// The values of all instance variables, inherited ones first.
     pub fields: Vec<Operand>,
-    /// The inherited `then` part, and what it takes.
+    /// The inherited `then` part, and its arguments.
     pub then: Option<(String, Vec<Value>)>,
 }
 
@@ -34,7 +39,8 @@ impl<'a> Body<'_, 'a> {
         self.call_method(ty, name, operands, site);
     }
 
-    /// The instance variable `name` of objects of type `ty`, if code here can reach it: class, field, type.
+    /// Returns the instance variable `name` of objects of type `ty`, if code here can reach it:
+    /// class, field, type.
     pub fn visible_ivar(&self, ty: TypeId, name: &str) -> Option<(usize, u32, Option<TypeId>)> {
         let at = *self.cx.class_at.get(&ty)?;
         if !self.cx.names.is_within(self.env.scope, self.cx.class_home(at)) {
@@ -44,7 +50,7 @@ impl<'a> Body<'_, 'a> {
         Some((at, field, ivar.ty))
     }
 
-    /// The parts of an object of class `at` from its initialisers.
+    /// Returns the parts of an object of class `at` from its initialisers.
     pub fn initialise(
         &mut self,
         at: usize,
@@ -93,7 +99,7 @@ impl<'a> Body<'_, 'a> {
         Made { fields, then }
     }
 
-    /// The values of the inherited variables, from the maker of the superclass.
+    /// Returns the values of the inherited variables, from the maker of the superclass.
     fn inherited(
         &mut self,
         at: usize,
@@ -159,7 +165,7 @@ impl<'a> Body<'_, 'a> {
         (values.into_iter().map(|value| value.op).collect(), known.then.map(|name| (name, rest)))
     }
 
-    /// `C{x := e, …}`
+    /// `C{x := e, ...}`
     pub fn construct(
         &mut self,
         expr: &'a Expr,
@@ -190,7 +196,7 @@ impl<'a> Body<'_, 'a> {
         Value { op: object.into(), ty: Some(ty) }
     }
 
-    /// The type arguments of a maker's own parameters.
+    /// Returns the type arguments of a maker's own parameters.
     fn maker_arguments(
         &mut self,
         above: usize,
@@ -207,7 +213,7 @@ impl<'a> Body<'_, 'a> {
         self.cx.type_arguments(&env, &call.name, &heading.parms, &call.parms, call.name.span)
     }
 
-    /// A maker of class `above`, checked.
+    /// Returns a maker of class `above`, checked.
     fn maker(
         &mut self,
         above: usize,
@@ -231,7 +237,7 @@ impl<'a> Body<'_, 'a> {
         found
     }
 
-    /// The class that is named before the braces.
+    /// Returns the class that is named before the braces.
     fn constructed(&mut self, class: &'a Expr) -> Option<usize> {
         let (name, written) = match &class.kind {
             ExprKind::Name(name) => (name, &[][..]),
@@ -298,7 +304,8 @@ impl<'a> Body<'_, 'a> {
         None
     }
 
-    /// The kind and the first field of the record, struct or oneof that an expression names.
+    /// Returns the kind and the first field of the record, struct or oneof that an expression
+    /// names.
     fn named_tagged(&mut self, named: &'a Expr) -> Option<(&'static str, String)> {
         let env = self.env.clone();
         let written = as_type(named).filter(|_| self.cx.names_type(&env, named))?;

@@ -194,8 +194,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The messages that a method sends, also by its calls and requests, each once. Messages to the
-    /// actor itself and to actors that it made are left out, but followed.
+    /// Returns the messages that a method sends, also by its calls and requests, each once.
+    /// Messages to the actor itself and to actors that it made are left out, but followed.
     fn messages_of(&self, first: MethodRef) -> Vec<MethodRef> {
         let mut sent = vec![];
         let mut seen: HashSet<FuncId> = HashSet::new();

@@ -1,5 +1,5 @@
-//! Routines as values: their types, names of routines, methods selected without call, `bind` (section 5 of the
-//! definition).
+//! Routines as values: their types, names of routines, methods selected without call, `bind`
+//! (section 5 of the definition).
 //!
 //! A value is an object of a class of `bifrost_ir::routines`, made from the operands that it holds.
 
@@ -15,7 +15,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
 impl Checker<'_> {
-    /// `proc (T, …) …` or `iter (T, …) …`.
+    /// `proc (T, ...) ...` or `iter (T, ...) ...`.
     pub(crate) fn resolve_routine_type(
         &mut self,
         env: &Env,
@@ -64,7 +64,7 @@ impl Checker<'_> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// What a call of a value of a routine type runs.
+    /// Returns the target of a call of a value of a routine type.
     pub fn value_target(&mut self, value: Value, name: String) -> Option<Target> {
         let ty = value.ty.filter(|ty| self.cx.program.types.kind(*ty).is_routine())?;
         let method = self.cx.program.types.find_method(ty, "call")?;
@@ -72,7 +72,7 @@ impl<'a> Body<'_, 'a> {
         Some(Target { callee: Callee::Method(method), receiver: Some(value.op), signature, name })
     }
 
-    /// A routine or method that is named without being called.
+    /// Returns a routine or method that is named without being called.
     pub fn routine_value(&mut self, found: Found, span: Span) -> Value {
         match found {
             Found::Target(target) => {
@@ -128,7 +128,7 @@ impl<'a> Body<'_, 'a> {
         self.routine_object(target, held, operands, expr.span)
     }
 
-    /// An object that calls `target` with the arguments that it holds.
+    /// Returns an object that calls `target` with the arguments that it holds.
     fn routine_object(
         &mut self,
         target: Target,
@@ -158,7 +158,7 @@ impl<'a> Body<'_, 'a> {
         Value { op: dst.into(), ty: Some(ty) }
     }
 
-    /// The help for a routine where the value of its call is wanted.
+    /// Returns the help for a routine where the value of its call is wanted.
     pub fn call_it(&self, found: TypeId, wanted: TypeId) -> Option<String> {
         let types = &self.cx.program.types;
         let heading = types.routine_heading(found)?;

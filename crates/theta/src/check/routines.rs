@@ -9,7 +9,7 @@ use super::instances::Use;
 use super::{Checker, Env};
 use crate::source::Span;
 
-/// What is known about a routine.
+/// The facts about a routine.
 pub(crate) struct RoutineInfo {
     /// Position in [`crate::resolve::Names::routines`].
     def: usize,
@@ -31,7 +31,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// An instantiation of a routine, with its code to come.
+    /// Returns an instantiation of a routine, with its code to come.
     pub(crate) fn new_routine(
         &mut self,
         def: usize,
@@ -46,7 +46,8 @@ impl<'a> Checker<'a> {
             Some(module) if !placed.public => format!("{module}.{name}"),
             _ => name,
         };
-        // Clients know instantiations of types only; which ones of a routine there are is its users' business.
+        // Clients know instantiations of types only; which ones of a routine there are is its
+        // users' business.
         let mut public = placed.public && args.is_empty();
         let voice = self.voice_of(purpose);
         let (signature, demands) = self.with_voice(voice, |cx| {
@@ -74,7 +75,7 @@ impl<'a> Checker<'a> {
         RoutineInfo { def, id, env, purpose, demands: self.demands.len() - 1 }
     }
 
-    /// A class without variables and methods.
+    /// Returns a class without variables and methods.
     pub(crate) fn new_class(&mut self, name: String, doc: &str) -> (ClassId, TypeId) {
         let id = self.program.classes.next_key();
         let ty =
@@ -90,7 +91,7 @@ impl<'a> Checker<'a> {
         (id, ty)
     }
 
-    /// A function whose code comes later.
+    /// Returns a function whose code comes later.
     pub(crate) fn placeholder(&mut self) -> FuncId {
         self.program.funcs.push(Func {
             name: String::new(),
@@ -102,7 +103,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Every maker, method and routine, each once; what they instantiate comes after them.
+    /// Checks every maker, method and routine, each once; their instantiations come after them.
     pub(crate) fn check_bodies(&mut self) {
         self.settle_at_once();
         let (mut class, mut routine) = (0, 0);
@@ -136,13 +137,13 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// True if bodies of what is used so are looked at in this walk.
+    /// Returns true if bodies of definitions with this purpose are looked at in this walk.
     pub(crate) fn is_walked(&self, purpose: Use) -> bool {
         self.walk == super::Walk::Instances || purpose != (Use::Runs { generic: true })
     }
 }
 
-/// From a heading to the end of its body.
+/// Returns the span from a heading to the end of its body.
 pub(crate) fn text_of(heading: Span, end: Span) -> Span {
     heading.to(end)
 }

@@ -1,4 +1,8 @@
 //! Statements; exceptions are in `handlers`, declarations and assignments in `stores`.
+//!
+//! Read [`Body::statements`] first: it checks each statement of a body with its handlers, and
+//! [`Body::simple`] the statement without them. Both write IR as they go; the flow state tells if
+//! the next statement can be reached.
 
 use bifrost_ir::{
     ABORTED, Const, Operand, SignalSig, Signature, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var,
@@ -37,7 +41,7 @@ impl<'a> Body<'_, 'a> {
                 let help = "move an inner part, or a part of the `elseif`s, to a routine of its own";
                 return self.report(Diagnostic::error(Code::E0109, stmt.core, message).help(help));
             }
-            // What is never reached is checked, but not written.
+            // A statement that is never reached is checked, but not written.
             let dead = !self.flow.reachable;
             if dead {
                 self.b.open();
@@ -54,7 +58,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// True if the function is not too large yet; what walks it may copy a bit for each variable at each branch.
+    /// Returns true if the function is not too large yet; a walk over it may copy a bit for each
+    /// variable at each branch.
     fn has_room(&mut self, span: Span) -> bool {
         let room = self.b.func.vars.len() < VARS_MAX;
         if !room {
@@ -64,7 +69,7 @@ impl<'a> Body<'_, 'a> {
         room
     }
 
-    /// E0105: `int sum = 0`, which reads as two statements on one line.
+    /// Reports E0105: `int sum = 0`, which reads as two statements on one line.
     fn c_declaration(&mut self, stmt: &'a Stmt, next: Option<&'a Stmt>) -> bool {
         let StmtKind::Expr(first) = &stmt.kind else { return false };
         let bare = match &first.kind {
@@ -114,7 +119,7 @@ impl<'a> Body<'_, 'a> {
         true
     }
 
-    /// The statement without its handlers.
+    /// Checks the statement without its handlers.
     pub fn simple(&mut self, stmt: &'a Stmt) {
         match &stmt.kind {
             StmtKind::Declare { names, ty, values } => self.declaration(stmt, names, ty, values),
@@ -193,14 +198,15 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// True if a name means nothing yet.
+    /// Returns true if a name means nothing yet.
     fn is_new(&self, name: &Ident) -> bool {
         self.local(&name.name).is_none()
             && self.own_ivar(&name.name).is_none()
             && self.cx.names.lookup(self.env.scope, &name.name).is_none()
     }
 
-    /// The type of an expression in a statement that is wrong already; says nothing of other mistakes in it.
+    /// Returns the type of an expression in a statement that is wrong already; says nothing of
+    /// other mistakes in it.
     fn type_of(&mut self, expr: &'a Expr) -> Option<TypeId> {
         let voice = std::mem::replace(&mut self.cx.voice, Voice::Limits);
         let value = self.value(expr);
@@ -217,7 +223,7 @@ impl<'a> Body<'_, 'a> {
             let then = self.block(body);
             after.join(std::mem::replace(&mut self.flow, before));
             tests.push((test, then));
-            // What comes next belongs to the `else` of this test.
+            // The statements that come next belong to the `else` of this test.
             self.b.open();
         }
         if let Some(body) = otherwise {
@@ -445,7 +451,7 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Yield(operands));
     }
 
-    /// The operands of `return` and `yield`.
+    /// Returns the operands of `return` and `yield`.
     fn results(
         &mut self,
         stmt: &'a Stmt,
@@ -490,7 +496,7 @@ fn as_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The first `length` bytes of a span: its keyword.
+/// Returns the first `length` bytes of a span: its keyword.
 fn first_word(span: Span, length: u32) -> Span {
     Span { end: (span.start + length).min(span.end), ..span }
 }

@@ -1,7 +1,7 @@
 //! Declarations and assignments.
 //!
-//! Objects and indexes of the left sides are evaluated first, then the right sides, then everything is stored, each
-//! from left to right (section 16 of the definition).
+//! Objects and indexes of the left sides are evaluated first, then the right sides, then everything
+//! is stored, each from left to right (section 16 of the definition).
 
 use bifrost_ir::{ClassId, Operand, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
 
@@ -40,7 +40,7 @@ enum Place<'a> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// The values on the right side for `count` places; one call may give several.
+    /// Returns the values on the right side for `count` places; one call may give several.
     fn values(&mut self, values: &'a [Expr], count: usize, span: Span) -> Vec<(Value, Span)> {
         if let [expr] = values
             && count != 1
@@ -199,7 +199,7 @@ impl<'a> Body<'_, 'a> {
         Place::Field { object, class, field, ty }
     }
 
-    /// E0409: what a transaction assigns to a variable outside it would outlive it.
+    /// Reports E0409: a value that a transaction assigns to a variable outside it would outlive it.
     fn check_leak(&mut self, slot: Slot, value: Value, span: Span) {
         let (Some(transaction), Some(ty)) = (&self.transaction, value.ty) else { return };
         let Some(local) = self.locals[..transaction.outside].iter().find(|local| local.slot == slot) else {
@@ -211,7 +211,7 @@ impl<'a> Body<'_, 'a> {
         self.report_leak(&local.name.clone(), ty, span);
     }
 
-    /// The same for an instance variable of an actor, which is outside all its transactions.
+    /// Does the same for an instance variable of an actor, which is outside all its transactions.
     fn check_leak_of_state(&mut self, object: Operand, class: ClassId, field: u32, value: Value, span: Span) {
         let own = self.role == Role::Script && object == Operand::Var(Var::from_u32(0));
         let Some(ty) = value.ty.filter(|ty| own && self.transaction.is_some() && !self.cx.is_sendable(*ty))
@@ -230,7 +230,7 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0409, span, message).help(help));
     }
 
-    /// True if a value fits an element of a local array or vector as it is.
+    /// Returns true if a value fits an element of a local array or vector as it is.
     fn is_reply_for_element(&self, object: Value, index: Value, value: Value) -> bool {
         let types = &self.cx.program.types;
         let element = object.ty.and_then(|ty| match types.kind(ty) {

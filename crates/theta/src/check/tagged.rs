@@ -1,7 +1,10 @@
-//! Records, structs, oneofs and `maybe`: their types, values and fields; `tagcase` and `typecase` (sections 5, 7 and 8 of
-//! the definition).
+//! Records, structs, oneofs and `maybe`: their types, values and fields; `tagcase` and `typecase`
+//! (sections 5, 7 and 8 of the definition).
 //!
-//! The types and classes behind them are `bifrost_ir::tagged`'s; here they are named, constructed and taken apart.
+//! The types and classes behind them are `bifrost_ir::tagged`'s; here they are named, constructed
+//! and taken apart.
+//!
+//! Read [`Checker::resolve_tagged`] first for types, and [`Body::tagcase`] for statements.
 
 use std::borrow::Cow;
 
@@ -21,11 +24,11 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::similar;
 use crate::source::Span;
 
-/// How long the types that one is made of may be, written out in full.
+/// The greatest length of the types that one is made of, written out in full.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
 impl Checker<'_> {
-    /// `record[a: T, …]` and the like.
+    /// `record[a: T, ...]` and the like.
     pub(crate) fn resolve_tagged(
         &mut self,
         env: &Env,
@@ -86,7 +89,7 @@ impl Checker<'_> {
     }
 }
 
-/// An arm of `tagcase` or `typecase` that was checked: how it is chosen, and what it runs.
+/// An arm of `tagcase` or `typecase` that was checked: its test, and the block it runs.
 enum Choice {
     /// The object has the type of the variable.
     Type(bifrost_ir::Var, Block),
@@ -95,7 +98,7 @@ enum Choice {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// The fields of a record or struct, if `ty` is one.
+    /// Returns the fields of a record or struct, if `ty` is one.
     pub fn fields_of(&self, ty: TypeId) -> Option<Cow<'_, [Field]>> {
         match self.cx.program.types.kind(ty) {
             TypeKind::Record(_) | TypeKind::Struct(_) => self.cx.program.types.structure(ty),
@@ -103,7 +106,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The tags of a oneof or `maybe`, if `ty` is one.
+    /// Returns the tags of a oneof or `maybe`, if `ty` is one.
     fn tags_of(&self, ty: TypeId) -> Option<Vec<Field>> {
         match self.cx.program.types.kind(ty) {
             TypeKind::OneOf(_) | TypeKind::Maybe(_) => {
@@ -122,7 +125,8 @@ impl<'a> Body<'_, 'a> {
         Some(Value { op, ty: self.cx.known(field) })
     }
 
-    /// True if the field of a record can be stored; E0306 for that of a struct, `None` if there is no such field.
+    /// Returns the type of a record's field, to store into it; reports E0306 for that of a struct.
+    /// `None` if there is no such field.
     pub fn stored_field(&mut self, ty: TypeId, name: &Ident, target: Span) -> Option<TypeId> {
         let field = self.fields_of(ty)?.iter().find(|f| *f.name == *name.name)?.ty;
         if matches!(self.cx.program.types.kind(ty), TypeKind::Struct(_)) {
@@ -134,7 +138,7 @@ impl<'a> Body<'_, 'a> {
         Some(field)
     }
 
-    /// `record[…]{a: e}` and the like.
+    /// `record[...]{a: e}` and the like.
     pub fn tagged_value(&mut self, expr: &'a Expr, ty: &'a Expr, inits: &'a [Init]) -> Value {
         let env = self.env.clone();
         let resolved = match as_type(ty) {
@@ -171,7 +175,7 @@ impl<'a> Body<'_, 'a> {
         Value { op: dst.into(), ty: Some(ty_id) }
     }
 
-    /// The given values, by field or tag.
+    /// Returns the given values, by field or tag.
     fn initialisers(&mut self, ty: TypeId, fields: &[Field], inits: &'a [Init]) -> Vec<Option<Operand>> {
         let mut values: Vec<Option<Operand>> = vec![None; fields.len()];
         for init in inits {
@@ -194,7 +198,7 @@ impl<'a> Body<'_, 'a> {
         values
     }
 
-    /// A field or tag that a type does not have.
+    /// Returns the error for a field or tag that a type does not have.
     pub fn no_part(&self, ty: TypeId, fields: &[Field], name: &Ident, code: Code) -> Diagnostic {
         let word = if self.fields_of(ty).is_some() { "field" } else { "tag" };
         let message = format!("`{}` has no {word} `{name}`", self.cx.type_name(ty));
@@ -204,7 +208,7 @@ impl<'a> Body<'_, 'a> {
         diagnostic
     }
 
-    /// The tag, and the instance variables of its class; all fields of a record or struct.
+    /// Returns the tag, and the instance variables of its class; all fields of a record or struct.
     fn check_initialisers(
         &mut self,
         span: Span,
@@ -283,7 +287,7 @@ impl<'a> Body<'_, 'a> {
         self.finish_choices(value, choices, others, after);
     }
 
-    /// E0305.
+    /// Reports E0305.
     fn check_covered(&mut self, missing: &[&str], head: Span) {
         if missing.is_empty() {
             return;
@@ -295,7 +299,7 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0305, head, message).help(help));
     }
 
-    /// The positions of the tags that an arm names.
+    /// Returns the positions of the tags that an arm names.
     fn arm_tags(&mut self, ty: TypeId, tags: &[Field], arm: &'a TagArm, covered: &mut [bool]) -> Vec<usize> {
         let mut chosen = vec![];
         for name in arm.tags.iter().filter(|name| !name.name.is_empty()) {
@@ -319,7 +323,7 @@ impl<'a> Body<'_, 'a> {
         chosen
     }
 
-    /// One arm, and what is known at its end.
+    /// Checks one arm, and joins the flow state at its end.
     fn tag_arm(
         &mut self,
         subject: Value,
@@ -365,7 +369,7 @@ impl<'a> Body<'_, 'a> {
         (choice, flow)
     }
 
-    /// A variable for an object that has the tag at a position.
+    /// Returns a variable for an object that has the tag at a position.
     fn tag_object(&mut self, subject: Value, at: usize) -> bifrost_ir::Var {
         let own = subject.ty.map(|ty| {
             let class = tagged::class_of(&mut self.cx.program, ty, at);
@@ -396,7 +400,7 @@ impl<'a> Body<'_, 'a> {
         self.b.assign(dst, value);
     }
 
-    /// True if the subject has one of several tags.
+    /// Returns an operand that is true if the subject has one of several tags.
     fn any_of(&mut self, subject: Value, chosen: &[usize]) -> Operand {
         let test = self.b.temp(Some(Types::BOOL));
         self.b.assign(test, Operand::Const(Const::Bool(false)));
@@ -439,7 +443,7 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Signal { signal: SignalId::FAILURE, values });
     }
 
-    /// True if one more block may be opened inside this one; reports if not.
+    /// Returns true if one more block may be opened inside this one; reports if not.
     fn may_nest(&mut self, span: Span) -> bool {
         let room = self.b.depth() + 4 < bifrost_ir::verify::DEPTH_MAX;
         if !room {
@@ -450,7 +454,8 @@ impl<'a> Body<'_, 'a> {
         room
     }
 
-    /// Writes the chain of choices, from the last one; for each a block for what follows it is open.
+    /// Writes the chain of choices, from the last one; for each a block for the choices behind it
+    /// is open.
     fn finish_choices(
         &mut self,
         subject: Value,
@@ -522,7 +527,8 @@ impl<'a> Body<'_, 'a> {
         self.finish_choices(value, choices, others, after);
     }
 
-    /// The variable that stands for the object in an arm, after what makes the arm's own variable of it.
+    /// Returns the variable that stands for the object in an arm, after emitting the code that
+    /// makes the arm's own variable of it.
     fn type_arm_variable(&mut self, arm: &'a TypeArm, wanted: Option<TypeId>) -> bifrost_ir::Var {
         let basic = wanted.filter(|ty| self.cx.program.types.kind(*ty).is_basic());
         let named = arm.var.as_ref().map(|name| self.declare_assigned(name, wanted));
@@ -536,7 +542,7 @@ impl<'a> Body<'_, 'a> {
         object
     }
 
-    /// E0310 for an arm that no object can come to.
+    /// Reports E0310 for an arm that no object can come to.
     fn check_arm(&mut self, ty: TypeId, wanted: TypeId, before: &[TypeId], written: &ast::TypeExpr) {
         let types = &self.cx.program.types;
         let (name, arm) = (types.name(ty), types.name(wanted));

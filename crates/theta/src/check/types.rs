@@ -1,4 +1,7 @@
 //! Types as written, and the types they mean.
+//!
+//! Read [`Checker::resolve_type`] first; [`Checker::resolve_heading`] does the same for all types
+//! of a heading, and [`Checker::misfit`] explains why one heading cannot stand for another.
 
 use bifrost_ir::{Form, Param, SignalId, SignalSig, Signature, TypeId, Types, builtin, verify};
 
@@ -10,7 +13,7 @@ use crate::resolve::{Def, is_builtin_type, similar};
 use crate::source::Span;
 
 impl Checker<'_> {
-    /// The type that `written` means; reports and gives `None` if there is none.
+    /// Returns the type that `written` means; reports and gives `None` if there is none.
     pub(crate) fn resolve_type(&mut self, env: &Env, written: &TypeExpr) -> Option<TypeId> {
         match &written.kind {
             TypeExprKind::Name { name, args } => self.resolve_named(env, written, name, args),
@@ -29,7 +32,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The same, with [`Checker::wrong`] where there is none.
+    /// Does the same, with [`Checker::wrong`] where there is none.
     pub(crate) fn resolve_type_or_wrong(&mut self, env: &Env, written: &TypeExpr) -> TypeId {
         match self.resolve_type(env, written) {
             Some(ty) => ty,
@@ -59,7 +62,7 @@ impl Checker<'_> {
             return None;
         };
         let ty = match entry.def {
-            // What keeps a type from being used has been reported where it is defined.
+            // The mistake that keeps a type from being used has been reported where it is defined.
             Def::Type(def) => {
                 let parms = &self.names.types[def].ast.parms;
                 let types = self.type_arguments(env, name, parms, args, written.span)?;
@@ -169,7 +172,7 @@ impl Checker<'_> {
         Some(ty)
     }
 
-    /// E0206 if values of a type are no actors, which something built in needs.
+    /// Reports E0206 if values of a type are no actors, which a built-in needs.
     pub(crate) fn check_actors(&mut self, needs: &str, ty: TypeId, span: Span, help: String) -> Option<()> {
         let actors =
             self.program.types.def(ty).actor || self.known(ty).is_none() || self.opaque.contains(&ty);
@@ -181,7 +184,7 @@ impl Checker<'_> {
         None
     }
 
-    /// True if `expr` names a type, whatever is wrong with it; reports nothing.
+    /// Returns true if `expr` names a type, whatever is wrong with it; reports nothing.
     pub(crate) fn names_type(&self, env: &Env, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Type(_) => true,
@@ -202,12 +205,12 @@ impl Checker<'_> {
         }
     }
 
-    /// The exception of that name, made at its first use.
+    /// Returns the exception of that name, made at its first use.
     pub(crate) fn signal(&mut self, name: &str) -> SignalId {
         self.program.types.signal(name)
     }
 
-    /// The signature of a heading. Wrong types become `any`; they have been reported.
+    /// Returns the signature of a heading. Wrong types become `any`; they have been reported.
     pub(crate) fn resolve_heading(&mut self, env: &Env, heading: &Heading) -> Signature {
         self.check_limits(heading);
         self.check_distinct(heading.args.iter().map(|arg| &arg.name));
@@ -265,8 +268,8 @@ impl Checker<'_> {
         resolved
     }
 
-    /// Why a method headed `sub` cannot stand where `sup` is declared, and what would help. `below` says which types may
-    /// stand for which.
+    /// Returns the reason why a method headed `sub` cannot stand where `sup` is declared, and a
+    /// change that would help. `below` says which types may stand for which.
     pub(crate) fn misfit(
         &self,
         sub: &Signature,
@@ -333,7 +336,7 @@ impl Checker<'_> {
     }
 }
 
-/// The type that an expression looks like, if it has the form of one.
+/// Returns the type that an expression looks like, if it has the form of one.
 pub(crate) fn as_type(expr: &Expr) -> Option<TypeExpr> {
     let kind = match &expr.kind {
         ExprKind::Type(ty) => return Some(ty.clone()),

@@ -1,4 +1,5 @@
-//! Where code waits (10.4 and 10.12 of the definition): the waits of a finished body, and calls from where nobody may wait.
+//! Where code waits (10.4 and 10.12 of the definition): the waits of a finished body, and calls
+//! from where nobody may wait.
 
 use bifrost_ir::resumable::loops_without_iterators;
 use bifrost_ir::{Callee, Func, FuncKind, requests};
@@ -8,7 +9,7 @@ use super::body::Body;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
-/// A call of what may turn out to wait.
+/// A call of a method that may turn out to wait.
 pub(crate) struct WaitingCall {
     span: Span,
     callee: Callee,
@@ -18,8 +19,8 @@ pub(crate) struct WaitingCall {
 }
 
 impl Checker<'_> {
-    /// What is called where nobody may wait: `main`, and in a transaction methods of the actor itself. They are looked at when all
-    /// bodies are there.
+    /// Reports calls where nobody may wait: of `main`, and in a transaction of methods of the actor
+    /// itself. They are looked at when all bodies are there.
     pub(crate) fn check_waiting_calls(&mut self) {
         let calls = std::mem::take(&mut self.waiting_calls);
         if calls.is_empty() {
@@ -63,7 +64,8 @@ impl Body<'_, '_> {
         self.cx.waiting_calls.push(WaitingCall { span, callee, name: name.to_owned(), transaction });
     }
 
-    /// Ends a script or `main`: takes the iterators away from under what waits, and puts the waits where replies are needed.
+    /// Ends a script or `main`: writes the loops whose bodies wait without iterators, and puts the
+    /// waits where replies are needed.
     pub fn place_waits(&mut self, func: &mut Func) {
         if func.kind != FuncKind::Script && !func.body.may_wait() {
             return;

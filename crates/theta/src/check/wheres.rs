@@ -1,8 +1,8 @@
-//! Where clauses: what a type argument must have (section 5 of the definition).
+//! Where clauses: the methods that a type argument must have (section 5 of the definition).
 //!
-//! A clause is resolved for each instantiation, into [`Demand`]s on its arguments, and holds if each argument has
-//! methods that conform. For the definition itself the arguments are opaque types, which have just the
-//! methods that the clause asks for.
+//! A clause is resolved for each instantiation, into [`Demand`]s on its arguments, and holds if
+//! each argument has methods that conform. For the definition itself the arguments are opaque
+//! types, which have just the methods that the clause asks for.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ pub(crate) struct Demand {
     pub parm: Arc<str>,
     /// Its place among the parameters of the definition.
     pub place: Option<usize>,
-    /// What it stands for.
+    /// The type that it stands for.
     pub arg: TypeId,
     /// The method.
     pub name: String,
-    /// What it must conform to.
+    /// The heading that the method must conform to.
     pub signature: Signature,
     /// True if the runtime calls it, which asks no actor.
     pub called: bool,
@@ -37,13 +37,13 @@ pub(crate) struct Demand {
 /// An instantiation that was asked for.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// Which demands: a position in [`Checker::demands`].
+    /// The demands, by position in [`Checker::demands`].
     pub demands: usize,
-    /// Where the arguments are written; one place stands for all.
+    /// The places where the arguments are written; one place stands for all.
     pub spans: Vec<Span>,
 }
 
-/// What an instantiation is of.
+/// The subject of an instantiation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
     Type(usize),
@@ -55,7 +55,7 @@ pub(crate) enum Needs {
 }
 
 impl<'a> Checker<'a> {
-    /// New types to stand for the parameters of a definition.
+    /// Makes new types that stand for the parameters of a definition.
     pub(crate) fn opaque_types(&mut self, parms: &[Ident]) -> Vec<TypeId> {
         self.check_distinct(parms);
         let mut types = vec![];
@@ -84,7 +84,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a where clause asks for in one instantiation of `owner`, whose own parameters are `parms`.
+    /// Returns the demands of a where clause in one instantiation of `owner`, whose own parameters
+    /// are `parms`.
     pub(crate) fn resolve_wheres(
         &mut self,
         env: &Env,
@@ -131,8 +132,8 @@ impl<'a> Checker<'a> {
         Signature { params, results, yields, signals }
     }
 
-    /// Asks for what a built-in type or routine needs of its arguments, written at `spans`: places of parameters, and
-    /// names of [`builtin::element_signature`].
+    /// Asks for the demands of a built-in type or routine on its arguments, written at `spans`:
+    /// places of parameters, and names of [`builtin::element_signature`].
     pub(crate) fn ask_builtin(
         &mut self,
         owner: &str,
@@ -155,25 +156,27 @@ impl<'a> Checker<'a> {
         self.ask(Needs::Other(self.demands.len() - 1), spans);
     }
 
-    /// True if a type has a method of that name that conforms to `wanted`. The types must be settled.
+    /// Returns true if a type has a method of that name that conforms to `wanted`. The types must
+    /// be settled.
     pub(crate) fn satisfies(&self, arg: TypeId, name: &str, wanted: &Signature) -> bool {
         let Some(found) = self.program.types.find_method(arg, name) else { return false };
         self.misfit(&self.program.types.method(found).signature, wanted, name, Self::below).is_none()
     }
 
-    /// True if an argument has what it must have.
+    /// Returns true if an argument meets a demand.
     pub(crate) fn is_met(&self, demand: &Demand) -> bool {
         if self.known(demand.arg).is_none() {
             return true;
         }
         match demand.called && self.program.types.def(demand.arg).actor {
-            // Actors are compared by who they are, whatever messages they take.
+            // Actors are compared by their identity, whatever messages they take.
             true => matches!(&*demand.name, "equal" | "hash"),
             false => self.satisfies(demand.arg, &demand.name, &demand.signature),
         }
     }
 
-    /// The same place for code that runs with what `demands` ask for, as far as the arguments have more.
+    /// Returns the same environment for code that runs with the methods of `demands`, as far as the
+    /// arguments have more.
     pub(crate) fn narrowed(&self, env: &Env, demands: &[Demand]) -> Env {
         let less = |demand: &&Demand| {
             self.program.types.find_method(demand.arg, &demand.name).is_some_and(|found| {
@@ -189,7 +192,7 @@ impl<'a> Checker<'a> {
         Env { narrowed, ..env.clone() }
     }
 
-    /// E0206 for each use of an instantiation whose arguments lack something.
+    /// Reports E0206 for each use of an instantiation whose arguments lack something.
     pub(crate) fn check_requests(&mut self) {
         for request in std::mem::take(&mut self.requests) {
             let missing: Vec<Demand> =
@@ -205,7 +208,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// E0206.
+    /// Returns the error E0206.
     pub(crate) fn missing(&self, demand: &Demand, span: Span) -> Diagnostic {
         let types = &self.program.types;
         let (arg, parm, owner) = (types.name(demand.arg), &demand.parm, &demand.owner);
@@ -227,7 +230,7 @@ impl<'a> Checker<'a> {
         Diagnostic::error(Code::E0206, span, message).help(help)
     }
 
-    /// A heading as a where clause writes it: without names of arguments.
+    /// Returns a heading as a where clause writes it: without names of arguments.
     fn demanded_heading(&self, name: &str, signature: &Signature) -> String {
         let types = &self.program.types;
         let params: Vec<&str> = signature.params.iter().map(|param| types.name(param.ty)).collect();

@@ -19,7 +19,7 @@ use walk::Walk;
 /// Warnings kept of one compilation.
 const WARNINGS_MAX: usize = 200;
 
-/// The warnings about `files`, whose names are `names`.
+/// Returns the warnings about `files`, whose names are `names`.
 pub(crate) fn lint(sources: &Sources, root: &str, files: &[ast::File], names: &Names<'_>) -> Vec<Diagnostic> {
     let required = required_methods(files);
     let mut found = vec![];
@@ -36,8 +36,8 @@ pub(crate) fn lint(sources: &Sources, root: &str, files: &[ast::File], names: &N
     found
 }
 
-/// The names of all methods that a type asks for or a superclass may have: their parameters are
-/// given.
+/// Returns the names of all methods that a type asks for or a superclass may have: their parameters
+/// are given.
 fn required_methods(files: &[ast::File]) -> HashSet<&str> {
     let mut required = HashSet::new();
     let mut pending: Vec<&Item> = files.iter().flat_map(|file| &file.items).collect();
@@ -58,7 +58,7 @@ fn required_methods(files: &[ast::File]) -> HashSet<&str> {
     required
 }
 
-/// W0003: an import of which no name is used.
+/// Reports W0003: an import of which no name is used.
 fn unused_import(
     sources: &Sources,
     root: &str,

@@ -2,12 +2,12 @@
 
 use crate::ast::{Body, Expr, ExprKind, Handler, Stmt, StmtKind};
 
-/// True if control can reach the end of `body`.
+/// Returns true if control can reach the end of `body`.
 pub(super) fn completes(body: &Body) -> bool {
     body.iter().all(statement_completes)
 }
 
-/// True if control can reach the statement behind `stmt`; true where that is not known.
+/// Returns true if control can reach the statement behind `stmt`; true where that is not known.
 pub(super) fn statement_completes(stmt: &Stmt) -> bool {
     core_completes(&stmt.kind) || stmt.handlers.iter().any(handler_completes)
 }
@@ -53,7 +53,7 @@ fn is_true(condition: &Expr) -> bool {
     }
 }
 
-/// True if a `break` of the loop around `body` is in it.
+/// Returns true if a `break` of the loop around `body` is in it.
 fn breaks(body: &Body) -> bool {
     body.iter().any(|stmt| {
         let inside = match &stmt.kind {

@@ -1,4 +1,8 @@
 //! The walk of the lints over a file: locals with their uses, and the names of definitions.
+//!
+//! Read [`Walk::items`] first. The walk follows the syntax tree and knows no types. It owns the
+//! locals in scope; a local that is not read when its scope closes is a warning in `found`. Names
+//! that are no locals are collected for the lint of imports ([`Walk::used_names`]).
 
 use std::collections::HashSet;
 
@@ -42,7 +46,7 @@ impl<'a> Walk<'a> {
         Walk { required, locals: vec![], used: HashSet::new(), found: vec![] }
     }
 
-    /// The names that the file uses and that are no locals.
+    /// Returns the names that the file uses and that are no locals.
     pub fn used_names(&mut self) -> HashSet<&'a str> {
         std::mem::take(&mut self.used)
     }
@@ -198,7 +202,7 @@ impl<'a> Walk<'a> {
     }
 
     fn statement(&mut self, stmt: &'a Stmt) {
-        // Arms of handlers see what the statement declares, so its scope is that of the body
+        // Arms of handlers see the declarations of the statement, so its scope is that of the body
         // around.
         self.core(&stmt.kind);
         for handler in &stmt.handlers {

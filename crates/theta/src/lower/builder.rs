@@ -16,7 +16,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// A function with its receiver (if it is a method) and arguments as first variables.
+    /// Returns a function with its receiver (if it is a method) and arguments as first variables.
     pub fn new(name: String, receiver: Option<TypeId>, signature: Signature) -> Builder {
         let mut vars = PrimaryMap::new();
         if let Some(ty) = receiver {
@@ -30,7 +30,7 @@ impl Builder {
         Builder { func, blocks: vec![vec![]] }
     }
 
-    /// The same as a method of an actor, if it is one.
+    /// Makes the function a script, a method of an actor, if it is one.
     pub fn script(mut self, is_one: bool) -> Builder {
         if is_one {
             self.func.kind = FuncKind::Script;
@@ -38,24 +38,24 @@ impl Builder {
         self
     }
 
-    /// The finished function.
+    /// Returns the finished function.
     pub fn finish(mut self) -> Func {
         debug_assert_eq!(self.blocks.len(), 1, "every block that was opened is closed");
         self.func.body = Block(self.blocks.pop().unwrap_or_default());
         self.func
     }
 
-    /// A new variable; of type `any` if its own type is wrong, for a program that is thrown away.
+    /// Adds a variable; of type `any` if its own type is wrong, for a program that is thrown away.
     pub fn var(&mut self, name: &str, ty: Option<TypeId>) -> Var {
         self.func.vars.push(VarDecl { name: name.to_owned(), ty: ty.unwrap_or(Types::ANY) })
     }
 
-    /// A new variable without a name.
+    /// Adds a variable without a name.
     pub fn temp(&mut self, ty: Option<TypeId>) -> Var {
         self.var("", ty)
     }
 
-    /// The number of blocks open.
+    /// Returns the number of blocks open.
     pub fn depth(&self) -> usize {
         self.blocks.len()
     }
@@ -64,7 +64,7 @@ impl Builder {
         self.blocks.last_mut().expect("a block is open").push(stmt);
     }
 
-    /// Opens a block; what is emitted from now on belongs to it.
+    /// Opens a block; the statements emitted from now on belong to it.
     pub fn open(&mut self) {
         self.blocks.push(vec![]);
     }
@@ -90,7 +90,8 @@ impl Builder {
         self.emit(Stmt::Let { dst, src });
     }
 
-    /// Lets the request that was emitted last, if its reply is `value`, store that in an element of a local array or vector.
+    /// Lets the request that was emitted last, if its reply is `value`, store that in an element of
+    /// a local array or vector.
     pub fn request_element(&mut self, value: Operand, array: Var, index: Operand) -> bool {
         match self.blocks.last_mut().and_then(|block| block.last_mut()) {
             Some(Stmt::Request { dst, element: element @ None, .. })
@@ -103,7 +104,7 @@ impl Builder {
         }
     }
 
-    /// The variable of the request that was emitted last, if a value is its reply.
+    /// Returns the variable of the request that was emitted last, if a value is its reply.
     pub fn asked_last(&self, value: Operand) -> Option<Var> {
         match self.blocks.last()?.last()? {
             Stmt::Request { dst, element: None, .. } if Operand::Var(*dst) == value => Some(*dst),
@@ -111,7 +112,8 @@ impl Builder {
         }
     }
 
-    /// The variables that take the replies of requests in the open blocks from one on, and in what is in them.
+    /// Returns the variables that take the replies of requests in the open blocks from one on, and
+    /// in the blocks inside them.
     pub fn requested(&self, from: usize) -> SmallVec<[Var; 2]> {
         asked_in(self.blocks[from..].iter().flatten())
     }
@@ -132,7 +134,7 @@ impl Builder {
         self.emit(Stmt::Call { callee, args, dsts: dsts.into_iter().collect(), site: Site(site) });
     }
 
-    /// A copy of `value` that later assignments to variables do not change.
+    /// Returns a copy of `value` that later assignments to variables do not change.
     pub fn snapshot(&mut self, value: Operand, ty: Option<TypeId>) -> Operand {
         match value {
             Operand::Const(_) => value,
@@ -145,12 +147,13 @@ impl Builder {
     }
 }
 
-/// True if nothing but what comes next can use a variable: the reply of a request may go elsewhere instead.
+/// Returns true if only the next statement can use a variable: the reply of a request may go
+/// elsewhere instead.
 fn is_temp(func: &Func, var: Var) -> bool {
     func.vars[var].name.is_empty()
 }
 
-/// How deep blocks nest in a block, itself included.
+/// Returns the depth to which blocks nest in a block, itself included.
 pub(crate) fn depth(block: &Block) -> usize {
     let inside = block.0.iter().map(|stmt| match stmt {
         Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
@@ -168,7 +171,7 @@ pub(crate) fn depth(block: &Block) -> usize {
     1 + inside.max().unwrap_or(0)
 }
 
-/// The constant `nil`, which stands for values that could not be made.
+/// Returns the constant `nil`, which stands for values that could not be made.
 pub(crate) fn nothing() -> Operand {
     Operand::Const(Const::Nil)
 }

@@ -1,5 +1,5 @@
-//! Functions that no one wrote: abbreviated methods (section 6 of the definition), and methods that stand for others with
-//! `any` in place of a basic type.
+//! Functions that no one wrote: abbreviated methods (section 6 of the definition), and methods that
+//! stand for others with `any` in place of a basic type.
 
 use bifrost_ir::{
     Arm, ArmMatch, Callee, ClassId, Func, MethodId, MethodRef, Operand, Program, Signature, Site, Stmt,
@@ -28,13 +28,14 @@ pub(crate) fn setter(name: String, class: ClassId, own: TypeId, field: u32, sign
     builder.finish()
 }
 
-/// The receiver of a method.
+/// Returns the receiver of a method.
 fn receiver() -> Operand {
     Operand::Var(Var::from_u32(0))
 }
 
-/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is
-/// wanted, and routine values into adapters where only their arguments or results need boxes.
+/// Converts an operand of type `found` to one of type `wanted`. Basic values go into boxes where an
+/// `any` is wanted, and routine values into adapters where only their arguments or results need
+/// boxes.
 pub(crate) fn stand(
     program: &mut Program,
     builder: &mut Builder,
@@ -55,8 +56,8 @@ pub(crate) fn stand(
     dst.into()
 }
 
-/// The class of the objects by which values of routine type `found` stand for `wanted`, if they are
-/// not such themselves.
+/// Returns the class of the objects by which values of routine type `found` stand for `wanted`, if
+/// they are not such themselves.
 fn adapter(program: &mut Program, found: TypeId, wanted: TypeId) -> Option<ClassId> {
     let to = program.types.routine_heading(wanted)?.clone();
     let from = program.types.routine_heading(found)?.clone();
@@ -73,8 +74,8 @@ fn adapter(program: &mut Program, found: TypeId, wanted: TypeId) -> Option<Class
     Some(class)
 }
 
-/// A method headed `to` of the class of `callee`, which is headed `from`: calls it, with boxes for what is `any` on the
-/// other side.
+/// Returns a method headed `to` of the class of `callee`, which is headed `from`. It calls
+/// `callee`, with boxes for values that are `any` on the other side.
 pub(crate) fn bridge(
     program: &mut Program,
     name: String,
@@ -85,8 +86,8 @@ pub(crate) fn bridge(
     forward(program, name, None, callee, from, to)
 }
 
-/// The same; the object that it calls is the receiver, or what the receiver holds if it is an
-/// adapter of class `adapter`.
+/// Does the same; the object that it calls is the receiver, or the object in the receiver if that
+/// is an adapter of class `adapter`.
 fn forward(
     program: &mut Program,
     name: String,

@@ -1,4 +1,8 @@
 //! Expressions (the operator table of section 7).
+//!
+//! Read [`Parser::expression`] first: operators by their levels, then calls, selections and
+//! indexes, then the atoms. Each node gets its height, so that chains of operators and calls stay
+//! bounded.
 
 use std::sync::Arc;
 
@@ -298,7 +302,7 @@ impl Parser<'_> {
         self.expr(ExprKind::Int(value.unwrap_or(0)), span, 0)
     }
 
-    /// The decoded text of the quoted token here.
+    /// Reads the decoded text of the quoted token here.
     fn unquoted(&mut self) -> String {
         let token = self.bump();
         let (value, bad) = lexer::unquote(self.text_of(token));
@@ -363,7 +367,7 @@ fn tallest(list: &[Expr]) -> u16 {
     list.iter().map(|e| e.height).max().unwrap_or(0)
 }
 
-/// The value of a number as written, if 64 bits hold it.
+/// Returns the value of a number as written, if 64 bits hold it.
 fn integer(text: &str) -> Option<u64> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
     match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {

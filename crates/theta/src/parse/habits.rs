@@ -1,4 +1,4 @@
-//! Notations of other languages: what the parser says in place of "expected ..., found ...".
+//! Notations of other languages: the parser's messages in place of "expected ..., found ...".
 
 use super::Parser;
 use crate::diagnostic::{Code, Diagnostic};
@@ -32,7 +32,7 @@ const NO_LAMBDA: &str =
     "a routine without a name cannot be written: define one, and give its name, or `bind(name, *, value)`";
 
 impl Parser<'_> {
-    /// A report about the next token, if it is a habit from another language.
+    /// Returns a report about the next token, if it is a habit from another language.
     pub(super) fn habit(&self) -> Option<Diagnostic> {
         let found = self.token();
         let before = if self.at == 0 { None } else { Some(self.tokens[self.at - 1]) };

@@ -1,4 +1,7 @@
 //! Files, modules, types, classes, actors, routines.
+//!
+//! Read [`Parser::file`] first. A definition that cannot be read is skipped up to the next word
+//! that starts one, so that one mistake does not hide the others.
 
 use std::sync::Arc;
 
@@ -69,7 +72,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if a name and `=`, `(` or `[` come next.
+    /// Returns true if a name and `=`, `(` or `[` come next.
     fn starts_item(&self) -> bool {
         self.is(Tok::Name)
             && matches!(self.ahead(1).tok, Tok::Eq | Tok::LParen | Tok::LBracket)
@@ -166,7 +169,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The value of a string token that must be here, and its place.
+    /// Reads the value of a string token that must be here, and its place.
     fn string(&mut self) -> (String, Span) {
         if !self.is(Tok::Str) {
             self.expected("a string");
@@ -251,7 +254,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if `end` is next, and no member of that name.
+    /// Returns true if `end` is next, and no member of that name.
     fn at_end(&self) -> bool {
         self.is(Tok::End) && !matches!(self.ahead(1).tok, Tok::LParen | Tok::Colon)
     }
@@ -377,7 +380,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if a reserved word stands where the name of a method should.
+    /// Returns true if a reserved word stands where the name of a method should.
     fn is_word_heading(&self) -> bool {
         self.tok().is_word() && self.ahead(1).tok == Tok::LParen
     }
@@ -443,7 +446,7 @@ impl Parser<'_> {
         Disable { method, args, condition: self.expression() }
     }
 
-    /// The word of a construct after its `end`, as in `end for` (E0108).
+    /// Reports the word of a construct after its `end`, as in `end for` (E0108).
     pub(super) fn stray_closing_word(&mut self, opener: Tok) {
         let next = self.token();
         if next.tok != opener || next.new_line || self.starts_statement_of(opener) {

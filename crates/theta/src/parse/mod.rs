@@ -1,8 +1,10 @@
 //! From tokens to the syntax tree: recursive descent, one file for each chapter of the grammar.
 //!
-//! Invariants: the parser always ends, always returns a tree, and reports at most one mistake at one
-//! token. Every loop either takes a token or leaves. Nesting is bounded by [`NESTING_MAX`], the height
-//! of expressions by [`HEIGHT_MAX`].
+//! Invariants: the parser always ends, always returns a tree, and reports at most one mistake at
+//! one token. Every loop either takes a token or leaves. Nesting is bounded by [`NESTING_MAX`], the
+//! height of expressions by [`HEIGHT_MAX`].
+//!
+//! Read [`parse`] first, then `Parser::file` in `items`.
 
 mod exprs;
 mod habits;
@@ -18,14 +20,14 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::{self, Comment, Tok, Token};
 use crate::source::{FILE_BYTES_MAX, FileId, Sources, Span};
 
-/// How deep blocks, parentheses and types may nest.
+/// The depth to which blocks, parentheses and types may nest.
 pub const NESTING_MAX: u32 = 256;
-/// How high an expression may be; chains of operators and calls count.
+/// The greatest height of an expression; chains of operators and calls count.
 pub const HEIGHT_MAX: u16 = 1000;
 /// Reports kept of one file; a text of noise gives no flood.
 const DIAGNOSTICS_MAX: usize = 200;
 
-/// The tree of `file`, and what is wrong with its syntax.
+/// Returns the tree of `file`, and its syntax errors.
 pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
     let text = sources.text(file);
     if text.len() > FILE_BYTES_MAX {
@@ -107,7 +109,8 @@ impl<'a> Parser<'a> {
         self.tok() == tok
     }
 
-    /// True if the next token is `tok` on the line of the token before (the line rule of section 2).
+    /// Returns true if the next token is `tok` on the line of the token before (the line rule of
+    /// section 2).
     fn is_here(&self, tok: Tok) -> bool {
         self.is(tok) && !self.token().new_line
     }
@@ -137,12 +140,12 @@ impl<'a> Parser<'a> {
         self.span_of(self.token())
     }
 
-    /// Where the last taken token ends.
+    /// Returns the end of the last taken token.
     fn last_end(&self) -> u32 {
         if self.at == 0 { 0 } else { self.tokens[self.at - 1].end }
     }
 
-    /// From byte `start` to the last taken token.
+    /// Returns the span from byte `start` to the last taken token.
     fn since(&self, start: u32) -> Span {
         Span::new(self.file, start, self.last_end().max(start))
     }
@@ -189,7 +192,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The column of a byte in its line, from 0.
+    /// Returns the column of a byte in its line, from 0.
     fn column(&self, at: u32) -> usize {
         let before = &self.text.as_bytes()[..at as usize];
         before.iter().rev().take_while(|b| **b != b'\n').count()
@@ -208,7 +211,8 @@ impl<'a> Parser<'a> {
         Ident { name, span: self.span_of(token) }
     }
 
-    /// A name that must be here; a reserved word in its place is reported and taken if `word` agrees.
+    /// Reads a name that must be here; a reserved word in its place is reported and taken if `word`
+    /// agrees.
     fn expect_name_or(&mut self, word: impl Fn(&Self) -> bool) -> Ident {
         if self.is(Tok::Name) {
             let token = self.bump();
@@ -247,7 +251,8 @@ impl<'a> Parser<'a> {
         names
     }
 
-    /// Runs `inner` one level deeper; past the limit, reports, leaves the rest of the file, and gives `None`.
+    /// Runs `inner` one level deeper; past the limit, reports, leaves the rest of the file, and
+    /// gives `None`.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= NESTING_MAX {
             self.too_deep();
@@ -267,7 +272,7 @@ impl<'a> Parser<'a> {
         self.last_error = Some(self.at);
     }
 
-    /// An expression whose height follows from its parts.
+    /// Reads an expression whose height follows from its parts.
     fn expr(&mut self, kind: ExprKind, span: Span, inner: u16) -> Expr {
         if inner >= HEIGHT_MAX {
             self.too_deep();
@@ -276,7 +281,8 @@ impl<'a> Parser<'a> {
         Expr { kind, span, height: inner + 1 }
     }
 
-    /// The comment block that starts right after the last taken token and ends before the next one.
+    /// Returns the comment block that starts right after the last taken token and ends before the
+    /// next one.
     fn doc_after(&self) -> String {
         let (from, to) = (self.last_end(), self.token().start);
         let first = self.comments.partition_point(|c| c.start < from);
@@ -292,7 +298,7 @@ impl<'a> Parser<'a> {
         lines.join("\n")
     }
 
-    /// The comment block that ends on the line before the next token.
+    /// Returns the comment block that ends on the line before the next token.
     fn doc_before(&self) -> String {
         let from = self.last_end();
         let mut next = self.token().start;
@@ -310,8 +316,8 @@ impl<'a> Parser<'a> {
         lines.join("\n")
     }
 
-    /// The comment of a type or class whose head has just been read: the block above it, and the
-    /// one directly behind the head as a paragraph of its own.
+    /// Returns the comment of a type or class whose head has just been read: the block above it,
+    /// and the one directly behind the head as a paragraph of its own.
     fn doc_with_head(&self, above: String) -> String {
         let behind = self.doc_after();
         match (above.is_empty(), behind.is_empty()) {
@@ -334,7 +340,7 @@ impl<'a> Parser<'a> {
         self.open.push(Open { name: name.name.clone(), line_at: name.span.start });
     }
 
-    /// The `end name` of the construct opened last; its span.
+    /// Reads the `end name` of the construct opened last; its span.
     fn close(&mut self) -> Span {
         let Some(open) = self.open.pop() else { return self.here() };
         let start = self.token().start;
@@ -372,7 +378,8 @@ impl<'a> Parser<'a> {
             self.last_error = None;
             self.report(Diagnostic::error(Code::E0102, self.span_of(next), message).help(help));
         }
-        // If the name is that of an outer construct, this one's `end` is missing: leave it to the outer.
+        // If the name is that of an outer construct, this one's `end` is missing: leave it to the
+        // outer.
         if !self.open.iter().any(|outer| &*outer.name == found) {
             self.bump();
             self.bump();
@@ -380,7 +387,7 @@ impl<'a> Parser<'a> {
         self.since(start)
     }
 
-    /// True if the `end` at the next token names an open construct, as in `end DataBase`.
+    /// Returns true if the `end` at the next token names an open construct, as in `end DataBase`.
     fn is_end_of_open(&self) -> bool {
         let (next, after) = (self.ahead(1), self.ahead(2));
         self.is(Tok::End)

@@ -1,4 +1,8 @@
 //! Statements and their handlers.
+//!
+//! Read [`Parser::body`] first: it takes statements up to a token that ends a body. A statement is
+//! its core and then any number of handlers. The rest of a line that is broken is skipped, and the
+//! statement becomes [`StmtKind::Error`] or keeps its good parts.
 
 use super::Parser;
 use crate::ast::*;
@@ -76,8 +80,8 @@ impl Parser<'_> {
             )
     }
 
-    /// True if a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so
-    /// an `end` is missing here.
+    /// Returns true if a line starts with `f (a: T`, `f () returns` or `T = class`: the next
+    /// definition, so an `end` is missing here.
     fn is_heading(&self) -> bool {
         if !self.is(Tok::Name) || !self.token().new_line {
             return false;
@@ -92,8 +96,8 @@ impl Parser<'_> {
             return false;
         }
         if self.ahead(2).tok == Tok::RParen {
-            // `main ()` reads like a call, which stands further in than what it is in, and has no
-            // `end`.
+            // `main ()` reads like a call, which stands further in than the body around it, and has
+            // no `end`.
             let defined = self.ahead(3).new_line
                 && self.ended.contains(self.text_of(self.token()))
                 && self.open.last().is_some_and(|open| {
@@ -131,7 +135,7 @@ impl Parser<'_> {
         Stmt { kind, handlers, span, core, same_line }
     }
 
-    /// The `end` of a statement that was opened by the word `opener` at byte `at`.
+    /// Takes the `end` of a statement that was opened by the word `opener` at byte `at`.
     fn end(&mut self, opener: Tok, at: u32) {
         if self.is_end_of_open() {
             let (line, name) = (self.line(at), self.text_of(self.ahead(1)));
@@ -249,7 +253,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The rest of a statement whose first word was one of another language.
+    /// Reads the rest of a statement whose first word was one of another language.
     fn foreign_statement(&mut self, word: Token) -> StmtKind {
         if self.text_of(word) == "try" && self.token().new_line {
             // Its statements can be read, and its `end` belongs to it.
@@ -447,7 +451,7 @@ impl Parser<'_> {
         StmtKind::Wait { arms, after }
     }
 
-    /// True if `a, b:` comes next.
+    /// Returns true if `a, b:` comes next.
     fn is_declaration(&self) -> bool {
         let mut at = 0;
         while self.ahead(at).tok == Tok::Name {
@@ -491,7 +495,8 @@ impl Parser<'_> {
         StmtKind::Expr(first)
     }
 
-    /// True if a well-formed statement of the word `opener` starts here: its head is tried and forgotten.
+    /// Returns true if a well-formed statement of the word `opener` starts here: its head is tried
+    /// and forgotten.
     pub(super) fn starts_statement_of(&mut self, opener: Tok) -> bool {
         let (at, last_error, errors) = (self.at, self.last_error, self.diagnostics.len());
         self.bump();

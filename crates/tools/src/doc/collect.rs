@@ -9,7 +9,7 @@ use bifrost_theta::{Diagnostic, FileId, Options, Sources, Span, imports, parse};
 use super::model::{Entry, Page, Part};
 use super::{Format, markdown};
 
-/// The pages of `files`, in their order.
+/// Returns the pages of `files`, in their order.
 pub fn pages(
     sources: &Sources,
     files: &[FileId],
@@ -54,7 +54,7 @@ pub fn pages(
     Ok(pages.collect())
 }
 
-/// What others can name, with the module around it.
+/// Returns the definitions that others can name, with the module around each.
 fn shown(tree: &File) -> Vec<(Option<&Module>, &Item)> {
     fn add<'t>(
         module: Option<&'t Module>,
@@ -80,7 +80,7 @@ fn title(sources: &Sources, file: FileId, options: &Options) -> String {
     inner.trim_start_matches("./").to_owned()
 }
 
-/// A name for each page, none twice.
+/// Returns a name for each page, none twice.
 fn page_names(sources: &Sources, files: &[FileId], options: &Options, format: Format) -> Vec<String> {
     let mut taken = vec!["index".to_owned()];
     for &file in files {
@@ -97,12 +97,12 @@ fn page_names(sources: &Sources, files: &[FileId], options: &Options, format: Fo
     taken.split_off(1).into_iter().map(|name| format!("{name}.{}", format.extension())).collect()
 }
 
-/// Where a definition stands on its page; the methods of one stand below it.
+/// Returns the place of a definition on its page; the methods of one stand below it.
 fn anchor(name: &str) -> String {
     format!("def.{name}")
 }
 
-/// One text, and what its names lead to.
+/// One text, and the links of its names.
 struct View<'a> {
     text: &'a str,
     lexed: Tokens,
@@ -124,7 +124,8 @@ impl View<'_> {
         }
     }
 
-    /// The comment that starts the text, if an empty line parts it from the first definition.
+    /// Returns the comment that starts the text, if an empty line parts it from the first
+    /// definition.
     fn file_doc(&self) -> String {
         let first = self.lexed.tokens.first().map_or(0, |token| token.start);
         let (lines, end) = self.block(0, first);
@@ -132,7 +133,7 @@ impl View<'_> {
         if parted { lines.join("\n") } else { String::new() }
     }
 
-    /// The lines of the first block of comments between two bytes, and where it ends.
+    /// Returns the lines of the first block of comments between two bytes, and where it ends.
     fn block(&self, from: u32, to: u32) -> (Vec<&str>, u32) {
         let (mut lines, mut end) = (vec![], from);
         for comment in self.lexed.comments.iter().filter(|c| c.start >= from && c.start < to) {
@@ -168,7 +169,8 @@ impl View<'_> {
             Item::Class(it) => {
                 let makers =
                     it.makers.iter().filter(|m| it.provides.iter().any(|p| p.name == m.heading.name.name));
-                // Everybody who has an actor may call all its methods; those of a class are known by the types that it implements.
+                // Every holder of an actor may call all its methods; those of a class are known by
+                // the types that it implements.
                 let methods = it.methods.iter().map(|m| &m.heading).chain(&it.headings);
                 let methods = methods.filter(|_| it.actor.is_some());
                 let members =
@@ -204,11 +206,12 @@ impl View<'_> {
         self.entry(kind, &heading.name, anchor, heading.span, &heading.doc, vec![])
     }
 
-    /// The head of a definition.
+    /// Returns the head of a definition.
     fn head(&self, span: Span, first: Option<u32>) -> Span {
         let limit = first.unwrap_or(span.end);
         let inside = self.lexed.tokens.iter().filter(|t| t.start >= span.start && t.start < limit);
-        // `disable` has no place in the tree, and a definition without members ends right after its head.
+        // `disable` has no place in the tree, and a definition without members ends right after its
+        // head.
         let last = inside.take_while(|t| !matches!(t.tok, Tok::End | Tok::Disable)).last();
         Span { end: last.map_or(span.end, |token| token.end), ..span }
     }
@@ -233,7 +236,8 @@ impl View<'_> {
         }
     }
 
-    /// The tokens under `span`, with the blanks between them, and links at names of types that are described.
+    /// Returns the tokens under `span`, with the blanks between them, and links at names of types
+    /// that are described.
     fn parts(&self, span: Span, name: &Ident) -> Vec<Part> {
         let mut parts: Vec<Part> = vec![];
         let mut last = None;

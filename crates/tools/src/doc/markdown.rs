@@ -40,7 +40,7 @@ pub fn to_markdown(text: &str) -> String {
     out
 }
 
-/// The first sentence of `text`, without markup.
+/// Returns the first sentence of `text`, without markup.
 pub fn summary(text: &str) -> String {
     let mut plain = String::new();
     for event in Parser::new_ext(text, OPTIONS) {
@@ -58,7 +58,7 @@ pub fn summary(text: &str) -> String {
     plain
 }
 
-/// The link, if a browser may follow it without running it.
+/// Returns the link, if a browser may follow it without running it.
 fn safe(link: CowStr<'_>) -> CowStr<'_> {
     let scheme = link.split(['/', '?', '#']).next().and_then(|start| start.split_once(':'));
     match scheme {

@@ -1,8 +1,8 @@
-//! Pages about what sources define for others: types, routines, classes, actors and constants that are public or
-//! exported, with the comments at them.
+//! Pages about the definitions of sources for others: types, routines, classes, actors and
+//! constants that are public or exported, with the comments at them.
 //!
-//! [`generate`] collects a [`model::Page`] for each text and sets it with a template. Comments are read as Markdown;
-//! HTML in them is text.
+//! [`generate`] collects a [`model::Page`] for each text and sets it with a template. Comments are
+//! read as Markdown; HTML in them is text.
 
 mod collect;
 mod markdown;
@@ -13,7 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, context};
 
-/// What pages are written in.
+/// The format of the pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Pages for a browser; nothing outside of them is needed.
@@ -28,10 +28,11 @@ impl Format {
     }
 }
 
-/// A page for each of `files` and an index: names and texts. Equal sources give equal pages.
+/// Returns a page for each of `files` and an index: names and texts. Equal sources give equal
+/// pages.
 ///
 /// # Errors
-/// Some text does not parse: what is wrong with it.
+/// Some text does not parse: its syntax errors.
 pub fn generate(
     sources: &Sources,
     files: &[FileId],
@@ -58,7 +59,7 @@ pub fn generate(
     let set = |template: &str, values: minijinja::Value| {
         let template = environment.get_template(&format!("{template}.{extension}"));
         let mut text = template.and_then(|t| t.render(values)).expect("the templates fit the model");
-        // What is left out leaves empty lines behind.
+        // Parts that are left out leave empty lines behind.
         while format == Format::Markdown && text.contains("\n\n\n") {
             text = text.replace("\n\n\n", "\n\n");
         }

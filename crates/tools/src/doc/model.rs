@@ -1,4 +1,4 @@
-//! What the templates are given.
+//! The data that the templates are given.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct Page {
     pub doc: String,
     /// The first sentence of it, without markup.
     pub summary: String,
-    /// What it defines.
+    /// The definitions in it.
     pub entries: Vec<Entry>,
 }
 
@@ -39,9 +39,9 @@ pub struct Entry {
 /// A piece of a heading.
 #[derive(Serialize, Debug)]
 pub struct Part {
-    /// What is shown.
+    /// The text shown.
     pub text: String,
-    /// Where the definition of it is described, if it is.
+    /// The place where the definition of it is described, if it is.
     pub href: Option<String>,
     /// True if it is a reserved word.
     pub word: bool,

@@ -7,7 +7,8 @@ use super::layout::Doc;
 use super::writer::Writer;
 use super::{CONTINUED, SPACE};
 
-/// True if `expr` ends in a list of its own: alone in parentheses, it needs no lines around it.
+/// Returns true if `expr` ends in a list of its own: alone in parentheses, it needs no lines around
+/// it.
 pub(super) fn ends_in_list(expr: &Expr) -> bool {
     use ExprKind::{Bind, Call, Construct, Index, New, Tagged};
     match &expr.kind {
@@ -56,8 +57,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Operators of one level in a row. A line ends after an operator: one that starts with `-` looks like a
-    /// statement.
+    /// Operators of one level in a row. A line ends after an operator: one that starts with `-`
+    /// looks like a statement.
     fn chain(&mut self, level: u8, expr: &Expr, parts: &mut Vec<Doc<'a>>) {
         let ExprKind::Binary { op, left, right, .. } = &expr.kind else {
             return parts.push(self.expr(expr));

@@ -8,7 +8,7 @@ use super::stmts::Set;
 use super::writer::Writer;
 use super::{APART, CONTINUED, INDENT, SPACE};
 
-/// What stands between the head of a definition and its `end`.
+/// A part between the head of a definition and its `end`.
 enum Member<'t> {
     Variables(&'t [Formal]),
     Equate(&'t Equate),
@@ -20,7 +20,7 @@ enum Member<'t> {
 }
 
 impl Member<'_> {
-    /// Where it starts.
+    /// Returns its first byte.
     fn start(&self) -> u32 {
         match self {
             Member::Variables(formals) => formals[0].name.span.start,
@@ -33,7 +33,7 @@ impl Member<'_> {
         }
     }
 
-    /// Where it ends, if it is so simple that others may stand on its line.
+    /// Returns its end, if it is so simple that others may stand on its line.
     fn end(&self) -> Option<u32> {
         match self {
             Member::Variables(formals) => Some(formals[0].ty.span.end),
@@ -54,7 +54,7 @@ fn sorted(mut members: Vec<Member<'_>>) -> Vec<Member<'_>> {
 }
 
 impl<'a> Writer<'a> {
-    /// The whole text.
+    /// Returns the whole text.
     pub(super) fn file(&mut self, file: &File) -> Doc<'a> {
         let mut imports = file.imports.iter().peekable();
         let mut parts = vec![];

@@ -1,9 +1,9 @@
 //! From a document, which says where lines may end, to lines of at most [`WIDTH`] columns.
 //!
-//! After Wadler, "A prettier printer", with one thing that its printers lack: a comment runs to the end of its
-//! line, so one that stands in the middle of what becomes a line has to float to that line's end, and nothing
-//! of its group may be joined to what follows it. [`Doc::Trail`] and [`Doc::Own`] do that. It is the reason why this
-//! is not a printer from elsewhere.
+//! After Wadler, "A prettier printer", with one thing that its printers lack: a comment runs to the
+//! end of its line. So a comment in the middle of parts that become one line has to float to that
+//! line's end, and nothing of its group may be joined to the text behind it. [`Doc::Trail`] and
+//! [`Doc::Own`] do that. It is the reason why this is not a printer from elsewhere.
 
 /// The column that code should not pass; comments may.
 pub const WIDTH: usize = 100;
@@ -31,15 +31,16 @@ pub enum Doc<'a> {
     Row(Vec<Doc<'a>>),
     /// The same, with lines indented by so many columns more.
     Nest(usize, Vec<Doc<'a>>),
-    /// Parts that stand on one line if there is room: either no place of the group's own ends a line, or all do.
+    /// Parts that stand on one line if there is room: either no place of the group's own ends a
+    /// line, or all do.
     Group(Vec<Doc<'a>>),
 }
 
-/// The lines of `doc`, each ended by a newline, and whether a comment could not stay at its token: then the
-/// text is to be set once more.
+/// Returns the lines of `doc`, each ended by a newline, and whether a comment could not stay at its
+/// token: then the text is to be set once more.
 pub fn print(doc: &Doc<'_>) -> (String, bool) {
     let mut printer = Printer::default();
-    // Still to print, last first: indentation, whether places end lines, what.
+    // Still to print, last first: indentation, true where places end lines, the document.
     let mut rest = vec![(0, true, doc)];
     while let Some((indent, broken, doc)) = rest.pop() {
         match doc {
@@ -70,7 +71,8 @@ pub fn print(doc: &Doc<'_>) -> (String, bool) {
     (printer.finish(), displaced)
 }
 
-/// True if `group` and what follows it, up to where the line may end, has room on the line.
+/// Returns true if `group` and the parts behind it, up to where the line may end, have room on the
+/// line.
 fn fits(printer: &Printer<'_>, group: &[Doc<'_>], rest: &[(usize, bool, &Doc<'_>)]) -> bool {
     let mut room = WIDTH.saturating_sub(printer.column()) as isize;
     let mut commented = printer.comment.is_some();
@@ -138,8 +140,8 @@ impl<'a> Printer<'a> {
     }
 
     fn comment(&mut self, indent: usize, comment: &'a str, own: bool) {
-        // One line has one comment: a second gets a line of its own. Its place in the text was followed by a
-        // newline too, so a newline is allowed there.
+        // One line has one comment: a second gets a line of its own. Its place in the text was
+        // followed by a newline too, so a newline is allowed there.
         self.displaced |= self.comment.is_some() || own != self.code.is_empty();
         if self.comment.is_some() || self.closed {
             self.newline(indent);
@@ -169,7 +171,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The text, with the comments of neighbouring lines in one column.
+    /// Returns the text, with the comments of neighbouring lines in one column.
     fn finish(self) -> String {
         let mut text = String::new();
         let alike =

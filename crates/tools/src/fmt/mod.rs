@@ -1,9 +1,10 @@
 //! The one way to set Theta: two columns for each level, an empty line at most, 100 columns.
 //!
-//! [`format`](fn@format) changes blanks, newlines, and what says nothing (a `;` after a statement, the comma before
-//! `signals`). Tokens and comments stay as they are and where they are: [`writer::Writer`] hands them out one after
-//! the other. What was short enough for one line stays on one, what was broken stays broken, so the writer of a text
-//! decides which bodies are short. Formatting twice changes nothing more.
+//! [`format`](fn@format) changes blanks, newlines, and tokens without meaning (a `;` after a
+//! statement, the comma before `signals`). Other tokens and comments stay as they are and where
+//! they are: [`writer::Writer`] hands them out one after the other. A construct that was short
+//! enough for one line stays on one, and a broken one stays broken, so the writer of a text decides
+//! which bodies are short. Formatting twice changes nothing more.
 
 mod exprs;
 mod items;
@@ -20,18 +21,19 @@ use writer::Writer;
 
 /// Columns of a level.
 const INDENT: usize = 2;
-/// Columns of the rest of a heading or an expression that needs more than a line; not those of a body.
+/// Columns of the rest of a heading or an expression that needs more than a line; not those of a
+/// body.
 const CONTINUED: usize = 4;
 /// The number of times that a text is set again in which a comment came to another token.
 const ROUNDS_MAX: usize = 3;
 const SPACE: Doc<'static> = Doc::Text(" ");
-/// What stands between short members on one line.
+/// The space between short members on one line.
 const APART: Doc<'static> = Doc::Line("   ");
 
-/// The text of `file` as it should be set.
+/// Returns the text of `file` as it should be set.
 ///
 /// # Errors
-/// The text does not parse: what is wrong with it.
+/// The text does not parse: its syntax errors.
 pub fn format(sources: &Sources, file: FileId) -> Result<String, Vec<Diagnostic>> {
     let (mut text, mut again) = format_once(sources, file)?;
     for _ in 0..ROUNDS_MAX {

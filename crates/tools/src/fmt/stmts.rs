@@ -1,4 +1,8 @@
 //! Statements and their handlers.
+//!
+//! Read [`Writer::body`] first. A construct with a body is set on one line ([`Set::Short`]) if it
+//! stood on one and each of its bodies has at most one statement. Otherwise it is set on several
+//! ([`Set::Long`]). The tokens and comments come from the [`Writer`] in their order.
 
 use bifrost_theta::ast::*;
 use bifrost_theta::lexer::Tok;
@@ -8,7 +12,7 @@ use super::layout::Doc;
 use super::writer::Writer;
 use super::{INDENT, SPACE};
 
-/// How a construct with a body is set.
+/// The layout of a construct with a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Set {
     /// On one line if there is room: it was on one, and is short.
@@ -18,7 +22,7 @@ pub(super) enum Set {
 }
 
 impl Set {
-    /// What stands between the head and the body, and between the body and `end`.
+    /// Returns the space between the head and the body, and between the body and `end`.
     pub(super) fn line<'a>(self) -> Doc<'a> {
         if self == Set::Short { Doc::Line(" ") } else { Doc::Hard }
     }
@@ -28,7 +32,7 @@ impl Set {
     }
 }
 
-/// What stands between a word such as `except` or `tagcase` and its `end`.
+/// A part between a word such as `except` or `tagcase` and its `end`.
 enum Arm<'t> {
     When(&'t WhenArm),
     OthersName(&'t OthersArm),
@@ -53,13 +57,13 @@ impl<'t> Arm<'t> {
 }
 
 impl<'a> Writer<'a> {
-    /// How to set a construct from byte `start` to byte `end` whose bodies are `bodies`.
+    /// Returns the layout of a construct from byte `start` to byte `end` whose bodies are `bodies`.
     pub(super) fn set(&self, start: u32, end: u32, bodies: &[&Body]) -> Set {
         let short = bodies.iter().all(|body| body.len() <= 1) && self.is_one_line(start, end);
         if short { Set::Short } else { Set::Long }
     }
 
-    /// The statements of a body and the comments after them, indented.
+    /// Returns the statements of a body and the comments after them, indented.
     pub(super) fn body(&mut self, set: Set, body: &Body) -> Doc<'a> {
         let mut parts = vec![];
         for (at, stmt) in body.iter().enumerate() {
@@ -72,7 +76,8 @@ impl<'a> Writer<'a> {
                 if self.tok() == Tok::Semi {
                     parts.push(self.take());
                 }
-                // A type and a name on one line are a mistake that the checker explains; it has to stay one.
+                // A type and a name on one line are a mistake that the checker explains; it has to
+                // stay one.
                 let named = matches!(body[at - 1].kind, StmtKind::Expr(Expr { kind: ExprKind::Name(_), .. }));
                 let near = named && self.is_near(body[at - 1].span.end, stmt.span.start);
                 parts.push(if near { SPACE } else { self.separator() });
@@ -187,7 +192,7 @@ impl<'a> Writer<'a> {
         self.delimited(INDENT, |w| w.list(values, |w, value| w.expr(value)))
     }
 
-    /// A word that opens a body, the body, and `end`.
+    /// Returns a word that opens a body, the body, and `end`.
     fn closed(&mut self, set: Set, body: &Body) -> Vec<Doc<'a>> {
         vec![self.take(), self.body(set, body), set.line(), self.take()]
     }
@@ -239,7 +244,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A head, arms and `end`. A single arm stays on the line of the head if it was there.
+    /// Returns a head, arms and `end`. A single arm stays on the line of the head if it was there.
     fn arms(&mut self, mut parts: Vec<Doc<'a>>, arms: Vec<Arm<'_>>) -> Doc<'a> {
         let alone = arms.len() == 1 && parts.len() == 1 && !self.is_new_line();
         if alone {
@@ -262,7 +267,7 @@ impl<'a> Writer<'a> {
         Doc::Row(parts)
     }
 
-    /// A head, `:` and statements.
+    /// Returns a head, `:` and statements.
     fn arm(&mut self, arm: &Arm<'_>) -> (Set, Vec<Doc<'a>>) {
         let start = self.start();
         let mut parts = self.arm_head(arm);

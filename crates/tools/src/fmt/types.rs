@@ -8,7 +8,8 @@ use super::writer::Writer;
 use super::{CONTINUED, SPACE};
 
 impl<'a> Writer<'a> {
-    /// An opening mark, `items`, and the closing mark; if they need more than a line, each item has its own.
+    /// Returns an opening mark, `items`, and the closing mark; if they need more than a line, each
+    /// item has its own.
     pub(super) fn delimited(
         &mut self,
         indent: usize,
@@ -40,7 +41,7 @@ impl<'a> Writer<'a> {
         parts
     }
 
-    /// The same, filled: a line ends only where the next item has no room.
+    /// Does the same, filled: a line ends only where the next item has no room.
     pub(super) fn filled<T>(
         &mut self,
         items: &[T],
@@ -63,7 +64,7 @@ impl<'a> Writer<'a> {
         self.filled(names, |w, _| w.take())
     }
 
-    /// A clause of a heading, on the line of the one before if it has room there.
+    /// Returns a clause of a heading, on the line of the one before if it has room there.
     pub(super) fn clause(&mut self, inner: impl FnOnce(&mut Self) -> Doc<'a>) -> Doc<'a> {
         let parts = vec![Doc::Line(" "), self.take(), SPACE, inner(self)];
         Doc::Nest(CONTINUED, vec![Doc::Group(parts)])

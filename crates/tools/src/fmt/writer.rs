@@ -1,7 +1,7 @@
 //! The tokens of a text with the comments and empty lines around them, taken one after the other.
 //!
-//! Whatever the printer of a construct does, it can only take the next token, and a token brings its comments: so
-//! nothing is lost and nothing changes places.
+//! Whatever the printer of a construct does, it can only take the next token, and a token brings
+//! its comments: so nothing is lost and nothing changes places.
 
 use bifrost_theta::lexer::{Tok, Token, Tokens};
 
@@ -14,7 +14,7 @@ struct Before<'a> {
     blank: bool,
 }
 
-/// A token and what stands around it.
+/// A token and the comments around it.
 struct Piece<'a> {
     tok: Tok,
     text: &'a str,
@@ -34,7 +34,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// All of `text`, whose tokens are `lexed`.
+    /// Makes a writer of all of `text`, whose tokens are `lexed`.
     pub fn new(text: &'a str, lexed: &Tokens) -> Writer<'a> {
         let mut pieces: Vec<Piece<'a>> = vec![];
         let mut comments = lexed.comments.iter().peekable();
@@ -73,40 +73,41 @@ impl<'a> Writer<'a> {
         Writer { text, pieces, at: 0 }
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub fn tok(&self) -> Tok {
         self.pieces[self.at].tok
     }
 
-    /// Where the next token starts.
+    /// Returns the place where the next token starts.
     pub fn start(&self) -> u32 {
         self.pieces[self.at].start
     }
 
-    /// True if the text from `start` to `end` is one line.
+    /// Returns true if the text from `start` to `end` is one line.
     pub fn is_one_line(&self, start: u32, end: u32) -> bool {
         !self.text[start as usize..end as usize].contains('\n')
     }
 
-    /// True if only blanks stand between bytes `end` and `start`.
+    /// Returns true if only blanks stand between bytes `end` and `start`.
     pub fn is_near(&self, end: u32, start: u32) -> bool {
         self.text[end as usize..start as usize].bytes().all(|b| matches!(b, b' ' | b'\t'))
     }
 
-    /// True if the next token starts a line of the text.
+    /// Returns true if the next token starts a line of the text.
     pub fn is_new_line(&self) -> bool {
         let before = self.at.checked_sub(1).map_or(0, |at| self.pieces[at].start);
         newlines(self.text, before, self.start()) > 0
     }
 
-    /// The next token with its comments.
+    /// Returns the next token with its comments.
     pub fn take(&mut self) -> Doc<'a> {
         let mut parts = self.own_comments();
         parts.extend(self.token());
         if parts.len() == 1 { parts.remove(0) } else { Doc::Row(parts) }
     }
 
-    /// The tokens that start before byte `end`, with nothing between them: numbers, operators.
+    /// Returns the tokens that start before byte `end`, with nothing between them: numbers,
+    /// operators.
     pub fn take_to(&mut self, end: u32) -> Doc<'a> {
         let mut parts = vec![];
         while self.start() < end && self.tok() != Tok::EndOfFile {
@@ -115,19 +116,19 @@ impl<'a> Writer<'a> {
         Doc::Row(parts)
     }
 
-    /// The end of the line before the next token, or an empty line where the text has one.
+    /// Returns the end of the line before the next token, or an empty line where the text has one.
     pub fn separator(&self) -> Doc<'a> {
         let piece = &self.pieces[self.at];
         let blank = piece.before.first().map_or(piece.blank, |comment| comment.blank);
         if blank { Doc::Blank } else { Doc::Hard }
     }
 
-    /// True if the next token has comments above it.
+    /// Returns true if the next token has comments above it.
     pub fn has_comments(&self) -> bool {
         !self.pieces[self.at].before.is_empty()
     }
 
-    /// The comments above the next token, each on a line.
+    /// Returns the comments above the next token, each on a line.
     pub fn comments(&mut self) -> Vec<Doc<'a>> {
         let before = std::mem::take(&mut self.pieces[self.at].before);
         let lines =
@@ -135,7 +136,8 @@ impl<'a> Writer<'a> {
         lines.flatten().collect()
     }
 
-    /// The comments above the next token up to the first empty line: those that belong to what is above.
+    /// Returns the comments above the next token up to the first empty line: those that belong to
+    /// the part above.
     pub fn adjoining_comments(&mut self) -> Vec<Doc<'a>> {
         let before = &mut self.pieces[self.at].before;
         let count = before.iter().position(|c| c.blank).unwrap_or(before.len());
@@ -168,8 +170,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// True if the first of `tokens` says nothing: a `;` where the next statement starts anyway, the comma before
-/// `signals`.
+/// Returns true if the first of `tokens` says nothing: a `;` where the next statement starts
+/// anyway, the comma before `signals`.
 fn is_dropped(tokens: &[Token], in_braces: bool) -> bool {
     let next = tokens.get(1).map(|token| token.tok);
     match tokens[0].tok {

@@ -1,9 +1,13 @@
-//! What every name of some texts means: for each place the definition, and for each definition its places.
+//! The meaning of every name of some texts: for each place the definition, and for each definition
+//! its places.
 //!
-//! [`Index::new`] is a pure function of texts, and never fails: it serves people who are writing, so its texts are
-//! half-written most of the time. It is not the checker and reports nothing. It knows the whole language, follows the
-//! static types as far as they are written down, and leaves out what it cannot resolve. The predeclared types and
-//! routines are a text as well ([`PRELUDE`]).
+//! [`Index::new`] is a pure function of texts, and never fails: it serves people who are writing,
+//! so its texts are half-written most of the time. It is not the checker and reports nothing. It
+//! knows the whole language, follows the static types as far as they are written down, and leaves
+//! out names that it cannot resolve. The predeclared types and routines are a text as well
+//! ([`PRELUDE`]).
+//!
+//! Read [`Index`] first; [`Index::at`] finds the name at a place.
 
 mod names;
 mod types;
@@ -17,7 +21,7 @@ use bifrost_theta::{FileId, Sources, Span, on_deep_stack, parse};
 
 pub use types::Ty;
 
-/// What is predeclared, as Theta (section 8 of the definition).
+/// The predeclared definitions, as Theta (section 8 of the definition).
 pub const PRELUDE: &str = include_str!("prelude.theta");
 /// The name under which [`PRELUDE`] is added to texts.
 pub const PRELUDE_NAME: &str = "<predeclared>";
@@ -26,7 +30,7 @@ pub const PRELUDE_NAME: &str = "<predeclared>";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DefId(pub u32);
 
-/// What is defined.
+/// The kind of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -46,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind in a word or two.
+    /// Returns the kind in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Module => "module",
@@ -71,19 +75,19 @@ impl Kind {
 pub struct Def {
     /// Its name.
     pub name: Arc<str>,
-    /// Where the name stands.
+    /// The place of the name.
     pub span: Span,
     /// All of the definition.
     pub whole: Span,
-    /// What it is.
+    /// The kind of definition.
     pub kind: Kind,
-    /// How it is written: a heading, or `name: type`.
+    /// The heading, or `name: type`, as written.
     pub heading: String,
     /// Its comment.
     pub doc: String,
-    /// What it stands in.
+    /// The definition that it stands in.
     pub parent: Option<DefId>,
-    /// Where a local can be used; `None` for others.
+    /// The text in which a local can be used; `None` for others.
     pub scope: Option<Span>,
     /// Methods, makers, variables, parameters of a type.
     members: BTreeMap<Arc<str>, DefId>,
@@ -93,22 +97,22 @@ pub struct Def {
 /// A type above another, and the names that are changed on the way: new, old.
 type Above = (Ty, Vec<(Arc<str>, Arc<str>)>);
 
-/// What is needed to find out types.
+/// The facts about a definition from which types are found.
 #[derive(Debug, Default)]
 enum Shape {
     #[default]
     None,
     /// A variable or constant.
     Value(Ty),
-    /// A type, class or actor with its parameters and what is above it.
+    /// A type, class or actor with its parameters and the types above it.
     Type { parms: Vec<DefId>, above: Vec<Above> },
     /// A type equate.
     Alias(Ty),
-    /// A routine or method: parameters of types, arguments, results or what is yielded.
+    /// A routine or method: parameters of types, arguments, results or yields.
     Call { parms: Vec<DefId>, args: Vec<Ty>, results: Vec<Ty> },
 }
 
-/// The place of a name and what it means.
+/// The place of a name and its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// The place.
@@ -122,7 +126,8 @@ pub struct Use {
 pub struct Family {
     /// Those of one name.
     pub plain: Vec<DefId>,
-    /// Methods named `set_` and that name, for which instance variables of that name are abbreviations.
+    /// Methods named `set_` and that name, for which instance variables of that name are
+    /// abbreviations.
     pub setters: Vec<DefId>,
 }
 
@@ -133,9 +138,9 @@ pub struct Index {
     pub defs: Vec<Def>,
     /// All places, in the order of files and positions; those of definitions too.
     pub uses: Vec<Use>,
-    /// For each name after a dot, the type of what stands before it.
+    /// The type of the expression before each name that stands after a dot.
     pub selections: Vec<(Span, Ty)>,
-    /// Top-level definitions of a file, and what it imports.
+    /// Top-level definitions of a file, and its imports.
     scopes: HashMap<FileId, Scope>,
     modules: HashMap<DefId, Scope>,
     /// Definitions that must have one name: a method and those that implement or restate it.
@@ -152,7 +157,7 @@ struct Scope {
 }
 
 impl Index {
-    /// The index of all of `sources`; `imported` finds the file of an import by its path.
+    /// Returns the index of all of `sources`; `imported` finds the file of an import by its path.
     pub fn new(sources: &Sources, imported: impl Fn(FileId, &[&str]) -> Option<FileId> + Sync) -> Index {
         on_deep_stack(|| {
             let trees: Vec<File> = sources.ids().map(|file| parse(sources, file).0).collect();
@@ -167,36 +172,38 @@ impl Index {
         })
     }
 
-    /// A definition.
+    /// Returns a definition.
     pub fn def(&self, id: DefId) -> &Def {
         &self.defs[id.0 as usize]
     }
 
-    /// All definitions with their ids.
+    /// Returns all definitions with their ids.
     pub fn all(&self) -> impl Iterator<Item = (DefId, &Def)> {
         self.defs.iter().enumerate().map(|(at, def)| (DefId(at as u32), def))
     }
 
-    /// The name at a place, if it is known what it means; a place right after a name is one of it.
+    /// Returns the name at a place, if its meaning is known; a place right after a name is one of
+    /// it.
     pub fn at(&self, file: FileId, at: u32) -> Option<Use> {
         let end = self.uses.partition_point(|it| (it.span.file, it.span.start) <= (file, at));
         self.uses[..end].iter().rev().take(2).find(|it| it.span.file == file && at <= it.span.end).copied()
     }
 
-    /// Every place of a definition and of those that share its name.
+    /// Returns every place of a definition and of those that share its name.
     pub fn places(&self, def: DefId) -> impl Iterator<Item = Use> {
         let group = self.groups[def.0 as usize];
         self.uses.iter().filter(move |it| self.groups[it.def.0 as usize] == group).copied()
     }
 
-    /// The definitions that must have one name with `def`, itself among them.
+    /// Returns the definitions that must have one name with `def`, itself among them.
     pub fn group(&self, def: DefId) -> impl Iterator<Item = (DefId, &Def)> {
         let group = self.groups[def.0 as usize];
         self.all().filter(move |(id, _)| self.groups[id.0 as usize] == group)
     }
 
-    /// The definitions that change their names with `def`: those with the same name, itself among them, and those whose name is
-    /// `set_` before it, or after it if `def` is such a method.
+    /// Returns the definitions that change their names with `def`. These are those with the same
+    /// name, itself among them, and those whose name is `set_` before it, or after it if `def` is
+    /// such a method.
     pub fn family(&self, def: DefId) -> Family {
         let mut family = Family::default();
         let is_setter = self.setters.iter().any(|(_, setter)| self.is_same_name(*setter, def));
@@ -218,7 +225,7 @@ impl Index {
         family
     }
 
-    /// The names that can be used at a place, nearest first.
+    /// Returns the names that can be used at a place, nearest first.
     pub fn visible(&self, file: FileId, at: u32) -> Vec<(Arc<str>, DefId)> {
         let mut found: Vec<(Arc<str>, DefId)> = vec![];
         let holds = |span: Span| span.file == file && span.start <= at && at <= span.end;
@@ -288,7 +295,7 @@ pub fn sources() -> Sources {
     sources
 }
 
-/// A type as it is written.
+/// Returns a type as it is written.
 fn written(sources: &Sources, ty: &TypeExpr) -> String {
     on_one_line(sources.slice(ty.span))
 }

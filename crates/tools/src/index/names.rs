@@ -1,4 +1,4 @@
-//! Definitions of files and modules, and what imports bring.
+//! Definitions of files and modules, and the names that imports bring.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Index {
         self.define(&it.name, whole, Kind::Constant, on_one_line(sources.slice(whole)), String::new())
     }
 
-    /// Type parameters, whose members are what a where clause asks of them.
+    /// Enters type parameters, whose members are those that a where clause asks of them.
     fn parameters(&mut self, owner: DefId, parms: &[Ident], wheres: &[Where]) {
         for parm in parms {
             let text = format!("type parameter {parm}");
@@ -185,7 +185,7 @@ impl Index {
         self.def_mut(owner).members.entry(name.name.clone()).or_insert(id);
     }
 
-    /// The name after the `end` of what lies in `whole`.
+    /// Notes the name after the `end` of the definition in `whole`.
     fn end_name(&mut self, sources: &Sources, whole: Span, name: &Ident, id: DefId) {
         let start = whole.end.saturating_sub(name.name.len() as u32);
         let span = Span { start, ..whole };
@@ -194,7 +194,7 @@ impl Index {
         }
     }
 
-    /// Brings what files import into their scopes.
+    /// Brings the imports of files into their scopes.
     pub(super) fn join(&mut self, trees: &[File], imported: &dyn Fn(FileId, &[&str]) -> Option<FileId>) {
         for tree in trees {
             for import in &tree.imports {
@@ -226,7 +226,7 @@ impl Index {
     }
 }
 
-/// The head of a definition on one line.
+/// Returns the head of a definition on one line.
 fn head(sources: &Sources, span: Span, first: Option<u32>) -> String {
     let text = sources.slice(Span { end: first.unwrap_or(span.end), ..span });
     let text = on_one_line(text);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{DefId, Index, Kind, PRELUDE_FILE, Shape};
 
-/// How far types are followed to those above them.
+/// The number of steps that types are followed to those above them.
 const DEPTH_MAX: u32 = 32;
 
 /// A type, or that of something that is no value.
@@ -20,15 +20,15 @@ pub enum Ty {
     Tagged(&'static str, Vec<(Arc<str>, DefId)>),
     /// The name of a type where a value could stand.
     Type(Box<Ty>),
-    /// The name of a routine or method, and what the type parameters around it stand for.
+    /// The name of a routine or method, and the types that the parameters around it stand for.
     Callable(DefId, Vec<(DefId, Ty)>),
 }
 
-/// What type parameters stand for.
+/// The types that type parameters stand for.
 pub(super) type Bound = HashMap<DefId, Ty>;
 
 impl Ty {
-    /// The same with type parameters replaced.
+    /// Returns the same with type parameters replaced.
     pub(super) fn bind(&self, bound: &Bound) -> Ty {
         match self {
             Ty::Named(def, args) if args.is_empty() => {
@@ -39,7 +39,7 @@ impl Ty {
         }
     }
 
-    /// Finds what parameters in `self` stand for where `actual` is given.
+    /// Finds the types that parameters in `self` stand for where `actual` is given.
     pub(super) fn match_with(&self, actual: &Ty, parms: &[DefId], bound: &mut Bound) {
         match (self, actual) {
             (_, Ty::Unknown) => {}
@@ -55,13 +55,14 @@ impl Ty {
 }
 
 impl Index {
-    /// A predeclared type.
+    /// Returns a predeclared type.
     pub(super) fn basic(&self, name: &str) -> Ty {
         let def = self.scopes.get(&PRELUDE_FILE).and_then(|scope| scope.names.get(name));
         def.map_or(Ty::Unknown, |def| Ty::Named(*def, vec![]))
     }
 
-    /// The method (or, with `variables`, instance variable) of that name, and what type parameters stand for in it.
+    /// Returns the method (or, with `variables`, instance variable) of that name, and the types
+    /// that parameters stand for in it.
     pub(super) fn member(&self, ty: &Ty, name: &str, variables: bool) -> Option<(DefId, Bound)> {
         self.member_within(ty, name, variables, DEPTH_MAX)
     }
@@ -92,7 +93,7 @@ impl Index {
                     let id = fields.get(name).or_else(|| fields.get(name.strip_prefix("set_")?))?;
                     Some((*id, bound))
                 }
-                // A type parameter has what its where clause says.
+                // A type parameter has the methods of its where clause.
                 _ => self.def(*def).members.get(name).map(|id| (*id, Bound::new())),
             },
             Ty::Tagged(word, fields) => {
@@ -109,7 +110,7 @@ impl Index {
         }
     }
 
-    /// The names that can stand after a dot.
+    /// Returns the names that can stand after a dot.
     pub fn members(&self, ty: &Ty) -> Vec<(Arc<str>, DefId)> {
         let mut found = vec![];
         self.add_members(ty, &mut found, DEPTH_MAX);
@@ -131,7 +132,7 @@ impl Index {
                         for (up, renames) in above {
                             let mut inner = vec![];
                             self.add_members(up, &mut inner, depth);
-                            // What is out of reach here.
+                            // Instance variables are out of reach here.
                             inner.retain(|(_, id)| self.def(*id).kind != Kind::InstanceVariable);
                             for (name, _) in &mut inner {
                                 if let Some((new, _)) = renames.iter().find(|(_, old)| old == name) {
@@ -149,7 +150,7 @@ impl Index {
         }
     }
 
-    /// What a call gives: the first result.
+    /// Returns the first result of a call.
     pub(super) fn result(&self, def: DefId, bound: &Bound) -> Ty {
         match &self.def(def).shape {
             Shape::Call { results, .. } => results.first().map_or(Ty::Unknown, |ty| ty.bind(bound)),

@@ -1,4 +1,10 @@
-//! What the names in headings and bodies mean.
+//! The walk that finds the meaning of names in headings and bodies.
+//!
+//! Read [`Index::walk`] first. It goes over the trees of all files twice, first for headings and
+//! then for bodies, with a [`Walk`] for each file. A `Walk` has the definitions and locals around
+//! the place it is at, and notes each use of a name in the index. [`Index::link`] then joins
+//! methods with those that they implement, restate or override. A name that is not found is left
+//! out: nothing is reported.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +52,8 @@ impl Index {
         self.setters = self.all().flat_map(|(id, def)| self.setters(id, def)).collect();
     }
 
-    /// The methods `set_x` of types that a class implements by its variable `x`: neither written nor inherited.
+    /// Returns the methods `set_x` of types that a class implements by its variable `x`: neither
+    /// written nor inherited.
     fn setters(&self, id: DefId, variable: &Def) -> Vec<(DefId, DefId)> {
         let parent = variable.parent.filter(|_| variable.kind == Kind::InstanceVariable);
         let Some(parent) = parent.map(|parent| self.def(parent)) else { return vec![] };
@@ -79,7 +86,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The definition whose name stands at `span`.
+    /// Returns the definition whose name stands at `span`.
     fn defined(&self, name: &Ident) -> Option<DefId> {
         let outer = self.around.last().and_then(|id| {
             let members = self.index.def(*id).members.get(&name.name);
@@ -274,14 +281,14 @@ impl Walk<'_> {
         self.around.pop();
     }
 
-    /// A local with a type.
+    /// Defines a local with a type.
     fn local(&mut self, it: &Formal, kind: Kind, scope: Span) {
         let ty = self.ty(&it.ty);
         let id = self.index.value(self.sources, it, kind);
         self.enter(&it.name, id, ty, scope);
     }
 
-    /// A local whose type follows from elsewhere.
+    /// Defines a local whose type follows from elsewhere.
     fn untyped(&mut self, name: &Ident, ty: Ty, scope: Span) {
         let id = self.index.define(name, name.span, Kind::Local, name.to_string(), String::new());
         self.enter(name, id, ty, scope);
@@ -294,7 +301,7 @@ impl Walk<'_> {
         self.locals.push((name.name.clone(), id));
     }
 
-    /// What a bare name means.
+    /// Returns the meaning of a bare name.
     fn lookup(&self, name: &str) -> Option<DefId> {
         if let Some((_, id)) = self.locals.iter().rev().find(|(local, _)| &**local == name) {
             return Some(*id);
@@ -480,13 +487,13 @@ impl Walk<'_> {
         self.locals.truncate(count);
     }
 
-    /// The class or actor around the place.
+    /// Returns the class or actor around the place.
     fn owner(&self) -> Option<DefId> {
         let own = |id: &&DefId| matches!(self.index.def(**id).kind, Kind::Class | Kind::Actor);
         self.around.iter().rev().find(own).copied()
     }
 
-    /// The type of an expression; notes what its names mean.
+    /// Returns the type of an expression; notes the meanings of its names.
     fn expr(&mut self, expr: &Expr) -> Ty {
         match &expr.kind {
             ExprKind::Int(_) => self.index.basic("int"),
@@ -602,7 +609,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `p[…]`: a type or routine with its arguments, or an element.
+    /// `p[...]`: a type or routine with its arguments, or an element.
     fn index_expr(&mut self, object: &Expr, args: &[Expr]) -> Ty {
         let object = self.expr(object);
         let args: Vec<Ty> = args.iter().map(|arg| self.expr(arg)).collect();
@@ -632,7 +639,7 @@ impl Walk<'_> {
         args.plain.iter().chain(args.rest.iter().flatten()).map(|arg| self.expr(arg)).collect()
     }
 
-    /// What a call returns or yields; of other expressions, their type.
+    /// Returns the results or yields of a call; of other expressions, their type.
     fn results(&mut self, expr: &Expr) -> Vec<Ty> {
         let ExprKind::Call { callee, args } = &expr.kind else { return vec![self.expr(expr)] };
         let callee = self.expr(callee);

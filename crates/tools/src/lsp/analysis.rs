@@ -1,4 +1,4 @@
-//! What is known about documents and the files around them.
+//! The analysis of documents and the files around them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,26 @@ use crate::index::{self, Index, PRELUDE_NAME};
 
 /// Texts with their index.
 pub struct Analysis {
-    /// The texts; the first is what is predeclared.
+    /// The texts; the first is the predeclared one.
     pub sources: Sources,
-    /// What their names mean.
+    /// The meanings of their names.
     pub index: Index,
     /// Texts that were imported and are no files.
     built_in: BTreeSet<FileId>,
 }
 
 impl Analysis {
-    /// The file of that path.
+    /// Returns the file of that path.
     pub fn file(&self, path: &str) -> Option<FileId> {
         self.sources.find(path)
     }
 
-    /// True if the file is what is predeclared.
+    /// Returns true if the file is the predeclared text.
     pub fn is_prelude(&self, file: FileId) -> bool {
         self.sources.name(file) == PRELUDE_NAME
     }
 
-    /// True if nobody can open the file.
+    /// Returns true if nobody can open the file.
     pub fn is_built_in(&self, file: FileId) -> bool {
         self.is_prelude(file) || self.built_in.contains(&file)
     }
@@ -49,13 +49,15 @@ impl View<'_> {
         self.open.get(path).cloned().or_else(|| self.files.read(path))
     }
 
-    /// What can be imported as this file when imports start at `root`, if there is no such file.
+    /// Returns the source that can be imported as this file when imports start at `root`, if there
+    /// is no such file.
     fn built_in(&self, path: &str, root: &str) -> Option<String> {
         let name = if root.is_empty() { path } else { path.strip_prefix(root)?.trim_start_matches('/') };
         self.files.built_in(name)
     }
 
-    /// Folders at which the imports of a document may start: its own, and those around it up to one that is open.
+    /// Folders at which the imports of a document may start: its own, and those around it up to one
+    /// that is open.
     fn roots(&self, path: &str) -> Vec<String> {
         let mut roots = vec![];
         let mut rest = path;
@@ -73,7 +75,8 @@ impl View<'_> {
         if roots.is_empty() { vec![String::new()] } else { roots }
     }
 
-    /// Where the imports of a document start: the first folder in which all are found.
+    /// Returns the place where the imports of a document start: the first folder in which all are
+    /// found.
     fn options(&self, path: &str) -> Options {
         let mut sources = Sources::new();
         let text = self.read(path).unwrap_or_default();
@@ -89,7 +92,7 @@ impl View<'_> {
         Options { root, natives: self.files.natives(), texts: self.files.built_in_names(), warnings: true }
     }
 
-    /// What is wrong with a document and with what it imports.
+    /// Returns the mistakes in a document and in its imports.
     pub fn diagnostics(&self, path: &str) -> (Sources, Vec<Diagnostic>) {
         let options = self.options(path);
         let read = |name: &str| self.read(name).or_else(|| self.built_in(name, &options.root));
@@ -100,12 +103,12 @@ impl View<'_> {
         (sources, compiled.diagnostics)
     }
 
-    /// A document and what it imports.
+    /// Analyses a document and its imports.
     pub fn document(&self, path: &str) -> Analysis {
         self.analyse(vec![path.to_owned()])
     }
 
-    /// Every file of the open folders, every document, and what they import.
+    /// Analyses every file of the open folders, every document, and their imports.
     pub fn workspace(&self) -> Analysis {
         let mut paths: Vec<String> = self.open.keys().cloned().collect();
         paths.extend(self.folders.iter().flat_map(|folder| self.files.list(folder)));

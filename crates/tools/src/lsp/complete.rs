@@ -1,4 +1,4 @@
-//! What can be written at a place.
+//! The completions at a place.
 
 use bifrost_theta::lexer::Tok;
 use lsp_types::*;
@@ -7,7 +7,8 @@ use super::analysis::{Analysis, View};
 use super::{RequestError, Server, described, path_of};
 use crate::index::{Def, DefId, Kind};
 
-/// Stands for the name that is being written: a dot with nothing after it is not read as a selection.
+/// Stands for the name that is being written: a dot with nothing after it is not read as a
+/// selection.
 const PLACEHOLDER: &str = "being_written_here";
 
 /// Statements with places to fill in.
@@ -86,7 +87,7 @@ impl Server {
     }
 }
 
-/// `end name` of what is open at a place, innermost first.
+/// Returns `end name` of the definitions open at a place, innermost first.
 fn ends(analysis: &Analysis, file: bifrost_theta::FileId, at: u32) -> Vec<CompletionItem> {
     let named = |def: &Def| {
         matches!(

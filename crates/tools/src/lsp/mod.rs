@@ -1,8 +1,10 @@
 //! The language server: requests and notifications of the Language Server Protocol in, answers out.
 //!
-//! Pure but for [`Files`], through which it sees the disk. [`Server`] keeps the documents that are open; whatever is
-//! asked is answered from their texts as they are now, so that no order of messages can leave it with an old view.
-//! Columns count as the client has chosen.
+//! Pure but for [`Files`], through which it sees the disk. [`Server`] keeps the documents that are
+//! open; whatever is asked is answered from their texts as they are now, so that no order of
+//! messages can leave it with an old view. Columns count as the client has chosen.
+//!
+//! Read [`Server::request`] and [`Server::notification`] first.
 
 mod analysis;
 mod complete;
@@ -25,28 +27,30 @@ use analysis::{Analysis, View};
 use text::Encoding;
 pub use text::{path_of, uri_of};
 
-/// What the server sees of the disk.
+/// The server's view of the disk.
 pub trait Files {
-    /// The text of a file; `None` if it cannot be read.
+    /// Returns the text of a file; `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String>;
-    /// The paths of all Theta files below a folder.
+    /// Returns the paths of all Theta files below a folder.
     fn list(&self, folder: &str) -> Vec<String>;
-    /// A source that programs can import without a file: `std/files.theta` for `import std.files`.
+    /// Returns a source that programs can import without a file: `std/files.theta` for
+    /// `import std.files`.
     fn built_in(&self, name: &str) -> Option<String>;
-    /// The names of all those sources.
+    /// Returns the names of all those sources.
     fn built_in_names(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The natives that programs may declare, as for [`Options::natives`](bifrost_theta::Options::natives).
+    /// Returns the natives that programs may declare, as for
+    /// [`Options::natives`](bifrost_theta::Options::natives).
     fn natives(&self) -> Option<Arc<NativeHeadings>>;
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(PartialEq, Debug)]
 pub struct RequestError {
     /// A code of the protocol.
     pub code: i32,
-    /// For people.
+    /// The text for people.
     pub message: String,
 }
 
@@ -55,7 +59,7 @@ impl RequestError {
         RequestError { code, message: message.into() }
     }
 
-    /// The request is well formed, but cannot be done.
+    /// Makes the error for a request that is well formed, but cannot be done.
     fn failed(message: impl Into<String>) -> RequestError {
         RequestError::new(REQUEST_FAILED, message)
     }
@@ -94,7 +98,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has not been initialised.
+    /// Returns a server that has not been initialised.
     pub fn new(files: Box<dyn Files>) -> Server {
         Server {
             files,
@@ -106,7 +110,7 @@ impl Server {
         }
     }
 
-    /// True if the client has asked for the end.
+    /// Returns true if the client has asked for the end.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
@@ -114,7 +118,7 @@ impl Server {
     /// Answers a request.
     ///
     /// # Errors
-    /// What the client is to be told instead.
+    /// The error that the client is to be told instead.
     pub fn request(&mut self, method: &str, params: Value) -> Result<Value, RequestError> {
         match (&self.phase, method) {
             (Phase::New, "initialize") => return self.initialize(params),
@@ -154,7 +158,8 @@ impl Server {
         }
     }
 
-    /// Takes a notification; gives those for the client. What makes no sense is ignored, as the protocol wants it.
+    /// Takes a notification; returns those for the client. A notification that makes no sense is
+    /// ignored, as the protocol wants it.
     pub fn notification(&mut self, method: &str, params: Value) -> Vec<Notification> {
         if self.phase != Phase::Running {
             return vec![];
@@ -226,7 +231,8 @@ impl Server {
         View { open: &self.open, files: &*self.files, folders: &self.folders }
     }
 
-    /// What is wrong with every open document; files that were wrong and are no longer get an empty list.
+    /// Returns the mistakes in every open document; files that were wrong and are no longer get an
+    /// empty list.
     fn diagnose(&mut self) -> Vec<Notification> {
         let mut found: BTreeMap<String, Vec<Diagnostic>> = BTreeMap::new();
         for path in self.open.keys() {
@@ -273,7 +279,7 @@ impl Server {
         }
     }
 
-    /// The name at a place of a document.
+    /// Returns the name at a place of a document.
     fn find(&self, analysis: &Analysis, place: &TextDocumentPositionParams) -> Option<(FileId, Use)> {
         let file = analysis.file(&path_of(place.text_document.uri.as_str()))?;
         let at = self.encoding.byte(analysis.sources.text(file), place.position);
@@ -345,7 +351,7 @@ impl Server {
     }
 }
 
-/// A definition for people: its heading and its comment.
+/// Returns a definition for people: its heading and its comment.
 fn described(def: &Def) -> String {
     let mut text = format!("```theta\n{}\n```\n{}", def.heading, def.kind.name());
     if !def.doc.is_empty() {

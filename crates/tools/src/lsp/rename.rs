@@ -1,4 +1,4 @@
-//! New names, refused where they would change what the program means.
+//! New names, refused where they would change the meaning of the program.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -45,7 +45,8 @@ impl Server {
     }
 }
 
-/// What is before the name of an instance variable, field or tag `x` in the names of methods that come with it.
+/// The prefixes of the name of an instance variable, field or tag `x` in the names of methods that
+/// come with it.
 const PREFIXES: [&str; 4] = ["set_", "replace_", "is_", "value_"];
 
 /// A change of names: `x` and, if instance variables stand for them, methods `set_x`.
@@ -56,7 +57,7 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The change that a new name for `found` asks for.
+    /// Returns the change that a new name for `found` asks for.
     fn of(analysis: &Analysis, found: Use, old: &'a str, new: &'a str) -> Result<Change<'a>, RequestError> {
         let family = analysis.index.family(found.def);
         let (old, new) = match (family.setters.contains(&found.def), new.strip_prefix("set_")) {
@@ -82,7 +83,7 @@ impl<'a> Change<'a> {
         Ok(Change { family, old, new })
     }
 
-    /// What is to stand at a place; nothing if that stays as it is.
+    /// Returns the new text of a place; nothing if that stays as it is.
     fn text(&self, analysis: &Analysis, place: Use) -> Option<String> {
         let text = analysis.sources.slice(place.span);
         if self.family.setters.contains(&place.def) {
@@ -101,7 +102,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The present name, if it can be changed.
+/// Returns the present name, if it can be changed.
 fn changeable(analysis: &Analysis, found: Use) -> Result<String, RequestError> {
     let name = analysis.index.def(found.def).name.to_string();
     let family = analysis.index.family(found.def);
@@ -135,7 +136,8 @@ fn check_name(analysis: &Analysis, new: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// The line of another definition that the new name would meet; names that differ only in letter case meet too.
+/// Returns the line of another definition that the new name would meet; names that differ only in
+/// letter case meet too.
 fn clash(analysis: &Analysis, id: DefId, def: &Def, new: &str) -> Option<u32> {
     let local = |def: &Def| matches!(def.kind, Kind::Local | Kind::Parameter);
     let other = analysis.index.all().find(|(other, it)| {

@@ -21,7 +21,7 @@ impl Server {
         Ok(Some(DocumentSymbolResponse::Nested(self.symbols(&analysis, &here, None))))
     }
 
-    /// The symbols right inside `parent`.
+    /// Returns the symbols right inside `parent`.
     fn symbols(
         &self,
         analysis: &Analysis,
@@ -71,7 +71,7 @@ impl Server {
     }
 }
 
-/// How an outline shows a definition; what stands inside of routines is not shown.
+/// Returns the kind of a definition in an outline; definitions inside of routines are not shown.
 fn symbol_kind(kind: Kind) -> Option<SymbolKind> {
     Some(match kind {
         Kind::Module => SymbolKind::MODULE,

@@ -1,13 +1,14 @@
-//! Positions of the protocol, which count lines and code units, and positions in texts, which count bytes.
+//! Positions of the protocol, which count lines and code units, and positions in texts, which count
+//! bytes.
 
 use lsp_types::{Position, Range};
 
-/// What a column counts.
+/// The unit that a column counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
     /// Bytes.
     Utf8,
-    /// Code units of UTF-16: what every client understands.
+    /// Code units of UTF-16, which every client understands.
     Utf16,
 }
 
@@ -19,7 +20,8 @@ impl Encoding {
         }
     }
 
-    /// The byte of `text` at a position; positions past the end of a line or of the text are at that end.
+    /// Returns the byte of `text` at a position; positions past the end of a line or of the text
+    /// are at that end.
     pub fn byte(self, text: &str, position: Position) -> usize {
         let mut start = 0;
         for _ in 0..position.line {
@@ -39,7 +41,7 @@ impl Encoding {
         start + line.len()
     }
 
-    /// The position of a byte of `text`.
+    /// Returns the position of a byte of `text`.
     pub fn position(self, text: &str, byte: usize) -> Position {
         let before = text.get(..byte).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -47,13 +49,13 @@ impl Encoding {
         Position { line, character: self.units(&before[start..]) }
     }
 
-    /// The range of bytes of `text`.
+    /// Returns the range of bytes of `text`.
     pub fn range(self, text: &str, start: u32, end: u32) -> Range {
         Range { start: self.position(text, start as usize), end: self.position(text, end as usize) }
     }
 }
 
-/// The path that a URI names; other than `file` URIs are kept as they are.
+/// Returns the path that a URI names; other than `file` URIs are kept as they are.
 pub fn path_of(uri: &str) -> String {
     let Some(rest) = uri.strip_prefix("file://") else { return uri.to_owned() };
     let path = &rest[rest.find('/').unwrap_or(0)..];
@@ -75,7 +77,7 @@ pub fn path_of(uri: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The URI of a path, or of a document that is no file.
+/// Returns the URI of a path, or of a document that is no file.
 pub fn uri_of(path: &str) -> String {
     if !path.starts_with('/') {
         return path.to_owned();

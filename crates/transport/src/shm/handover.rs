@@ -1,5 +1,5 @@
-//! How the memory of a stream gets from the server to the client: one message on the unix socket, with
-//! the memfd attached. The format is in `docs/spec/transport.md`.
+//! The handover of a stream's memory from the server to the client: one message on the unix socket,
+//! with the memfd attached. The format is in `docs/spec/transport.md`.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -37,8 +37,8 @@ pub(crate) fn send(socket: &OwnedFd, ring_bytes: usize) -> io::Result<Region> {
     Ok(region)
 }
 
-/// Waits for the memory, checks it and maps it. `InvalidData` means that the peer is no shm server of
-/// this version, and says why.
+/// Waits for the memory, checks it and maps it. `InvalidData` means that the peer is no shm server
+/// of this version, and its text names the reason.
 pub(crate) fn receive(socket: &OwnedFd, deadline: Instant) -> io::Result<Region> {
     let mut message = [0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -63,7 +63,7 @@ pub(crate) fn receive(socket: &OwnedFd, deadline: Instant) -> io::Result<Region>
     }
     let words = message.as_chunks::<8>().0;
     let [magic, version, ring_bytes] = [0, 1, 2].map(|index| u64::from_ne_bytes(words[index]));
-    // The message is far smaller than what a unix socket ever splits.
+    // The message is far smaller than any that a unix socket splits.
     if received.bytes != MESSAGE_BYTES || magic != MAGIC {
         return refuse("it answers, but not as a shm listener does");
     }

@@ -1,12 +1,12 @@
 //! The memory that both processes map. This module holds the crate's only unsafe code.
 //!
-//! The layout is that of `docs/spec/transport.md`. Everything in it is an atomic, because the peer may
-//! write any of it at any time, and because loads of atomics are loads: the compiler does not repeat
-//! them, so a value that was checked is the value that is used. Data are reached as whole 64-bit words;
-//! the compiler turns a relaxed load of one into a plain move.
+//! The layout is that of `docs/spec/transport.md`. Everything in it is an atomic, because the peer
+//! may write any of it at any time, and because loads of atomics are loads. The compiler does not
+//! repeat them, so a value that was checked is the value that is used. Data are accessed as whole
+//! 64-bit words; the compiler turns a relaxed load of one into a plain move.
 //!
-//! Invariant: a [`Region`] maps exactly `HEADER_BYTES + 2 * ring_bytes` bytes of a memfd that can no
-//! longer shrink, so no access through it can fault.
+//! Invariant: a [`Region`] maps exactly `HEADER_BYTES + 2 * ring_bytes` bytes of a memfd that can
+//! no longer shrink, so no access through it can fault.
 
 use std::ffi::c_void;
 use std::io;
@@ -20,7 +20,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 /// "BIFROSTR" when seen as bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BIFROSTR");
-/// Of the layout and of the meaning of its words.
+/// The version of the layout and of the meaning of its words.
 pub(crate) const VERSION: u64 = 1;
 /// The header fills one page; the rings start behind it.
 pub(crate) const HEADER_BYTES: usize = 4096;
@@ -43,8 +43,8 @@ pub(crate) struct Line<T>(pub(crate) T);
 /// Words that fit into a line beside the producer's position.
 pub(crate) const COPY_WORDS: usize = 6;
 
-/// The line that the producer writes and the consumer watches: one cache line of 64 bytes, so that a
-/// short message and the news of it travel together.
+/// The line that the producer writes and the consumer watches: one cache line of 64 bytes, so that
+/// a short message and the news of it travel together.
 #[repr(C)]
 pub(crate) struct Announced {
     /// Bytes put in so far.
@@ -58,7 +58,7 @@ pub(crate) struct Announced {
 /// The words of one ring. Positions count bytes since the start and never wrap in practice.
 #[repr(C)]
 pub(crate) struct Control {
-    /// What the producer announces.
+    /// The line that the producer announces by.
     pub(crate) announced: Line<Announced>,
     /// Bytes taken out so far; written by the consumer.
     pub(crate) consumed: Line<AtomicU64>,
@@ -89,7 +89,7 @@ const _: () = {
     assert!(size_of::<Header>() <= HEADER_BYTES);
 };
 
-/// Which of the two rings of a region.
+/// The direction of one of the two rings of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer = 0,
@@ -111,14 +111,14 @@ pub(crate) struct Region {
     ring_bytes: usize,
 }
 
-// SAFETY: the region is memory that belongs to the process, not to a thread, and everything in it is
-// reached through atomics.
+// SAFETY: the region is memory that belongs to the process, not to a thread, and everything in it
+// is reached through atomics.
 unsafe impl Send for Region {}
 // SAFETY: as above; shared references give atomics only.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A new region, and the memfd behind it, which can be neither shrunk nor grown.
+    /// Makes a new region, and the memfd behind it, which can be neither shrunk nor grown.
     ///
     /// `ring_bytes` must be a size that `is_ring_size` allows.
     pub(crate) fn create(ring_bytes: usize) -> io::Result<(Region, OwnedFd)> {
@@ -139,8 +139,8 @@ impl Region {
         Ok((region, memory))
     }
 
-    /// Maps a region that somebody else made, after checking that it is one; the message says what is
-    /// wrong with it.
+    /// Maps a region that another process made, after checking that it is one; the message of the
+    /// error names the fault.
     pub(crate) fn open(memory: &OwnedFd, ring_bytes: u64) -> io::Result<Region> {
         let refuse = |reason| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         if !is_ring_size(ring_bytes) {
@@ -176,18 +176,18 @@ impl Region {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is page aligned, at least HEADER_BYTES long (asserted to hold a Header),
-        // and lives as long as self. Header consists of atomics only, for which all bytes are valid
-        // and which others may write.
+        // SAFETY: the mapping is page aligned, at least HEADER_BYTES long (asserted to hold a
+        // Header), and lives as long as self. Header consists of atomics only, for which all bytes
+        // are valid and which others may write.
         unsafe { self.start.cast::<Header>().as_ref() }
     }
 
-    /// The size of each of the two rings.
+    /// Returns the size of each of the two rings.
     pub(crate) fn ring_bytes(&self) -> usize {
         self.ring_bytes
     }
 
-    /// The ring of this direction.
+    /// Returns the ring of this direction.
     #[inline]
     pub(crate) fn ring(&self, direction: Direction) -> Ring<'_> {
         let offset = HEADER_BYTES + direction as usize * self.ring_bytes;

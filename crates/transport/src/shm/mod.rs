@@ -1,4 +1,12 @@
 //! A stream over two rings in memory that both processes map.
+//!
+//! Read [`ShmStream`] first: one end, with a half that reads and a half that writes. `serve` and
+//! `connect` make the two ends, with the message of `handover`. A read or write takes these steps:
+//! it copies bytes (`ring`), wakes the peer if that sleeps (`word`), and waits if there was nothing
+//! to copy (`wait`).
+//!
+//! Both processes own the memory (`mapped`), and nothing that the peer wrote is trusted. Each end
+//! owns its positions. `monitor` has the thread that notices a peer's death.
 
 mod handover;
 mod mapped;
@@ -6,7 +14,7 @@ mod monitor;
 mod ring;
 mod wait;
 mod word;
-/// The atomics of what is model checked.
+/// The atomics of the code that is model checked.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicU32, Ordering, fence};
 }
@@ -39,11 +47,11 @@ pub(crate) struct ShmStream {
     writing: ShmWriting,
 }
 
-/// What both halves of an end have.
+/// The part that both halves of an end share.
 #[derive(Debug)]
 struct Shared {
     region: Region,
-    /// The peer broke its positions: nothing it says is believed any more.
+    /// True if the peer broke its positions: nothing that it says is believed any more.
     is_corrupt: AtomicBool,
     attention: Arc<Attention>,
     _watch: Watch,
@@ -64,7 +72,7 @@ pub(crate) struct ShmWriting {
     shared: Arc<Shared>,
     direction: Direction,
     producer: Producer,
-    /// Bytes were published and the peer was not woken yet.
+    /// True if bytes were published and the peer was not woken yet.
     owes_wake: bool,
     spin: Spin,
 }
@@ -124,7 +132,7 @@ impl ShmStream {
         })
     }
 
-    /// Both halves, for a thread each.
+    /// Returns both halves, for a thread each.
     pub(crate) fn split(self) -> (ShmReading, ShmWriting) {
         (self.reading, self.writing)
     }
@@ -136,7 +144,7 @@ impl ShmStream {
         limit: usize,
         deadline: Deadline,
     ) -> Result<usize, ReadError> {
-        // The peer may need what we wrote before it can answer.
+        // The peer may need the bytes written before it can answer.
         self.reading.read(into, limit, deadline, || self.writing.flush())
     }
 
@@ -157,7 +165,7 @@ impl ShmStream {
 }
 
 impl ShmReading {
-    /// Reads, and does something before it waits.
+    /// Reads, and calls a function before it waits.
     #[inline]
     pub(crate) fn read(
         &mut self,
@@ -190,7 +198,8 @@ impl ShmReading {
 
     #[inline]
     pub(crate) fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
-        // Looked at before the ring: if the peer is gone by now, the ring holds all it ever published.
+        // Looked at before the ring: if the peer is gone by now, the ring holds all it ever
+        // published.
         let attention = self.shared.attention.bits();
         if attention & (STOPPED | DEAF) != 0 {
             return Err(ReadError::Stopped);
@@ -210,7 +219,7 @@ impl ShmReading {
     }
 }
 
-/// Waits for what a half may read, while others may use that.
+/// Waits for data that a half may read, while others may use that half.
 #[derive(Debug)]
 pub(crate) struct ShmWaiter {
     shared: Arc<Shared>,
@@ -222,7 +231,8 @@ impl ShmWaiter {
         self.shared.region.ring(self.direction).control
     }
 
-    /// Sleeps until more was written than up to a position, or the stream is stopped or closed. Returns true if that was before the deadline.
+    /// Sleeps until more was written than up to a position, or the stream is stopped or closed.
+    /// Returns true if that was before the deadline.
     pub(crate) fn wait(&self, position: u64, mut deadline: Deadline) -> bool {
         let control = self.control();
         let ready = || control.announced.0.produced.load(Ordering::Relaxed) != position;
@@ -231,19 +241,19 @@ impl ShmWaiter {
             != Waited::TimedOut
     }
 
-    /// Spares the peer to wake who sleeps: somebody looks, until [`ShmWaiter::end_look`].
+    /// Spares the peer to wake the sleeper: another thread looks, until [`ShmWaiter::end_look`].
     pub(crate) fn begin_look(&self) {
         word::say_awake(&self.control().consumer_sleeps.0);
     }
 
-    /// From now on who sleeps must be woken. What came before is for the caller to read.
+    /// From now on the sleeper must be woken. The caller must read the bytes that came before.
     pub(crate) fn end_look(&self) {
         word::say_asleep(&self.control().consumer_sleeps.0);
     }
 }
 
 impl ShmReading {
-    /// Up to where was read and seen.
+    /// Returns the position of the peer at the last read.
     pub(crate) fn position(&self) -> u64 {
         self.consumer.seen()
     }
@@ -267,7 +277,7 @@ impl ShmWriting {
             bytes = &bytes[count..];
             self.owes_wake |= count > 0;
             if !bytes.is_empty() {
-                // Much is left: let the peer start on what is there.
+                // Much is left: let the peer start on the bytes that are there.
                 self.flush();
                 if count == 0 {
                     // As in `read`: the peer may have taken its position back.
@@ -319,7 +329,7 @@ impl ShmWriting {
 mod tests {
     use super::*;
 
-    /// Two ends. The tests let the client write what it likes, as a hostile one does.
+    /// Makes two ends. The tests let the client write any bytes, as a hostile one does.
     fn ends() -> (ShmStream, ShmStream) {
         let (one, other) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
@@ -382,7 +392,7 @@ mod tests {
         let attention = server.reading.shared.attention.clone();
         let reading = std::thread::spawn(move || server.read(&mut Vec::new(), 1, Deadline::Never));
         let word = &client.reading.shared.region.ring(Direction::ToServer).control.consumer_sleeps.0;
-        // Says that the sleeper sleeps, whatever it says itself.
+        // Sets the word to "asleep" all the time, against the sleeper's own writes.
         for _ in 0..100_000 {
             word.store(1, Ordering::Relaxed);
         }

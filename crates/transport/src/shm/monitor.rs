@@ -1,12 +1,12 @@
 //! One thread of the process that notices when peers hang up.
 //!
-//! A peer that dies cannot say so in shared memory, but the kernel closes its end of the unix socket
-//! that the memory came through. The thread sleeps in `epoll_wait` on all those sockets at once; on a
-//! hang-up it raises [`CLOSED`] in the stream's private attention word, which wakes the stream's user. Users of streams of any kind can have it
-//! call something, too.
+//! A peer that dies cannot say so in shared memory, but the kernel closes its end of the unix
+//! socket that the memory came through. The thread sleeps in `epoll_wait` on all those sockets at
+//! once. On a hang-up it raises [`CLOSED`] in the stream's private attention word, which wakes the
+//! stream's user. Users of streams of any kind can have it call a function, too.
 //!
-//! Nothing is ever read from the sockets, so a peer cannot keep the thread busy: each socket reports
-//! once at most (`EPOLLONESHOT`).
+//! Nothing is ever read from the sockets, so a peer cannot keep the thread busy: each socket
+//! reports once at most (`EPOLLONESHOT`).
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ struct Watched {
     called: HashMap<u64, Called>,
 }
 
-/// What is done when a peer hangs up.
+/// The function that is called when a peer hangs up.
 type Called = Box<dyn Fn() + Send>;
 
 /// A socket being watched, until dropped.
@@ -49,13 +49,14 @@ pub(crate) enum Sign {
     Gone,
 }
 
-/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be already.
+/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be
+/// already.
 pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Result<Watch> {
     watch_with(socket, Sign::SentLast, Box::new(move || attention.raise(CLOSED)))
 }
 
-/// Calls something once the other end of `socket` gives this sign, which it may have given already.
-/// It must not take long, nor watch anything.
+/// Calls a function once the other end of `socket` gives this sign, which it may have given
+/// already. The function must not take long, nor watch anything.
 pub(crate) fn watch_with(socket: Arc<OwnedFd>, sign: Sign, called: Called) -> io::Result<Watch> {
     let monitor = Monitor::of_process()?;
     let id = {
@@ -88,8 +89,8 @@ impl Drop for Watch {
 }
 
 impl Monitor {
-    /// The monitor of this process, started if this is the first call. A failed start is tried again by
-    /// the next call.
+    /// Returns the monitor of this process, started if this is the first call. A failed start is
+    /// tried again by the next call.
     fn of_process() -> io::Result<&'static Monitor> {
         static MONITOR: Mutex<Option<&'static Monitor>> = Mutex::new(None);
         let mut started = MONITOR.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,15 @@
-//! One end each of a single-producer, single-consumer ring of bytes: positions and copies, no waiting.
+//! One end each of a single-producer, single-consumer ring of bytes: positions and copies, no
+//! waiting.
 //!
-//! Each end keeps its own position in private memory and only publishes it, and remembers the peer's
-//! position as last seen, so that the common case touches no line that the peer writes. Whatever is
-//! loaded from the peer is checked first: it must not go backwards, and at most one ring full of bytes
-//! may lie between the two positions. What fails the check is [`Corrupt`], and nothing is copied.
+//! Read [`Producer`] and [`Consumer`]. Each end owns its own position in private memory and only
+//! publishes it. It remembers the peer's position as last seen, so that the common case touches no
+//! line that the peer writes. Each position loaded from the peer is checked first: it must not go
+//! backwards, and at most one ring full of bytes may lie between the two positions. A position that
+//! fails the check is [`Corrupt`], and nothing is copied.
 //!
-//! Words that are half published are no problem: only the producer writes data, it keeps the bytes of a
-//! word that it does not mean to change, and the consumer picks only published bytes out of a word.
+//! Words that are half published are no problem. Only the producer writes data, and it keeps the
+//! bytes of a word that it does not mean to change. The consumer picks only published bytes out of
+//! a word.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -93,7 +96,7 @@ impl Consumer {
         Consumer { consumed: 0, consumed_published: 0, produced_seen: 0, capacity: capacity as u64 }
     }
 
-    /// Appends at most `limit` bytes to `into`; returns how many, 0 if the ring is empty.
+    /// Appends at most `limit` bytes to `into`; returns their number, 0 if the ring is empty.
     #[inline]
     pub(crate) fn pull(
         &mut self,
@@ -118,8 +121,8 @@ impl Consumer {
                 copy_out(ring, self.consumed, count, into);
             }
             self.consumed += count as u64;
-            // The producer is told of free space in large steps only: it can be short of space only if
-            // more than 7/8 of the ring wait here, so nothing stalls, and a short message costs
+            // The producer is told of free space in large steps only. It can be short of space only
+            // if more than 7/8 of the ring wait here, so nothing stalls. A short message costs
             // neither a store to a shared line nor a fence.
             if self.consumed - self.consumed_published >= self.capacity / 8 {
                 self.publish(ring.control);
@@ -136,7 +139,7 @@ impl Consumer {
         wake(&control.producer_sleeps.0);
     }
 
-    /// The producer's position as it was seen last.
+    /// Returns the producer's position as it was seen last.
     pub(crate) fn seen(&self) -> u64 {
         self.produced_seen
     }
@@ -148,7 +151,8 @@ impl Consumer {
     }
 }
 
-/// Wakes the side that sleeps on this word, after the caller published what it waits for.
+/// Wakes the side that sleeps on this word, after the caller published the data or space that it
+/// waits for.
 #[inline]
 fn wake(sleeps: &AtomicU32) {
     if must_wake(sleeps) {
@@ -183,12 +187,12 @@ fn put_copy(announced: &Announced, start: u64, bytes: &[u8]) {
     }
 }
 
-/// Appends the first `count` published bytes at `start` from the copy beside the position; false if the
-/// copy is of other bytes, or was replaced meanwhile.
+/// Appends the first `count` published bytes at `start` from the copy beside the position. Returns
+/// false if the copy is of other bytes, or was replaced meanwhile.
 ///
-/// To be called only if no more than COPY_BYTES are known to be published beyond `start`. Then a copy
-/// that starts there has them all: had more been put in behind it, that would have been few bytes too,
-/// and so a copy with another start, visible before its position was.
+/// To be called only if no more than COPY_BYTES are known to be published beyond `start`. Then a
+/// copy that starts there has them all. More bytes put in behind it would have been few, too. So
+/// they would be a copy with another start, visible before its position was.
 #[inline]
 fn take_copy(announced: &Announced, start: u64, count: usize, into: &mut Vec<u8>) -> bool {
     if announced.copy_start.load(Ordering::Relaxed) != start {
@@ -302,7 +306,8 @@ mod tests {
     }
 
     proptest! {
-        /// A plain queue is the model: what goes in comes out, however it is cut, lap after lap.
+        /// A plain queue is the model: the bytes that go in come out, however they are cut, lap
+        /// after lap.
         #[test]
         fn a_ring_is_a_queue(steps in prop::collection::vec((any::<bool>(), 1usize..1500, any::<u8>()), 1..400)) {
             let region = region();

@@ -10,12 +10,14 @@
 //! S4 kernel: sleep if word is still 1       W4 word = 0, wake
 //! ```
 //!
-//! The fences order S1 before S3 and W1 before W3, so not both sides can look too early: either S3 sees
-//! the position, or W3 sees the 1. If the waker then writes 0 before S4, the kernel refuses to sleep.
+//! The fences order S1 before S3 and W1 before W3, so not both sides can look too early: either S3
+//! sees the position, or W3 sees the 1. If the waker then writes 0 before S4, the kernel refuses to
+//! sleep.
 //!
-//! The peer can write the word as well. What ends a wait without its help, a stop and its death, is
-//! therefore a second word, in private memory ([`Attention`]); the kernel waits for both
-//! (`futex_waitv`). A peer that plays with the shared word only makes its own session wait or spin.
+//! The peer can write the word as well. So a stop and the peer's death, which end a wait without
+//! its help, have a second word, in private memory ([`Attention`]). The kernel waits for both
+//! (`futex_waitv`). A peer that writes nonsense to the shared word only makes its own session wait
+//! or spin.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,10 +32,10 @@ use crate::deadline::Deadline;
 
 use super::word::{say_asleep, say_awake};
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// What was waited for may have come: look again.
+    /// The condition may hold now: look again.
     Ready,
     /// A bit of the attention word is set.
     Attention,
@@ -45,10 +47,12 @@ pub(crate) enum Waited {
 const SPINS_PER_LOOK: u32 = 32;
 /// The shortest spin, so that a peer which turned fast is noticed.
 const SPIN_MIN: Duration = Duration::from_micros(1);
-/// One in so many short sleeps is preceded by a spin of full length, to learn whether that pays.
+/// The number of short sleeps of which one is preceded by a spin of full length, to learn whether
+/// that pays.
 const SLEEPS_PER_PROBE: u32 = 64;
 
-/// The longest spin unless the options say otherwise: 50 µs, or none on a machine with one core.
+/// Returns the longest spin unless the options say otherwise: 50 us, or none on a machine with one
+/// core.
 pub fn spin_max_default() -> Duration {
     static HAS_MANY_CORES: OnceLock<bool> = OnceLock::new();
     if *HAS_MANY_CORES.get_or_init(has_many_cores) { Duration::from_micros(50) } else { Duration::ZERO }
@@ -63,7 +67,7 @@ fn has_many_cores() -> bool {
     usable > 1 || online().contains(['-', ','])
 }
 
-/// How long to spin before sleeping. Learns from each wait: twice as long when spinning paid, an
+/// The time to spin before sleeping. It learns from each wait: twice as long when spinning paid, an
 /// eighth less when it did not.
 #[derive(Debug)]
 pub(crate) struct Spin {
@@ -103,8 +107,8 @@ impl Spin {
     }
 
     fn learn_slept(&mut self, waited: Duration) {
-        // Slowly: between two bursts of short messages there is often one long wait, and a sleep that a spin would have
-        // spared costs as much as many spins.
+        // Slowly: between two bursts of short messages there is often one long wait. A sleep that a
+        // spin would have spared costs as much as many spins.
         self.budget = (self.budget - self.budget / 8).max(SPIN_MIN).min(self.max);
         if waited < self.max {
             self.short_sleeps += 1;
@@ -115,8 +119,8 @@ impl Spin {
     }
 }
 
-/// Waits until `ready`, until a bit of `attention` is set, or until the deadline. `sleeps` is the word
-/// on which the peer wakes us.
+/// Waits until `ready`, until a bit of `attention` is set, or until the deadline. The peer wakes
+/// this side by the word `sleeps`.
 #[inline]
 pub(crate) fn wait(
     spin: &mut Spin,
@@ -196,7 +200,7 @@ fn futex_word(word: &AtomicU32, expected: u32, flags: futex::WaitFlags) -> futex
     wait
 }
 
-/// The deadline on the kernel's monotonic clock, which `Instant` reads but does not show.
+/// Returns the deadline on the kernel's monotonic clock, which `Instant` reads but does not show.
 fn to_monotonic(deadline: Instant) -> Timespec {
     let left = deadline.saturating_duration_since(Instant::now());
     let now = rustix::time::clock_gettime(ClockId::Monotonic);

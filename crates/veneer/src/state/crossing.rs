@@ -1,4 +1,9 @@
-//! The way of a batch to the server, and what comes back.
+//! The way of a batch to the server, and of its answer back.
+//!
+//! Read [`State::flush`] first. It has these steps: publish the rest of the batch, wait for the
+//! reply, fill the slots of the futures, and give failures to the history and to the account in
+//! `seen`. The state owns the batch and the slots; this file owns nothing. An error of the
+//! connection or a wrong reply ends the session.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -15,11 +20,11 @@ use super::{Extra, Held, Made, NO_SLOT, OwnedValue, State, Tag, misuse};
 use crate::connection::ConnectionError;
 use crate::error::{CallName, Closed, Error, ErrorValue, Exception, Misuse};
 
-/// How much is read at once.
+/// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
 
 impl State {
-    /// Gives what is recorded to the connection.
+    /// Gives the recorded bytes to the connection.
     pub(super) fn publish(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.broken {
             return Err((**error).clone());
@@ -45,7 +50,8 @@ impl State {
         Ok(())
     }
 
-    /// Why nothing can be written: a server that ends a session says why before it closes.
+    /// Returns the reason why nothing can be written: a server that ends a session says why before
+    /// it closes.
     #[cold]
     fn unwritten(&mut self, error: ConnectionError) -> Closed {
         if !matches!(error, ConnectionError::Ended) {
@@ -79,8 +85,8 @@ impl State {
         error
     }
 
-    /// Ends the batch: sends it, waits for the answer, and fills the slots. Does not cross when there is
-    /// nothing to say.
+    /// Ends the batch: sends it, waits for the answer, and fills the slots. Does not cross when
+    /// there is nothing to send.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         if let Some(error) = &self.broken {
             return Err((**error).clone());
@@ -222,8 +228,8 @@ impl State {
         if short { Err(Closed::WrongReply("not as many outcomes as futures wanted")) } else { Ok(()) }
     }
 
-    /// The batch's exceptions as errors, which go into the history, and the one that ended the
-    /// batch.
+    /// Returns the batch's exceptions as errors, which go into the history, and the one that ended
+    /// the batch.
     #[cold]
     fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Arc<Error>>, Option<Arc<Error>>) {
         let mut errors: Vec<Arc<Error>> = Vec::new();
@@ -289,7 +295,7 @@ impl State {
         (errors, end)
     }
 
-    /// The failure of an argument that the server knows only as the error-handle.
+    /// Returns the failure of an argument that the server knows only as the error-handle.
     fn error_handle(&self, call: u32, argument: u32) -> Option<Arc<Error>> {
         let of_call = |&&(position, ..): &&(u32, u32, _)| position == call;
         let mut handles = self.error_handles.iter().rev().filter(of_call);
@@ -297,7 +303,7 @@ impl State {
         exact.or_else(|| handles.next()).map(|(.., error)| error.clone())
     }
 
-    /// The outermost structure whose first position this is.
+    /// Returns the outermost structure whose first position this is.
     fn structure_name(&self, position: u32) -> Option<CallName> {
         let index = self.structures.binary_search_by_key(&position, |sent| sent.position).ok()?;
         self.structures.get(index).map(|sent| sent.name())
@@ -330,7 +336,7 @@ impl State {
         CallName { name, number, location: made.map(|(_, location)| location), rounds: rounds.into() }
     }
 
-    /// The name of a call, for messages.
+    /// Returns the name of a call, for messages.
     pub(crate) fn made_name(&mut self, made: Made) -> Arc<str> {
         match made {
             Made::Method(n) => self.numbers.method_name(n),
@@ -349,7 +355,7 @@ impl State {
         }
     }
 
-    /// The name of a handle in messages: the call that the object came from.
+    /// Returns the name of a handle in messages: the call that the object came from.
     fn name_of(&mut self, handle: Ref) -> Option<String> {
         let (made, location) = self.handles.get(&handle)?.made?;
         let name = self.made_name(made);
@@ -376,7 +382,8 @@ impl State {
         }
     }
 
-    /// Says goodbye without waiting. What was recorded and never flushed is sent, and runs.
+    /// Ends the session without waiting. Commands that were recorded and never flushed are sent,
+    /// and run.
     pub(crate) fn leave(&mut self) {
         if self.broken.is_none() {
             while !self.scopes.is_empty() {

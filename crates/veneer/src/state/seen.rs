@@ -8,8 +8,8 @@
 //! | point | tells, as [`Error::Unseen`] |
 //! | --- | --- |
 //! | a claim that has a value | lost failures |
-//! | a flush | lost failures, and all that was not sent |
-//! | a commit, a shipped transaction | all untold failures of the transaction, which is not committed |
+//! | a flush | lost failures, and calls and structures that were not sent |
+//! | a commit, a shipped transaction | all untold failures of it; it is not committed |
 //!
 //! The server keeps the same account for one bit, `Unseen`: any failure since the history was
 //! cleared prevents a commit. Two commands keep both accounts equal. The first command of a batch
@@ -28,7 +28,7 @@ use crate::error::{CallName, Error};
 /// The account of failures.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// By their addresses, which are no others' while they are here.
+    /// The untold failures by their addresses, which are no others' while they are here.
     untold: HashMap<*const Error, Untold>,
     /// The consequences of an untold failure, which are told with it.
     consequences: HashMap<*const Error, Vec<*const Error>>,
@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// Notes what was not sent.
+    /// Notes a call or structure that was not sent.
     pub(super) fn note_refusal(&mut self, error: Arc<Error>) {
         self.bound_untold();
         if self.shipping {
@@ -161,7 +161,7 @@ impl State {
         self.seen.omitted += u64::from(count);
     }
 
-    /// The transaction that a call of this batch belongs to.
+    /// Returns the transaction that a call of this batch belongs to.
     fn transaction_at(&self, position: u32) -> u32 {
         if self.seen.transaction == self.seen.first_transaction {
             return self.seen.transaction;
@@ -174,7 +174,7 @@ impl State {
         ended.take(1).next().unwrap_or(self.seen.first_transaction)
     }
 
-    /// The program is being told of a failure, and so of all that it follows from.
+    /// Tells the program of a failure, and so of all that it follows from.
     pub(crate) fn tell(&mut self, error: &Arc<Error>) {
         if !self.seen.untold.is_empty() {
             self.seen.tell(error);
@@ -182,13 +182,13 @@ impl State {
         }
     }
 
-    /// The program is being told of everything.
+    /// Tells the program of everything.
     pub(crate) fn tell_all(&mut self) {
         self.seen.tell_all();
         self.attend();
     }
 
-    /// Nobody need be told of what the calls up to now have failed with, or will.
+    /// Marks the failures of the calls up to now as told, and those that are still to come of them.
     pub(crate) fn forgive(&mut self) {
         self.tell_all();
         self.seen.forgiven = self.futures.len() as u32;
@@ -238,7 +238,7 @@ impl State {
     #[cold]
     fn surface_slowly(&mut self, refused: bool) -> Result<(), Error> {
         self.find_lost();
-        // What follows from a failure that a stub tells is lost all the same: its effects are
+        // A consequence of a failure that a stub tells is lost all the same: its effects are
         // missing.
         let failures = self.seen.take(|u| !u.claimable || (refused && u.refused));
         let omitted = std::mem::take(&mut self.seen.omitted);
@@ -249,8 +249,8 @@ impl State {
         Err(Error::Unseen { failures: failures.into(), omitted, call: None })
     }
 
-    /// The error of a commit or a transaction that the server refused for failures that nobody has
-    /// seen: it names them. They are told with it.
+    /// Returns the error of a commit or a transaction that the server refused for unseen failures:
+    /// it names them. They are told with it.
     pub(super) fn unseen(&mut self, call: CallName, through: u32) -> Option<Error> {
         let failures = self.seen.take(|u| u.transaction <= through);
         let omitted = std::mem::take(&mut self.seen.omitted);
@@ -266,13 +266,13 @@ impl State {
         }
     }
 
-    /// Notes an error of a commit, which stands for what it names.
+    /// Notes an error of a commit, which stands for the failures that it names.
     pub(super) fn note_unseen(&mut self, error: &Arc<Error>, position: u32) {
         let transaction = self.transaction_at(position);
         self.note_untold(error.clone(), transaction, true, false);
     }
 
-    // What the server knows of it.
+    // The server's part of the account.
 
     /// True if the next command is to be `history clear`.
     #[inline]
@@ -298,14 +298,14 @@ impl State {
         self.server_cleared();
     }
 
-    /// The server's history is cleared with the next command.
+    /// Notes that the server's history is cleared with the next command.
     pub(super) fn server_cleared(&mut self) {
         self.seen.server_unseen = false;
         self.attend();
     }
 
-    /// Sees to it that a commit behind what is recorded is refused if anything was not seen, and
-    /// only then.
+    /// Makes sure that a commit behind the recorded commands is refused if any failure was not
+    /// seen, and only then.
     pub(crate) fn before_commit(&mut self, location: &'static Location<'static>) -> Result<(), Arc<Error>> {
         let seen = &self.seen;
         if seen.untold.values().any(|u| u.refused && u.transaction == seen.transaction) {
@@ -325,14 +325,15 @@ impl State {
         Ok(())
     }
 
-    /// The transaction ends where recording is, and the next one begins.
+    /// Ends the transaction at the current place of recording, and begins the next one. Returns the
+    /// number of the one that ended.
     pub(crate) fn next_transaction(&mut self) -> u32 {
         let ended = self.seen.transaction;
         self.seen.transaction = ended.wrapping_add(1);
         ended
     }
 
-    /// The batch was answered.
+    /// Notes that the batch was answered.
     pub(super) fn answered(&mut self, failures: bool) {
         self.seen.server_unseen |= failures;
         self.seen.forgiven = 0;
@@ -340,19 +341,21 @@ impl State {
         self.seen.stale = true;
     }
 
-    /// Calls that were not sent, of the batch that is a transaction.
+    /// Takes out the calls of the batch that is a transaction that were not sent; the program is
+    /// told of them.
     pub(crate) fn take_shipped_refusals(&mut self) -> Vec<Arc<Error>> {
         let refusals = std::mem::take(&mut self.seen.shipped);
         refusals.iter().for_each(|error| self.tell(error));
         refusals
     }
 
-    /// The order of the next failure, and forgetting all from one on.
+    /// Returns the order of the next failure, from which all can be told with
+    /// [`State::tell_since`].
     pub(crate) fn mark_seen(&self) -> u64 {
         self.seen.order
     }
 
-    /// The program is being told of all failures since a [mark](State::mark_seen).
+    /// Tells the program of all failures since a [mark](State::mark_seen).
     pub(crate) fn tell_since(&mut self, mark: u64) {
         self.seen.take(|u| u.order >= mark);
         self.attend();

@@ -1,4 +1,5 @@
-//! Control structures that are open while their blocks are recorded, and that go to the server when they are whole.
+//! Control structures that are open while their blocks are recorded, and that go to the server when
+//! they are whole.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -47,9 +48,10 @@ impl Kind {
 /// An open structure.
 pub(super) struct Scope {
     pub(super) kind: Kind,
-    /// Where the program opened it.
+    /// The place where the program opened it.
     pub(super) location: &'static Location<'static>,
-    /// Where the structure starts in the batch, in the futures, and in the count of commands.
+    /// The place where the structure starts in the batch, in the futures, and in the count of
+    /// commands.
     batch_start: usize,
     futures_start: usize,
     commands_start: u64,
@@ -213,8 +215,9 @@ impl State {
         }
     }
 
-    /// Takes back the end marker of a structure that has just ended, so that it goes on with another
-    /// block. Always opens a scope; if it cannot be gone on with, one that will not be sent.
+    /// Takes back the end marker of a structure that has just ended, so that it goes on with
+    /// another block. Always opens a scope; if the structure cannot go on, the scope is one that
+    /// will not be sent.
     pub(crate) fn reopen(&mut self, ended: Ended, name: &'static str, location: &'static Location<'static>) {
         let adjacent = ended.batch == self.batch_number
             && ended.published == self.published

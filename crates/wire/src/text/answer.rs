@@ -26,7 +26,7 @@ impl Item {
         Item { text: text.into(), json: Map::from_iter([(key.to_owned(), json)]) }
     }
 
-    /// An outcome: `h5: DataElem`, `42`, `failed`.
+    /// Returns an outcome: `h5: DataElem`, `42`, `failed`.
     pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> Item {
         let text = print::outcome(interface, outcome);
         match outcome {
@@ -41,7 +41,7 @@ impl Item {
         }
     }
 
-    /// The values of one yield.
+    /// Returns the values of one yield.
     pub(super) fn row(mut items: Vec<Item>) -> Item {
         if items.len() == 1 {
             return items.remove(0);
@@ -55,7 +55,7 @@ impl Item {
         Item::new(print::value(value), "value", json_value(value))
     }
 
-    /// An exception: `@4 fetch ! not_found`; `text` is its line.
+    /// Returns an exception: `@4 fetch ! not_found`; `text` is its line.
     pub(super) fn exception(
         interface: &Interface,
         exception: &Exception<'_>,
@@ -125,7 +125,7 @@ impl Item {
 
 /// The contents of an object.
 pub(super) enum Contents {
-    /// As the object writes itself.
+    /// The text that the object writes itself.
     Whole(String),
     Fields(Vec<(String, Item)>),
     /// The first elements, and how many there are.
@@ -158,7 +158,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The lines, or the line of JSON.
+    /// Writes the lines, or the line of JSON.
     pub(super) fn write(self, json: bool, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = if json { writeln!(out, "{}", self.json()) } else { self.text(out) };

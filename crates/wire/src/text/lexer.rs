@@ -25,7 +25,7 @@ pub(super) enum Token {
     Mark(char),
 }
 
-/// The words of a line, each with the column where it starts, from 1.
+/// Returns the words of a line, each with the column where it starts, from 1.
 pub(super) fn tokens(line: &str) -> Result<Vec<(usize, Token)>, LineError> {
     let chars: Vec<char> = line.chars().collect();
     let mut lexer = Lexer { chars: &chars, at: 0 };

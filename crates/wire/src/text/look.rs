@@ -1,8 +1,8 @@
-//! Looks into objects that are shown, and at what iterators yield.
+//! Looks into objects that are shown, and at the yields of iterators.
 //!
-//! An object crosses as a handle. What a record, a struct or a sequence contains is asked for in
-//! batches of the translator's own, behind the one that the line has ended: first what tells how
-//! much there is, then the parts.
+//! An object crosses as a handle. The translator asks for the contents of a record, a struct or a
+//! sequence in batches of its own, behind the one that the line has ended. The first batch asks for
+//! the size of the contents, then others ask for the parts.
 
 use crate::encode;
 use crate::ids::{MethodNumber, Ref, TypeNumber};
@@ -94,13 +94,13 @@ impl Translator {
         Read { value, text }
     }
 
-    /// True if a type is one of records, structs, oneofs or `maybe`.
+    /// Returns true if a type is one of records, structs, oneofs or `maybe`.
     fn is_tagged(&self, ty: TypeNumber) -> bool {
         let name = self.numbering.interface().type_name(ty);
         ["record[", "struct[", "oneof[", "maybe["].iter().any(|start| name.starts_with(start))
     }
 
-    /// The fields of a record or struct, each with the method that reads it.
+    /// Returns the fields of a record or struct, each with the method that reads it.
     fn fields(&self, ty: TypeNumber) -> Vec<(String, MethodNumber)> {
         let name = self.numbering.interface().type_name(ty);
         let inner = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']')).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Translator {
         names.filter_map(|name| Some((name.to_owned(), self.method(ty, name)?))).collect()
     }
 
-    /// The first question about an object, if its contents are shown.
+    /// Returns the first question about an object, if its contents are shown.
     fn first_ask(&mut self, object: Ref, ty: TypeNumber, out: &mut Vec<u8>) -> Option<Ask> {
         let numbering = self.numbering.clone();
         let known = numbering.interface().ty(ty)?;
@@ -135,8 +135,8 @@ impl Translator {
         Some(Ask::Length(length, low))
     }
 
-    /// Asks for the contents of what an answer shows, or writes the answer if there is nothing to
-    /// ask.
+    /// Asks for the contents of the objects that an answer shows, or writes the answer if there is
+    /// nothing to ask.
     pub(super) fn look(
         &mut self,
         answer: Answer,
@@ -163,7 +163,7 @@ impl Translator {
         Due::Reply
     }
 
-    /// Takes over what was asked for, and asks on.
+    /// Takes over the contents asked for, and asks on.
     pub(super) fn looked(
         &mut self,
         mut answer: Answer,
@@ -243,7 +243,7 @@ impl Translator {
         self.clear_futures();
     }
 
-    /// `list 10 $db.users()`: a loop that puts what an iterator yields into cells.
+    /// Records `list 10 $db.users()`: a loop that puts the yields of an iterator into cells.
     pub(super) fn list(&mut self, limit: Option<i64>, iterator: &Expr, out: &mut Vec<u8>) -> Translated<Due> {
         let bad = |text: String| LineError::new(iterator.column, text);
         let ExprKind::Call(receiver, name, args) = &iterator.kind else {
@@ -321,7 +321,7 @@ impl Translator {
         encode::plain(out, op::END_IF);
     }
 
-    /// The loop of a listing has run: asks for the values in its cells.
+    /// Asks for the values in the cells of a listing, whose loop has run.
     pub(super) fn counted(
         &mut self,
         mut answer: Answer,
@@ -358,7 +358,7 @@ impl Translator {
         Due::Reply
     }
 
-    /// The values of a listing have come.
+    /// Takes the values of a listing, which have come.
     pub(super) fn listed(
         &mut self,
         mut answer: Answer,

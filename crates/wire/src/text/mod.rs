@@ -1,9 +1,10 @@
 //! The text form: the same commands for people, one a line.
 //!
-//! A [`Translator`] stands between a person and a session: it turns lines into the bytes of commands,
-//! and replies into lines. It knows the interface, because a method is named by a word and not by a number,
-//! and it remembers what the names of the conversation refer to. It does no I/O and runs nothing: the server
-//! uses it for connections that do not start with [`crate::op::MAGIC`], `bifrost shell` at the other end.
+//! A [`Translator`] stands between a person and a session: it turns lines into the bytes of
+//! commands, and replies into lines. It knows the interface, because a method is named by a word
+//! and not by a number, and it remembers the values of the names of the conversation. It does no
+//! I/O and runs nothing: the server uses it for connections that do not start with
+//! [`crate::op::MAGIC`], `bifrost shell` at the other end.
 //!
 //! The grammar and a transcript are in `docs/spec/wire.md`; [`HELP`] is the short form.
 
@@ -16,7 +17,7 @@ mod translate;
 
 pub use translate::{Due, LineError, Translator};
 
-/// What `help` answers.
+/// The answer to `help`.
 pub const HELP: &str = "\
 $db := lookup database: DataBase   find a well-known object; its type can be left out
 $e := $db.fetch(\"alice\")           call a method; calls can be chained and nested

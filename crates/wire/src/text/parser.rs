@@ -1,4 +1,8 @@
 //! Lines as trees. See the grammar in `docs/spec/wire.md`.
+//!
+//! Read [`parse`] and [`Line`] first. A [`Parser`] has the tokens of one line and no other state.
+//! It does not know which names are defined; a function of its caller tells it which ones are
+//! routines.
 
 use super::lexer::{Token, tokens};
 use super::translate::LineError;
@@ -42,7 +46,7 @@ pub(super) enum Line {
     Bye,
 }
 
-/// What takes a result.
+/// The target of a result.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Target {
     Variable(String),
@@ -77,7 +81,7 @@ pub(super) enum ExprKind {
 }
 
 impl Expr {
-    /// The name of what it calls.
+    /// Returns the name of the callee.
     pub(super) fn name(&self) -> &str {
         match &self.kind {
             ExprKind::Call(_, name, _) => name,
@@ -89,7 +93,7 @@ impl Expr {
 /// The deepest nesting of parentheses, and longest chain of calls, in a line.
 const NESTING_MAX: usize = 64;
 
-/// Reads a line; `is_routine` says what is the name of one, where that makes a difference.
+/// Reads a line; `is_routine` tells if a name is that of a routine, where that makes a difference.
 pub(super) fn parse(line: &str, is_routine: &dyn Fn(&str) -> bool) -> Result<Line, LineError> {
     let tokens = tokens(line)?;
     let mut parser = Parser { tokens: &tokens, at: 0, end: line.chars().count() + 1, depth: 0, is_routine };
@@ -174,13 +178,13 @@ impl Parser<'_> {
         self.ty_within(0)
     }
 
-    /// What stands so many tokens ahead.
+    /// Returns the token that stands so many tokens ahead.
     fn ahead(&self, count: usize) -> Option<&Token> {
         self.tokens.get(self.at + count).map(|t| &t.1)
     }
 
-    /// The rest of a name that goes on with the path of a file, up to the last part or, with `before_call`, to the last but one
-    /// if that is a method that is called.
+    /// Takes the rest of a name that goes on with the path of a file. It goes up to the last part
+    /// or, with `before_call`, to the last but one if the last is a method that is called.
     fn path(&mut self, name: &mut String, before_call: bool) {
         while let (Some(Token::Mark('.')), Some(Token::Name(part))) = (self.ahead(0), self.ahead(1)) {
             if before_call && self.ahead(2) == Some(&Token::Mark('(')) {
@@ -192,7 +196,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The arguments of a routine whose name begins with the word `first`, which was read; `None` if it does not begin one.
+    /// Reads the arguments of a routine whose name begins with the word `first`, which was read;
+    /// `None` if it does not begin one.
     fn routine(&mut self, first: &str) -> Result<Option<ExprKind>, LineError> {
         let start = self.at;
         let mut name = first.to_owned();
@@ -420,7 +425,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `transaction`, how often at most, and what batch it is.
+    /// Reads `transaction`, the greatest number of tries, and the name of the batch.
     fn transaction(&mut self) -> Result<ExprKind, LineError> {
         let tries = match self.peek() {
             Some(Token::Int(tries)) => {
@@ -502,7 +507,7 @@ impl Parser<'_> {
     }
 }
 
-/// The number of a handle: 5 for `h5`.
+/// Returns the number of a handle: 5 for `h5`.
 fn handle(word: &str) -> Option<i64> {
     word.strip_prefix('h').and_then(|n| n.parse().ok()).filter(|n| *n > 0)
 }

@@ -7,7 +7,7 @@ use crate::interface::{Interface, Numbering};
 use crate::reply::{Exception, ExceptionKind, Outcome};
 use crate::value::Value;
 
-/// A value as the text form reads it back.
+/// Returns a value as the text form reads it back.
 pub(super) fn value(value: &Value<'_>) -> String {
     match value {
         Value::Nil => "nil".to_owned(),
@@ -32,7 +32,7 @@ fn quoted(text: &str, quote: char) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // What could move a terminal's cursor or change its state.
+            // Control characters could move a terminal's cursor or change its state.
             c if c.is_control() => {
                 let _ = write!(out, "\\u{{{:x}}}", c as u32);
             }
@@ -43,7 +43,7 @@ fn quoted(text: &str, quote: char) -> String {
     out
 }
 
-/// A text without what could move a terminal's cursor or change its state.
+/// Returns a text without the characters that could move a terminal's cursor or change its state.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -55,7 +55,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// An outcome: `h5: DataElem`, `42`, `! not_found`.
+/// Returns an outcome: `h5: DataElem`, `42`, `! not_found`.
 pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Handle { handle, ty } => format!("h{}: {}", handle.0, interface.type_name(*ty)),
@@ -65,7 +65,7 @@ pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
     }
 }
 
-/// An exception: `@4 fetch ! not_found`.
+/// Returns an exception: `@4 fetch ! not_found`.
 pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: Option<&str>) -> String {
     let mut out = format!("@{}", exception.call);
     if let Some(call) = call {
@@ -108,7 +108,7 @@ pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: 
     out
 }
 
-/// What `describe` answers: everything, or a type or routine.
+/// Returns the answer to `describe`: everything, or a type or routine.
 pub(super) fn describe(numbering: &Numbering, name: Option<&str>) -> Option<String> {
     let interface = numbering.interface();
     let mut out = String::new();

@@ -1,4 +1,10 @@
 //! Lines to commands, replies to answers.
+//!
+//! Read [`Translator`] first. [`Translator::line`] parses a line, appends its commands, and tells
+//! by [`Due`] if a reply is due; then [`Translator::reply`] takes that reply and writes the answer.
+//! The translator owns the names of the conversation, the futures of the batch under way with their
+//! types, and the structures that are open. It checks names and types, so that a wrong line is
+//! refused before anything is recorded.
 
 use std::sync::Arc;
 
@@ -19,13 +25,13 @@ use super::look::{Listing, Look, Read};
 use super::parser::{Expr, ExprKind, Line, Target, parse};
 use super::{HELP, print};
 
-/// What is wrong with a line. Nothing of it was recorded.
+/// A mistake in a line. Nothing of the line was recorded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("column {column}: {text}")]
 pub struct LineError {
-    /// Where, counted in characters from 1.
+    /// The column, counted in characters from 1.
     pub column: usize,
-    /// What was expected instead.
+    /// The text that was expected instead.
     pub text: String,
 }
 
@@ -35,7 +41,7 @@ impl LineError {
     }
 }
 
-/// True if what was appended asks for a reply, which must be given to [`Translator::reply`] before
+/// True if the bytes appended ask for a reply, which must be given to [`Translator::reply`] before
 /// the next line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
@@ -117,27 +123,28 @@ enum Open {
     Procedure,
 }
 
-/// What a flush asked for.
+/// The results that a flush asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     pub(super) wanted: Vec<u32>,
-    /// What to print: a label, and a position or what is known already.
+    /// The values to print: a label, and a position or a value that is known already.
     pub(super) shown: Vec<(String, Typed)>,
     /// The iterator whose values are listed.
     pub(super) listing: Option<Listing>,
 }
 
-/// The reply that is due, and what becomes of it.
+/// The reply that is due, and the use of it.
 #[derive(Debug, Default)]
 pub(super) enum Stage {
     /// None, or one that is no answer to a flush.
     #[default]
     Idle,
-    /// Of a batch of the conversation.
+    /// The reply to a batch of the conversation.
     Flush(Asked),
-    /// Of a batch that asks for the contents of what an answer shows.
+    /// The reply to a batch that asks for the contents of the objects in an answer.
     Looks(Answer, Vec<Look>),
-    /// Of a batch that asks for the values of an iterator; whether it would have yielded more.
+    /// The reply to a batch that asks for the values of an iterator; true if it would have yielded
+    /// more.
     Rows(Answer, Vec<Vec<Read>>, bool),
 }
 
@@ -159,7 +166,7 @@ pub struct Translator {
 pub(super) type Translated<T> = Result<T, LineError>;
 
 impl Translator {
-    /// A conversation about an interface.
+    /// Returns a conversation about an interface.
     pub fn new(numbering: Arc<Numbering>) -> Translator {
         Translator {
             numbering,
@@ -179,12 +186,12 @@ impl Translator {
         self.json = true;
     }
 
-    /// The names that are defined, for completion.
+    /// Returns the names that are defined, for completion.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.bindings.iter().map(|b| b.name.as_str())
     }
 
-    /// The names of the methods that can be called on a name, for completion.
+    /// Returns the names of the methods that can be called on a name, for completion.
     pub fn methods_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let ty = self.find(name).and_then(|t| self.numbering.interface().ty(t.ty));
         ty.into_iter().flat_map(|t| t.methods.iter().map(|m| m.name.as_str()))
@@ -199,12 +206,13 @@ impl Translator {
         self.settle(&[]);
     }
 
-    /// The number of structures open; a prompt may show it.
+    /// Returns the number of structures open; a prompt may show it.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
-    /// Turns a line into commands, which are appended to `out`, and into an answer, if it has one at once.
+    /// Turns a line into commands, which are appended to `out`, and into an answer, if it has one
+    /// at once.
     ///
     /// # Errors
     /// The line is no command. Nothing of it is recorded: it is as if it had not been said.
@@ -330,9 +338,9 @@ impl Translator {
         }
     }
 
-    /// Turns a reply into an answer, and remembers what it says about names. What the answer shows
-    /// may have to be asked for: then commands are appended to `out`, and their reply is due before
-    /// there is an answer.
+    /// Turns a reply into an answer, and remembers the values of names in it. The contents of the
+    /// objects in the answer may have to be asked for. Then commands are appended to `out`, and
+    /// their reply is due before there is an answer.
     pub fn reply(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, answer: &mut String) -> Due {
         let text = match reply {
             Reply::Flushed(flushed) => {
@@ -380,7 +388,7 @@ impl Translator {
         Due::Nothing
     }
 
-    /// An exception, with the names of the conversation.
+    /// Returns an exception, with the names of the conversation.
     fn exception(&self, exception: &Exception<'_>, call: Option<&str>) -> Item {
         let interface = self.numbering.interface();
         let ExceptionKind::Refused { number, text } = exception.kind else {
@@ -393,7 +401,7 @@ impl Translator {
         Item::exception(interface, &named, call, line)
     }
 
-    /// The name that the conversation has for a handle.
+    /// Returns the name that the conversation has for a handle.
     fn name_of(&self, handle: Ref) -> Option<String> {
         let named = self.bindings.iter().rev().find(|b| b.typed.known == Known::Ref(handle))?;
         Some(format!("`${}`", named.name))
@@ -507,7 +515,7 @@ impl Translator {
         }
     }
 
-    /// The position of the last result of the batch.
+    /// Returns the position of the last result of the batch.
     pub(super) fn position(&self) -> u32 {
         self.futures.len() as u32
     }
@@ -520,7 +528,7 @@ impl Translator {
         self.futures.clear();
     }
 
-    /// Refuses what cannot be said inside a structure.
+    /// Refuses a line that cannot stand inside a structure.
     pub(super) fn outside(&self, word: &str) -> Translated<()> {
         match self.open.is_empty() {
             true => Ok(()),
@@ -534,7 +542,7 @@ impl Translator {
         self.outside(word).map_err(|bad| LineError { column, ..bad })
     }
 
-    /// Refuses what leaves a loop where there is none.
+    /// Refuses a line that leaves a loop where there is none.
     fn inside_loop(&self, word: &str) -> Translated<()> {
         for (open, _) in self.open.iter().rev() {
             match open {
@@ -597,14 +605,15 @@ impl Translator {
         Ok(())
     }
 
-    /// An expression that makes one future or value.
+    /// Records an expression that makes one future or value.
     fn expression(&mut self, expr: &Expr, out: &mut Vec<u8>) -> Translated<Typed> {
         let results = self.results(expr, out, false)?;
         let first = results.into_iter().next();
         first.ok_or_else(|| LineError::new(expr.column, "this has no result"))
     }
 
-    /// An expression with all its results; `constant` says that a value is to become a future.
+    /// Records an expression with all its results; `constant` says that a value is to become a
+    /// future.
     fn results(&mut self, expr: &Expr, out: &mut Vec<u8>, constant: bool) -> Translated<Vec<Typed>> {
         let bad = |text: String| LineError::new(expr.column, text);
         let (known, kind) = match &expr.kind {
@@ -666,7 +675,7 @@ impl Translator {
         Ok(vec![if constant { self.referable(typed, out) } else { typed }])
     }
 
-    /// A reference to it: a value becomes a constant.
+    /// Returns a reference to it: a value becomes a constant.
     fn referable(&mut self, typed: Typed, out: &mut Vec<u8>) -> Typed {
         match typed.known.arg() {
             Arg::Ref(_) => typed,
@@ -741,7 +750,7 @@ impl Translator {
         self.call(message.column, Some(receiver), name, args, op::SEND, out).map(|_| ())
     }
 
-    /// Appends the call itself and says what its results are.
+    /// Appends the call itself and returns the types of its results.
     fn encode_call(
         &self,
         column: usize,
@@ -808,7 +817,7 @@ impl Translator {
         Ok(Due::Reply)
     }
 
-    /// Ends the batch: what has a name is wanted, and what was asked for.
+    /// Ends the batch: the values that have names are wanted, and those that were asked for.
     pub(super) fn end_batch(&mut self, mut asked: Asked, out: &mut Vec<u8>) {
         let named = self.bindings.iter().map(|b| &b.typed).chain(asked.shown.iter().map(|s| &s.1));
         let wanted = named.filter_map(|t| match t.known {

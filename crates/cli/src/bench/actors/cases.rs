@@ -1,15 +1,16 @@
-//! The programs that are compared: each in Theta and C and with the peers that can do the same, and what is expected of Theta.
+//! The programs that are compared: each in Theta and C and with the peers that can do the same, and
+//! the figures that are expected of Theta.
 
-/// How often the work is done.
+/// The amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// What the program gets.
+    /// The argument of the program.
     pub n: i64,
-    /// How many messages, actors or calls that makes: what the time is divided by.
+    /// The number of messages, actors or calls that makes, by which the time is divided.
     pub operations: i64,
 }
 
-/// On how many threads.
+/// The number of threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
     /// One.
@@ -20,16 +21,16 @@ pub enum Threads {
     Both,
 }
 
-/// What is measured of a run.
+/// The quantity that is measured of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
     /// Nanoseconds for an operation: of processor time on one thread, of time that passes on two.
     Time,
-    /// Bytes of memory that an actor has that does nothing.
+    /// Bytes of memory of an actor that does nothing.
     Memory,
 }
 
-/// What is expected of Theta.
+/// The bound on Theta's figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     /// At most so many nanoseconds on a core of 3 GHz.
@@ -52,15 +53,15 @@ pub enum Bound {
 pub struct Case {
     /// Its name, as in the table and on the command line, and that of the peers' programs.
     pub name: &'static str,
-    /// What the work is.
+    /// The work.
     pub about: &'static str,
-    /// What one operation is.
+    /// One operation.
     pub operation: &'static str,
-    /// How it is run.
+    /// The threads that it runs on.
     pub threads: Threads,
-    /// What is measured.
+    /// The quantity that is measured.
     pub quantity: Quantity,
-    /// What is expected.
+    /// The bound on Theta's figure.
     pub bound: Bound,
     /// The work of a measurement.
     pub full: Size,
@@ -68,11 +69,11 @@ pub struct Case {
     pub slow: Size,
     /// The work of a quick run, which only looks at the results.
     pub quick: Size,
-    /// Whether there are two processes in place of two threads.
+    /// True if there are two processes in place of two threads.
     pub capsules: bool,
-    /// Whether it is a tree of calls, which tasks can do as well as actors.
+    /// True if it is a tree of calls, which tasks can do as well as actors.
     pub tasks: bool,
-    /// What the C compiler is told besides.
+    /// The additional flags of the C compiler.
     pub c_flags: &'static [&'static str],
     /// The program in Theta.
     pub theta: &'static str,
@@ -100,7 +101,7 @@ pub const ERLANG: &str = program!("peers/actors.erl");
 /// All cases with CAF.
 pub const CAF: &str = program!("peers/caf.cpp");
 
-/// Operations that are as many as n.
+/// Makes the size of a case with as many operations as n.
 const fn each(n: i64) -> Size {
     Size { n, operations: n }
 }
@@ -109,7 +110,7 @@ const fn size(n: i64, operations: i64) -> Size {
     Size { n, operations }
 }
 
-/// A case of messages to actors, on one thread.
+/// Makes a case of messages to actors, on one thread.
 const fn messages(name: &'static str, about: &'static str, theta: &'static str, c: &'static str) -> Case {
     Case {
         name,
@@ -129,7 +130,7 @@ const fn messages(name: &'static str, about: &'static str, theta: &'static str, 
     }
 }
 
-/// A case of an actor for each call, on one thread and on two.
+/// Makes a case of an actor for each call, on one thread and on two.
 const fn tree(name: &'static str, about: &'static str, theta: &'static str, c: &'static str) -> Case {
     let one = messages(name, about, theta, c);
     Case { operation: "call", threads: Threads::Both, bound: Bound::TimesC(2.5), tasks: true, ..one }

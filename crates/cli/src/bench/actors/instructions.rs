@@ -1,4 +1,5 @@
-//! What an operation costs in instructions: two runs under callgrind, of which one has so many operations more.
+//! The instructions of an operation: two runs under callgrind, of which one has so many operations
+//! more.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,7 +15,7 @@ use super::peers::our_command;
 /// Parts of less are not shown.
 const PART_MIN: f64 = 0.1;
 
-/// What code that was made while the program ran is called.
+/// The name of code that was made while the program ran.
 const MACHINE_CODE: &str = "(machine code of the program)";
 
 /// Instructions in all, and by function.
@@ -27,7 +28,7 @@ struct Counted {
 /// Counts and prints the instructions of an operation of each case.
 ///
 /// # Errors
-/// `valgrind` is not there, or what it says.
+/// `valgrind` is not there, or its message.
 pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), Failed> {
     let version = version("valgrind", "--version").ok_or(
         "`valgrind` counts instructions, and is not on the PATH; on Debian: apt-get install valgrind",
@@ -42,7 +43,8 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
             );
             continue;
         }
-        // Starting does not take the same number of instructions each time; beside so many operations that is nothing.
+        // Starting does not take the same number of instructions each time; beside so many
+        // operations that is nothing.
         let more = if quick { 4_400_000 } else { case.slow.n };
         let less = more / 11_000 * 1000;
         let counted = [run(case, less, folder.path())?, run(case, more, folder.path())?];
@@ -101,7 +103,8 @@ fn run(case: &Case, n: i64, folder: &Path) -> Result<Counted, Failed> {
         .ok_or_else(|| "`callgrind_annotate` says nothing about totals".into())
 }
 
-/// What `callgrind_annotate` prints: a line of the total, and one for each function, as `1,234 (5.67%)  file:function [object]`.
+/// Reads the output of `callgrind_annotate`: a line of the total, and one for each function, as
+/// `1,234 (5.67%)  file:function [object]`.
 fn parse(annotated: &str) -> Option<Counted> {
     let mut counted = Counted::default();
     for line in annotated.lines() {

@@ -1,8 +1,15 @@
-//! `bifrost bench actors`: what actors cost beside sequential C, tasks, and the actors of others.
+//! `bifrost bench actors`: the cost of actors beside sequential C, tasks, and the actors of others.
 //!
-//! The programs are in `bench/actors`: one file for each case in Theta and in C, one for each peer. All give an integer, and the run fails
-//! when two differ. Everybody is a process, and runs alternate, so that a change of the machine's speed hits all. Figures are medians,
-//! ratios are of figures of one run, and what is expected in nanoseconds is scaled by the clock that the core had in the same minute.
+//! The programs are in `bench/actors`: one file for each case in Theta and in C, one for each peer.
+//! All give an integer, and the run fails when two differ. Each runner is a process, and runs
+//! alternate, so that a change of the machine's speed hits all. Figures are medians, and ratios are
+//! of figures of one run. Bounds in nanoseconds are scaled by the clock that the core had in the
+//! same minute.
+//!
+//! [`run`] measures each case in a `Contest`, which owns the processes of its `Runner`s, measures
+//! the clock beside them, and compares their results. Then it prints the rows and targets of
+//! `Measured`. [`cases`] has the programs and bounds, [`peers`] the other systems; with
+//! `--instructions` [`instructions`] counts instead.
 
 mod cases;
 mod instructions;
@@ -54,10 +61,11 @@ pub struct Args {
 /// Nanoseconds that are expected are those of a core with this clock.
 const GHZ_OF_TARGETS: f64 = 3.0;
 
-/// How much faster two nodes are to be than one.
+/// The least speed-up of two nodes against one.
 const SPEED_UP_LEAST: f64 = 1.7;
 
-/// The most bytes that a process may have had in memory when it has run `fib`, whose actors come and go depth first.
+/// The most bytes that a process may have had in memory when it has run `fib`, whose actors come
+/// and go depth first.
 const PEAK_MOST: f64 = 64e6;
 
 /// Additions of a look at the clock.
@@ -88,7 +96,7 @@ Examples:
     text
 }
 
-/// What came out, before it is shown.
+/// The results, before they are shown.
 #[derive(Default)]
 struct Measured {
     one: Vec<Row>,
@@ -133,7 +141,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Who of those wanted is there.
+/// Returns the peers wanted that are there.
 fn tools(args: &Args, folder: &Path) -> Result<Vec<Tool>, Failed> {
     let mut tools: Vec<Tool> = Vec::new();
     for peer in &args.peers {
@@ -153,7 +161,7 @@ fn tools(args: &Args, folder: &Path) -> Result<Vec<Tool>, Failed> {
     Ok(tools)
 }
 
-/// What measuring takes.
+/// The means of measuring.
 struct Bench<'a> {
     compiler: &'a Compiler<'a>,
     tools: &'a [Tool],
@@ -162,7 +170,7 @@ struct Bench<'a> {
     bar: ProgressBar,
 }
 
-/// Somebody who runs a case.
+/// A process that runs a case.
 struct Runner<'a> {
     name: &'static str,
     threads: u32,
@@ -170,8 +178,8 @@ struct Runner<'a> {
     process: Process,
     /// Starts another process.
     start: Box<dyn Fn() -> Result<Process, Failed> + 'a>,
-    /// Nanoseconds of processor time, of time that passed, and of processor time of the first thread; or bytes, as the first. For each
-    /// operation.
+    /// Nanoseconds of processor time, of time that passed, and of processor time of the first
+    /// thread; or bytes, as the first. For each operation.
     used: Vec<f64>,
     passed: Vec<f64>,
     first: Vec<f64>,
@@ -181,7 +189,7 @@ impl<'a> Bench<'a> {
     fn measure(&self, case: &'a Case, measured: &mut Measured) -> Result<(), Failed> {
         let mut contest =
             Contest { case, results: BTreeMap::new(), runners: self.runners(case)?, ghz: Vec::new() };
-        // What the slowest can do first, so that all results can be compared.
+        // The size that the slowest can do first, so that all results can be compared.
         let common = if self.quick { case.quick } else { case.slow };
         for at in 0..contest.runners.len() {
             contest.check(at, common.n)?;
@@ -207,7 +215,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Ours first, then C, then the others.
+    /// Starts ours first, then C, then the others.
     fn runners(&self, case: &'a Case) -> Result<Vec<Runner<'a>>, Failed> {
         let threads: &[u32] = match case.threads {
             Threads::One => &[1],
@@ -248,23 +256,23 @@ impl<'a> Runner<'a> {
         Ok(Runner { name, threads, size, process, start, used: vec![], passed: vec![], first: vec![] })
     }
 
-    /// What counts, with its unit.
+    /// Returns the figures that count, with their unit.
     fn figures(&self) -> &[f64] {
         if self.threads == 1 { &self.used } else { &self.passed }
     }
 }
 
-/// One case with everybody who takes part.
+/// One case with all runners that take part.
 struct Contest<'a> {
     case: &'a Case,
     runners: Vec<Runner<'a>>,
-    /// For each n who gave which result first.
+    /// For each n the first result, and the runner that gave it.
     results: BTreeMap<i64, (&'static str, i64)>,
     ghz: Vec<f64>,
 }
 
 impl Contest<'_> {
-    /// Runs somebody once, and compares the result.
+    /// Runs one runner once, and compares the result.
     fn check(&mut self, at: usize, n: i64) -> Result<super::process::Ran, Failed> {
         let runner = &mut self.runners[at];
         let ran = runner.process.run(n)?;
@@ -352,7 +360,7 @@ impl Contest<'_> {
         }
     }
 
-    /// What is expected of Theta, in the rows and as targets.
+    /// Puts the bound on Theta's figure into the rows, and adds the targets.
     fn expect(&self, ghz: f64, one: &mut Row, two: &mut Row, sender: &mut Row, measured: &mut Measured) {
         let Case { name, operation, .. } = self.case;
         let scaled = |ns: f64| (ns * GHZ_OF_TARGETS / ghz * 100.0).round() / 100.0;

@@ -1,4 +1,5 @@
-//! Who takes part: processes of ours ([`super::serve()`]), the programs in C, and the peers under `bench/actors/peers`.
+//! The systems that take part: processes of ours ([`super::serve()`]), the programs in C, and the
+//! peers under `bench/actors/peers`.
 //!
 //! A peer's program is started for a case and a number of threads, and then is as [`Process`] says.
 
@@ -32,7 +33,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Its name in tables and files.
+    /// Returns its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Peer::Rayon => RAYON,
@@ -43,12 +44,12 @@ impl Peer {
         }
     }
 
-    /// Whether it has a program for the case.
+    /// Returns true if it has a program for the case.
     pub fn has(self, case: &Case) -> bool {
         !case.capsules && (self != Peer::Rayon || case.tasks)
     }
 
-    /// The size that takes about as long as others do for theirs.
+    /// Returns the size that takes about as long as others do for theirs.
     pub fn size(self, case: &Case) -> Size {
         if self == Peer::Rayon { case.full } else { case.slow }
     }
@@ -56,7 +57,7 @@ impl Peer {
     /// Makes its programs, in a folder that is for it alone.
     ///
     /// # Errors
-    /// Why it does not take part.
+    /// The reason why it does not take part.
     pub fn prepare(self, folder: &Path, peers: &Path) -> Result<Tool, String> {
         match self {
             Peer::Rayon | Peer::Kameo => self.prepare_rust(peers),
@@ -106,7 +107,8 @@ impl Peer {
         Ok(Tool { peer: self, program, version })
     }
 
-    /// The programs in Rust are a package of their own, with crates that are no part of ours.
+    /// Compiles the programs in Rust. They are a package of their own, with crates that are no part
+    /// of ours.
     fn prepare_rust(self, peers: &Path) -> Result<Tool, String> {
         let manifest = peers.join("rust/Cargo.toml");
         if !manifest.is_file() {
@@ -135,7 +137,7 @@ pub struct Tool {
     /// Which.
     pub peer: Peer,
     program: PathBuf,
-    /// What it says of itself.
+    /// Its version line.
     pub version: String,
 }
 
@@ -185,15 +187,15 @@ impl Tool {
     }
 }
 
-/// A C compiler that is there, and what it has compiled.
+/// A C compiler that is there, and the programs that it has compiled.
 pub struct Compiler<'a> {
     folder: &'a Path,
-    /// What it says of itself.
+    /// Its version line.
     pub version: String,
 }
 
 impl Compiler<'_> {
-    /// The one that is installed.
+    /// Finds the compiler that is installed.
     ///
     /// # Errors
     /// There is none, and without C there is nothing to compare with.
@@ -208,13 +210,13 @@ impl Compiler<'_> {
     /// Compiles the program of a case and starts it.
     ///
     /// # Errors
-    /// What the compiler says; the program cannot be started.
+    /// The message of the compiler; the program cannot be started.
     pub fn start(&self, case: &Case) -> Result<Process, Failed> {
         let program = self.compile(case.name, case.c, case.c_flags)?;
         Process::start(C, &mut Command::new(program))
     }
 
-    /// Additions, each of which takes a cycle.
+    /// Starts the program of additions, each of which takes a cycle.
     ///
     /// # Errors
     /// As [`Compiler::start`].
@@ -233,7 +235,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A process of ours for a case.
+/// Starts a process of ours for a case.
 ///
 /// # Errors
 /// It cannot be started.
@@ -241,7 +243,7 @@ pub fn start_ours(case: &Case, nodes: u32) -> Result<Process, Failed> {
     Process::start(OURS, &mut our_command(case.name, nodes)?)
 }
 
-/// The command of [`start_ours`].
+/// Returns the command of [`start_ours`].
 ///
 /// # Errors
 /// Nobody knows where this program is.

@@ -20,9 +20,10 @@ use crate::run::Main;
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
 const HEAP_BYTES: usize = 8 << 30;
 
-/// Runs `main` of a case, of `bench sizes` and `bench savina` too, for each line of the input, whose words it gets, until it ends: on so many nodes, or in so
-/// many capsules if that is the case. If it is untimed, it does not look at the clock: what the system gives programs for that is not there
-/// under valgrind.
+/// Runs `main` of a case, of `bench sizes` and `bench savina` too, for each line of the input,
+/// until that ends; the words of the line are its arguments. It runs on so many nodes, or in so
+/// many capsules if the case has them. If it is untimed, it does not look at the clock: the
+/// system's means for that are not there under valgrind.
 pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     let ours = CASES.iter().find(|c| c.name == case).map(|case| (case.theta, case.capsules));
     let others = || sizes::program(case).or_else(|| Some((savina::program(case)?, false)));
@@ -65,7 +66,8 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A line of the processor time of all threads, the first number that `main` prints, and the processor time of this thread, for each line of the input.
+/// Runs `main` for each line of the input. Answers with a line of the processor time of all
+/// threads, the first number that `main` prints, and the processor time of this thread.
 fn answer(space: &Space, main: &Main, untimed: bool) -> Result<(), String> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;

@@ -3,7 +3,7 @@
 use super::super::report::Target;
 use super::peers::{C, OURS, RAYON};
 
-/// Who can be in the table, under their names in files, and what the table calls them.
+/// The systems that can be in the table: their names in files, and in the table.
 const PEERS: [(&str, &str); 7] = [
     (OURS, "Theta"),
     (C, C),
@@ -14,19 +14,19 @@ const PEERS: [(&str, &str); 7] = [
     ("kameo", "kameo"),
 ];
 
-/// A case on a number of threads, with the medians of all who took part.
+/// A case on a number of threads, with the medians of all systems that took part.
 pub struct Row {
-    /// What it is about.
+    /// The subject of the row.
     pub title: String,
     /// Of all figures.
     pub unit: &'static str,
     figures: [Option<f64>; PEERS.len()],
-    /// The target in the same unit, and whether it was reached.
+    /// The target in the same unit, and true if it was reached.
     pub target: Option<(f64, bool)>,
 }
 
 impl Row {
-    /// A row without figures.
+    /// Makes a row without figures.
     pub fn new(title: impl Into<String>, unit: &'static str) -> Row {
         Row { title: title.into(), unit, figures: [None; PEERS.len()], target: None }
     }
@@ -38,12 +38,12 @@ impl Row {
         }
     }
 
-    /// The figure of a peer that took part.
+    /// Returns the figure of a peer that took part.
     pub fn get(&self, peer: &str) -> Option<f64> {
         self.figures[PEERS.iter().position(|(name, _)| *name == peer)?]
     }
 
-    /// Puts what is expected of Theta in the same unit, and gives the target.
+    /// Puts the bound on Theta's figure in the same unit, and returns the target.
     pub fn expect(&mut self, target: String, most: f64) -> Option<Target> {
         let ours = self.get(OURS)?;
         let target = Target::new(target, ours, most, self.unit);

@@ -1,8 +1,12 @@
-//! The operations as a client runs them call by call: with futures for objects only, or with promises too.
+//! The operations as a client runs them call by call: with futures for objects only, or with
+//! promises too.
 //!
-//! The program is the same. With futures alone, each call that returns a basic value is claimed at once, as in Bogle and
-//! Liskov 1994 (section 4): the client has no other way to hold it. With promises (6.3 there, 4.4.2 of Zondervan 1995) a value
-//! is claimed when the client itself needs it, and else goes on to the next call as it is.
+//! The program is the same. With futures alone, each call that returns a basic value is claimed at
+//! once, as in Bogle and Liskov 1994 (section 4): the client has no other way to hold it. With
+//! promises (6.3 there, 4.4.2 of Zondervan 1995) a value is claimed when the client itself needs
+//! it. Else it goes on to the next call as it is.
+//!
+//! [`Client`] has a method for each operation; it owns nothing but the choice between the two.
 
 use std::collections::HashSet;
 
@@ -12,17 +16,17 @@ use super::stubs::{
     self, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, Module, Random,
 };
 
-/// Who runs the operations.
+/// The runner of the operations.
 pub struct Client<'s> {
     /// The session.
     pub session: &'s Session,
     /// The database.
     pub db: &'s Database,
-    /// Whether values are left as promises.
+    /// True if values are left as promises.
     pub promises: bool,
 }
 
-/// What a traversal does with an atomic part.
+/// The action of a traversal at an atomic part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Nothing but count it.
@@ -33,7 +37,7 @@ pub enum Action {
     Toggle(i64),
 }
 
-/// Which atomic parts.
+/// The atomic parts of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Parts {
     /// Root parts; the others are visited all the same.
@@ -42,12 +46,12 @@ pub enum Parts {
     All,
 }
 
-/// The title of a composite part's document.
+/// Returns the title of a composite part's document.
 fn title(id: i64) -> String {
     format!("Composite Part {id:08}")
 }
 
-/// The text of its document, `size` bytes as a C string.
+/// Returns the text of its document, `size` bytes as a C string.
 fn text(id: i64, size: i64) -> String {
     let line = format!("I am the documentation for composite part #{id:08}.\n");
     let length = usize::try_from(size - 1).unwrap_or_default();
@@ -55,7 +59,7 @@ fn text(id: i64, size: i64) -> String {
 }
 
 impl Client<'_> {
-    /// A value that the client does not need itself.
+    /// Claims a value that the client does not need itself, unless it is left as a promise.
     fn hold<V: Value>(&self, value: Promise<V>) -> Result<Promise<V>, Error> {
         if !self.promises {
             value.claim()?;
@@ -63,7 +67,7 @@ impl Client<'_> {
         Ok(value)
     }
 
-    /// The sum with a number.
+    /// Returns the sum with a number.
     fn add(&self, value: Promise<i64>, number: i64) -> Result<Promise<i64>, Error> {
         match self.promises {
             true => Ok(value + number),
@@ -71,7 +75,7 @@ impl Client<'_> {
         }
     }
 
-    /// The sum of values that nothing else depends on.
+    /// Returns the sum of values that nothing else depends on.
     fn sum(&self, values: Vec<Promise<i64>>) -> Result<i64, Error> {
         values.iter().map(Promise::claim).sum()
     }
@@ -120,7 +124,7 @@ impl Client<'_> {
         Ok(n)
     }
 
-    /// The parts behind this one that were not seen.
+    /// Visits the parts behind this one that were not seen.
     fn visit(&self, part: &AtomicPart, seen: &mut HashSet<i64>, action: Action) -> Result<i64, Error> {
         let mut n = 0;
         for i in 1..=part.to_count().claim()? {
@@ -165,7 +169,7 @@ impl Client<'_> {
         self.traverse(&self.root(), parts, action)
     }
 
-    /// What documents give, in all.
+    /// Returns the sum of the values that documents give.
     fn documents(&self, give: impl Fn(&stubs::Document) -> Promise<i64>) -> Result<i64, Error> {
         let mut given = Vec::new();
         self.walk(&self.root(), &mut |composite| {
@@ -259,7 +263,7 @@ impl Client<'_> {
         self.scan(&self.db.atomic_part_cursor(), |_| Ok(()))
     }
 
-    /// How many parts a cursor comes to.
+    /// Returns the number of parts that a cursor comes to.
     fn scan(
         &self,
         cursor: &stubs::CursorOfAtomicPart,
@@ -295,7 +299,7 @@ impl Client<'_> {
         Ok(n)
     }
 
-    /// The dates of the composite parts that a base assembly uses privately.
+    /// Returns the dates of the composite parts that a base assembly uses privately.
     fn dates(&self, base: &BaseAssembly) -> Result<Vec<Promise<i64>>, Error> {
         let n = base.private_count().claim()?;
         (1..=n).map(|i| self.hold(base.private_at(i).build_date())).collect()
@@ -325,7 +329,7 @@ impl Client<'_> {
         Ok(n)
     }
 
-    /// The newest date below; counts the assemblies that are older than theirs.
+    /// Returns the newest date below; counts the assemblies that are older than theirs.
     fn newest_below(&self, complex: &ComplexAssembly, n: &mut i64) -> Result<i64, Error> {
         let date = self.hold(complex.build_date())?;
         let mut newest = i64::MIN;

@@ -1,7 +1,14 @@
-//! `bifrost bench oo7`: the benchmark of Carey, DeWitt and Naughton (1993), each operation in four ways.
+//! `bifrost bench oo7`: the benchmark of Carey, DeWitt and Naughton (1993), each operation in four
+//! ways.
 //!
-//! The program is in `bench/oo7`. The server is a process of its own; client and server are pinned to one core each. All ways
-//! give the same number, or the run fails. Structures and methods run in turn. Times are medians of hot runs: one run before them does not count.
+//! The program is in `bench/oo7`. The server is a process of its own; client and server are pinned
+//! to one core each. All ways give the same number, or the run fails. Structures and methods run in
+//! turn. Times are medians of hot runs: one run before them does not count.
+//!
+//! [`run`] starts the server, generates the database in it, measures each operation in its ways
+//! (`measure_op`), and compares the figures with the targets. [`ops`] names the operations,
+//! [`client`] and [`structures`] run them, [`store`] measures over a store. `Figures` owns the
+//! cases measured so far.
 
 mod client;
 mod ops;
@@ -149,7 +156,8 @@ these and of those not used came before they were asked for.",
 /// Runs the command.
 ///
 /// # Errors
-/// The server does not start, a call fails, two ways give different numbers, or the database is not right afterwards.
+/// The server does not start, a call fails, two ways give different numbers, or the database is not
+/// right afterwards.
 pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
     let folder = tempfile::tempdir()?;
@@ -190,25 +198,25 @@ pub fn run(args: &Args) -> Result<(), Failed> {
 }
 
 impl Args {
-    /// Whether operations over a store are measured so.
+    /// Returns true if operations over a store are measured so.
     fn measures(&self, temperature: Temperature) -> bool {
         self.temperature.is_none_or(|only| only == temperature)
     }
 
-    /// The chosen ways of an operation.
+    /// Returns the chosen ways of an operation.
     fn ways(&self, op: &Op) -> impl Iterator<Item = Way> {
         op.ways.iter().copied().filter(|way| self.way.is_empty() || self.way.contains(way))
     }
 }
 
-/// What has been measured so far.
+/// The figures measured so far.
 struct Figures {
     cases: Vec<Case>,
     json: JsonLines,
 }
 
 impl Figures {
-    /// Adds cases, which must give what the same operation gave before.
+    /// Adds cases, which must give the same result as the operation gave before.
     fn add(&mut self, new: Vec<Case>) -> Result<(), Failed> {
         for case in new {
             let first = self.cases.iter().find(|other| other.case == case.case).unwrap_or(&case);
@@ -232,7 +240,7 @@ fn measure(args: &Args, chosen: &[&Op], session: &Session, figures: &mut Figures
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     for op in chosen {
         bar.set_message(op.name);
-        // What the server does by itself is compared; a client's own run leaves it much to clean up.
+        // Only the server's own work is compared; a client's own run leaves it much to clean up.
         let (whole, client): (Vec<Way>, Vec<Way>) =
             args.ways(op).partition(|way| matches!(way, Way::Bcs | Way::Theta));
         for way in client {
@@ -262,7 +270,8 @@ fn generate(size: &str, seed: u32, session: &Session, name: Option<&str>) -> Res
     while left > 0 {
         left = generator.step(10).claim()?;
         if name.is_some() && left > 0 {
-            // A large database would be too much for one commit; only the last one makes it visible.
+            // A large database would be too much for one commit; only the last one makes it
+            // visible.
             stubs::name_database(session, UNFINISHED, generator.database());
             session.commit().claim()?;
         }
@@ -327,7 +336,7 @@ fn find<'c>(cases: &'c [Case], op: &str, way: Way, temperature: Option<&str>) ->
     cases.iter().find(fits)
 }
 
-/// What the project holds itself to, where it was measured.
+/// Returns the targets of the project, as far as they were measured.
 fn targets(args: &Args, cases: &[Case]) -> Vec<Target> {
     let mut targets = Vec::new();
     if args.size != TARGET_SIZE {
@@ -391,7 +400,7 @@ fn sources() -> Sources {
     sources
 }
 
-/// The server of the measurements: says where it listens, and serves until its input ends.
+/// Runs the server of the measurements: says where it listens, and serves until its input ends.
 ///
 /// # Errors
 /// The program cannot run, or the server cannot listen.

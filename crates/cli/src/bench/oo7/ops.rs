@@ -21,7 +21,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Way::Futures => "futures",
@@ -36,13 +36,13 @@ impl Way {
 pub struct Op {
     /// Its name.
     pub name: &'static str,
-    /// What the result counts.
+    /// The things that the result counts.
     pub about: &'static str,
     /// The ways there are.
     pub ways: &'static [Way],
-    /// What has to run before, not measured.
+    /// The operation that has to run before, not measured.
     pub before: Option<&'static str>,
-    /// What makes everything as it was before, not measured.
+    /// The operation that restores the state before, not measured.
     pub undo: Option<&'static str>,
 }
 
@@ -93,7 +93,7 @@ pub static OPS: [Op; 27] = [
     Op { before: Some("insert"), ..op("delete", "composite parts removed") },
 ];
 
-/// What the operations run on.
+/// The objects and clients that the operations run on.
 pub struct Ways<'s> {
     theta: &'s Oo7,
     futures: Client<'s>,
@@ -102,7 +102,7 @@ pub struct Ways<'s> {
 }
 
 impl<'s> Ways<'s> {
-    /// All ways in one session.
+    /// Makes all ways in one session.
     pub fn new(session: &'s Session, db: &'s Database, theta: &'s Oo7) -> Ways<'s> {
         Ways {
             theta,
@@ -115,7 +115,7 @@ impl<'s> Ways<'s> {
     /// Runs an operation once.
     ///
     /// # Errors
-    /// What became of the calls.
+    /// The failure of the calls.
     pub fn run(&self, op: &str, way: Way) -> Result<i64, Error> {
         match way {
             Way::Futures => client(&self.futures, op),
@@ -126,7 +126,7 @@ impl<'s> Ways<'s> {
     }
 }
 
-/// What the traversals T1 to T3 do, and with which parts.
+/// Returns the parts and the action of the traversals T1 to T3.
 fn action(op: &str) -> (Parts, Action) {
     match op {
         "T2a" => (Parts::Roots, Action::Swap(1)),

@@ -1,5 +1,6 @@
-//! OO7 by others: programs under `bench/oo7/peers`, each with a database of the same objects from the same seed. They print what
-//! each operation gave, which must be what ours gives, and how long it took.
+//! OO7 by others: programs under `bench/oo7/peers`, each with a database of the same objects from
+//! the same seed. They print the result of each operation, which must be that of ours, and its
+//! time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,7 +29,7 @@ impl Peer {
         }
     }
 
-    /// How it is started, and what makes it.
+    /// Returns the command that starts it, and the way to make it.
     fn command(self, folder: &Path) -> (Command, String) {
         let at = folder.display();
         match self {
@@ -61,7 +62,7 @@ impl Peer {
         text.lines().map(|line| self.case(line, ops)).collect()
     }
 
-    /// A line: operation, temperature, result, milliseconds.
+    /// Reads a line: operation, temperature, result, milliseconds.
     fn case(self, line: &str, ops: &[&Op]) -> Result<Case, Failed> {
         let unknown = || format!("{} says `{line}`", self.name());
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -74,7 +75,7 @@ impl Peer {
     }
 }
 
-/// Prints what peers took, against our method.
+/// Prints the times of peers, against our method.
 pub fn print(cases: &[Case]) {
     let bold = anstyle::Style::new().bold();
     anstream::println!("\n{bold}Others, against one call of the method{bold:#}");

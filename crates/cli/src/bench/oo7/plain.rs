@@ -1,5 +1,6 @@
-//! T1 without concurrency control: in an engine whose objects cannot be kept, so that its code does not look at their modes, and
-//! without cache, session and transaction. It runs in the process of the server that it is compared with, on the same core.
+//! T1 without concurrency control: in an engine whose objects cannot be kept, so that its code does
+//! not look at their modes, and without cache, session and transaction. It runs in the process of
+//! the server that it is compared with, on the same core.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +46,8 @@ impl Plain {
             let mut cx = space.lock();
             let size = string(&mut cx, size)?;
             let t1 = string(&mut cx, "T1")?;
-            // SAFETY: the context runs this engine's image, and the routines take a string and an int, and a database.
+            // SAFETY: the context runs this engine's image, and the routines take a string and an
+            // int, and a database.
             let oo7 = unsafe {
                 let database = call(&engine, &mut cx, generated, &[size.word(), seed as Word])?;
                 call(&engine, &mut cx, new_oo7, &[database.word()])?
@@ -55,7 +57,7 @@ impl Plain {
         Ok(Plain { space, operation, oo7, t1 })
     }
 
-    /// Runs T1: what it gives, and how long it took.
+    /// Runs T1; returns its result and its time.
     ///
     /// # Errors
     /// The exception that it ended with.
@@ -63,7 +65,8 @@ impl Plain {
         let ran = self.space.on_stack(|| {
             let mut cx = self.space.lock();
             let start = Instant::now();
-            // SAFETY: the context runs this engine's image, and the routine takes the operations and a string.
+            // SAFETY: the context runs this engine's image, and the routine takes the operations
+            // and a string.
             let text = unsafe {
                 let arguments = [self.oo7.word(), self.t1.word()];
                 call(self.space.engine(), &mut cx, self.operation, &arguments)?

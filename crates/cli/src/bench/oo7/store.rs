@@ -1,8 +1,13 @@
-//! OO7 over a store: each operation hot, in a session that has run it before, and cold, in a new session over a store whose
-//! server has just been started; and what concurrency control costs, beside an engine without it.
+//! OO7 over a store. Each operation runs hot, in a session that has run it before. It runs cold, in
+//! a new session over a store whose server has just been started. The cost of concurrency control
+//! is measured beside an engine without it.
 //!
-//! Each run is a transaction, and its commit belongs to its time. Code is warm in both: a new server first runs the operation on a
-//! tiny database of its own.
+//! Each run is a transaction, and its commit belongs to its time. Code is warm in both: a new
+//! server first runs the operation on a tiny database of its own.
+//!
+//! Read [`measure`] first: it chooses the hot and cold runs of each operation. [`Serving`] owns the
+//! process of a server; `run` is one measured run, and `control` compares T1 with and without
+//! concurrency control.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -24,7 +29,7 @@ use super::{Args, Figures, TARGET_SIZE, Temperature, generate, stubs};
 const COLD_MAX: u32 = 3;
 /// Pairs of runs with and without concurrency control at least.
 const PAIRS_MIN: u32 = 21;
-/// The target of what concurrency control costs, as a ratio.
+/// The target of the cost of concurrency control, as a ratio.
 const CONTROL_MOST: f64 = 1.1;
 
 /// A server in a process of its own.
@@ -52,20 +57,21 @@ impl Serving {
         }
     }
 
-    /// A new session.
+    /// Makes a new session.
     pub fn session(&self) -> Result<Session, Failed> {
         // A batch takes as long as it takes.
         let builder = Session::builder(&stubs::INTERFACE).timeout(Duration::from_secs(24 * 3600));
         Ok(builder.reply_bytes_max(1 << 30).connect(&self.url)?)
     }
 
-    /// What the caches of its sessions have done so far.
+    /// Returns the counts of the caches of its sessions up to now.
     fn cached(&mut self) -> Result<Counted, Failed> {
         let [calls, asked, ahead, used, evicted] = self.ask("cached")?;
         Ok(Counted { calls, asked, ahead, used, evicted, ..Counted::default() })
     }
 
-    /// T1 without concurrency control, in its process: the result and the milliseconds.
+    /// Runs T1 without concurrency control, in the process of the server; returns the result and
+    /// the milliseconds.
     fn plain_t1(&mut self, args: &Args) -> Result<(i64, f64), Failed> {
         let [result, ns] = self.ask(&format!("t1 {} {}", args.size, args.seed))?;
         Ok((i64::try_from(result)?, ns as f64 / 1e6))
@@ -108,12 +114,12 @@ impl Serving {
     }
 }
 
-/// The name of a database in its store.
+/// Returns the name of a database in its store.
 fn name(args: &Args) -> String {
     format!("oo7 {} {}", args.size, args.seed)
 }
 
-/// The database in the store, generated if it is not there.
+/// Returns the database in the store, generated if it is not there.
 fn database(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
     let found: stubs::Database = session.lookup(&name(args));
     if found.sizes().composites().claim().is_ok() {
@@ -125,7 +131,8 @@ fn database(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
     generate(&args.size, args.seed, session, Some(&name(args)))
 }
 
-/// Runs the operations. Gives what concurrency control costs, if it was measured and there is a target for it.
+/// Runs the operations. Returns the cost of concurrency control, if it was measured and there is a
+/// target for it.
 pub fn measure(
     args: &Args,
     store: &str,
@@ -181,7 +188,7 @@ pub fn measure(
     }
 }
 
-/// What one run took.
+/// The figures of one run.
 struct Run {
     result: i64,
     ms: f64,
@@ -200,7 +207,7 @@ fn run(session: &Session, ways: &Ways<'_>, op: &str, way: Way) -> Result<Run, Fa
     Ok(Run { result, ms, crossings: after.crossings - before.crossings, calls: after.calls - before.calls })
 }
 
-/// The same, not measured; nothing for no operation.
+/// Runs an operation without measuring it; does nothing for no operation.
 fn run_aside(session: &Session, ways: &Ways<'_>, op: Option<&str>) -> Result<(), Failed> {
     op.map_or(Ok(()), |op| run(session, ways, op, Way::Theta).map(drop))
 }
@@ -281,7 +288,7 @@ fn cold(
     Ok(case(op, way, &runs, "cold")?.fetched(fetched.calls, fetched.asked + fetched.used, fetched.ahead))
 }
 
-/// The server that runs, or a new one.
+/// Returns the server that runs, or starts a new one.
 fn current<'s>(
     args: &Args,
     store: &str,
@@ -304,7 +311,7 @@ fn with_ways<T>(
     work(&Ways::new(session, &db, &theta))
 }
 
-/// Compiles what an operation runs.
+/// Compiles the code of an operation.
 fn warm(serving: &Serving, op: &Op, way: Way) -> Result<(), Failed> {
     let session = serving.session()?;
     let db = generate("test1", 1, &session, None)?;
@@ -330,8 +337,12 @@ fn difference(before: Counted, after: Counted) -> Counted {
     }
 }
 
-/// Hot T1 as a method, in turn in an engine without concurrency control, over objects of a session alone, of which transactions note
-/// nothing, in a transaction of its own, and in a transaction that goes on.
+/// Measures hot T1 as a method in four places in turn:
+///
+/// - in an engine without concurrency control;
+/// - over objects of a session alone, of which transactions note nothing;
+/// - in a transaction of its own;
+/// - in a transaction that goes on.
 fn control(
     args: &Args,
     serving: &mut Serving,

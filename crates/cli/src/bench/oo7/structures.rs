@@ -1,7 +1,11 @@
-//! The operations as batched control structures: each is sent whole and crosses once (Zondervan 1995, chapter 5).
+//! The operations as batched control structures: each is sent whole and crosses once (Zondervan
+//! 1995, chapter 5).
 //!
-//! Sets of what was seen are objects of the server, and so are counts, in cells. What is recursive is a procedure of the
-//! session; it is sent with its first run.
+//! Sets of visited parts are objects of the server, and so are counts, in cells. A recursive
+//! operation is a procedure of the session; it is sent with its first run.
+//!
+//! [`Structures`] owns the procedures of its session; a method of it records one operation and
+//! claims its count. [`super::client`] has the same operations call by call.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,18 +15,18 @@ use bifrost_veneer::{Cell, Error, Procedure, Promise, Session};
 use super::client::{Action, Parts};
 use super::stubs::{self, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, IdSet};
 
-/// Where it is, what was seen, the count.
+/// The place, the visited parts, the count.
 type VisitArgs = (AtomicPart, IdSet, Cell<i64>);
-/// Where it is, the count.
+/// The place, the count.
 type WalkArgs = (ComplexAssembly, Cell<i64>);
-/// Where it is, what was seen, the count, the id of the design root.
+/// The place, the visited parts, the count, the id of the design root.
 type ClimbArgs = (ComplexAssembly, IdSet, Cell<i64>, i64);
 type Visit = Procedure<VisitArgs, ()>;
 type Walk = Procedure<WalkArgs, ()>;
 type Climb = Procedure<ClimbArgs, ()>;
 type Newest = Procedure<WalkArgs, i64>;
 
-/// What a traversal does with a composite part.
+/// The action of a traversal at a composite part.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum At {
     Parts(Parts, Action),
@@ -31,7 +35,7 @@ enum At {
     Root,
 }
 
-/// Who runs the operations.
+/// The runner of the operations.
 pub struct Structures<'s> {
     session: &'s Session,
     db: &'s Database,
@@ -46,7 +50,7 @@ fn count(cell: &Cell<i64>, more: i64) {
 }
 
 impl<'s> Structures<'s> {
-    /// With no procedures yet.
+    /// Makes one with no procedures yet.
     pub fn new(session: &'s Session, db: &'s Database) -> Structures<'s> {
         Structures {
             session,

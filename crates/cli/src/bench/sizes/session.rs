@@ -1,8 +1,8 @@
 //! `bifrost bench sizes session`: the memory of a session that makes and commits objects for ever.
 //!
-//! The server is a process of its own, whose memory the system tells, and its metrics the bytes of
-//! the session's heap and of the store, which is a folder. The session speaks the text form over a
-//! socket.
+//! The server is a process of its own, and the system tells its memory. Its metrics tell the bytes
+//! of the session's heap and of the store, which is a folder. The session speaks the text form over
+//! a socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -56,7 +56,7 @@ impl Talk {
         }
     }
 
-    /// Sends lines that end with a flush, and returns what is answered, without the last line.
+    /// Sends lines that end with a flush, and returns the answer, without the last line.
     fn ask(&mut self, lines: &str) -> Result<String, Failed> {
         self.say(lines)?;
         let mut answer = String::new();
@@ -70,7 +70,7 @@ impl Talk {
     }
 }
 
-/// A metric of the server, by its name.
+/// Returns a metric of the server, by its name.
 fn metric(socket: &Path, name: &str) -> Result<f64, Failed> {
     let mut stream = UnixStream::connect(socket)?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")?;

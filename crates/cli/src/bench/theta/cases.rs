@@ -1,11 +1,11 @@
-//! The programs that are compared: each in Theta, C, Lua and Go, and what is expected of Theta.
+//! The programs that are compared: each in Theta, C, Lua and Go, and the bounds on Theta's figures.
 
-/// A program in all languages. Its routine or function `run` takes n and gives an integer, which is the same
-/// everywhere.
+/// A program in all languages. Its routine or function `run` takes n and gives an integer, which is
+/// the same everywhere.
 pub struct Case {
     /// Its name, as in the table and on the command line.
     pub name: &'static str,
-    /// What the work is.
+    /// The work.
     pub about: &'static str,
     /// n of a measurement.
     pub n: i64,
@@ -13,7 +13,7 @@ pub struct Case {
     pub quick_n: i64,
     /// The most time that Theta may take, as a multiple of checked C.
     pub most: f64,
-    /// What the C compiler is told besides.
+    /// The additional flags of the C compiler.
     pub c_flags: &'static [&'static str],
     /// The program in Theta.
     pub theta: &'static str,
@@ -25,14 +25,14 @@ pub struct Case {
     pub go: &'static str,
 }
 
-/// What the C programs include.
+/// The headers that the C programs include.
 pub const C_HEADERS: [(&str, &str); 2] = [
     ("bench.h", include_str!("../../../../../bench/theta/bench.h")),
     ("ints.h", include_str!("../../../../../bench/theta/ints.h")),
 ];
-/// What follows a program in Lua.
+/// The code behind a program in Lua.
 pub const LUA_MAIN: &str = include_str!("../../../../../bench/theta/bench.lua");
-/// What a program in Go is compiled with.
+/// The code that is compiled with a program in Go.
 pub const GO_MAIN: &str = include_str!("../../../../../bench/theta/bench.go");
 
 /// Loops over numbers and arrays.

@@ -1,4 +1,4 @@
-//! What compiling costs: checking many lines, and the first call of a method.
+//! The cost of compiling: checking many lines, and the first call of a method.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::ours::Routine;
 /// Lines of one block of the generated program.
 const BLOCK_LINES: usize = 40;
 
-/// A program of about so many lines: types, classes, routines with loops and handlers.
+/// Makes a program of about so many lines: types, classes, routines with loops and handlers.
 fn generate(lines: usize) -> String {
     let mut text = String::new();
     for i in 0..lines / BLOCK_LINES {
@@ -69,7 +69,7 @@ end work{i}
     text
 }
 
-/// What was measured, and what is expected of it.
+/// The cases that were measured, and the targets for them.
 pub struct Measured {
     /// The cases.
     pub cases: Vec<Case>,
@@ -77,7 +77,8 @@ pub struct Measured {
     pub targets: Vec<Target>,
 }
 
-/// Checks a program of 10,000 lines `samples` times, and calls each of its routines for the first time.
+/// Checks a program of 10,000 lines `samples` times, and calls each of its routines for the first
+/// time.
 ///
 /// # Errors
 /// When the program that is generated is not one.

@@ -1,8 +1,8 @@
-//! `bifrost bench theta`: what Theta programs cost beside the same programs in C, Lua and Go.
+//! `bifrost bench theta`: the cost of Theta programs beside the same programs in C, Lua and Go.
 //!
-//! The programs are in `bench/theta`. All give an integer, and the run fails when two differ. Runs of the peers
-//! alternate, so that a change of the machine's speed hits all; figures are medians, ratios are of
-//! figures of one run.
+//! The programs are in `bench/theta`. All give an integer, and the run fails when two differ. Runs
+//! of the peers alternate, so that a change of the machine's speed hits all; figures are medians,
+//! ratios are of figures of one run.
 
 mod cases;
 mod compiling;
@@ -71,7 +71,7 @@ Examples:
     text
 }
 
-/// What came out, before it is shown.
+/// The results, before they are shown.
 #[derive(Default)]
 struct Measured {
     rows: Vec<Row>,
@@ -124,7 +124,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Who of `wanted` is there. C must be: all targets are ratios to it.
+/// Returns the languages of `wanted` that are there. C must be: all targets are ratios to it.
 fn tools(wanted: &[Language]) -> Result<Vec<Tool>, Failed> {
     let mut tools = Vec::new();
     for language in [Language::C, Language::Lua, Language::Luajit, Language::Go] {
@@ -144,7 +144,7 @@ fn tools(wanted: &[Language]) -> Result<Vec<Tool>, Failed> {
     Ok(tools)
 }
 
-/// One case with everybody who takes part: Theta first.
+/// One case with all peers that take part: Theta first.
 struct Contest<'a> {
     case: &'a Case,
     peers: Vec<Peer>,
@@ -166,7 +166,7 @@ impl<'a> Contest<'a> {
         Ok(Contest { case, peers, start_ms, times, result: 0 })
     }
 
-    /// Runs everybody in turn, `samples` times after a round that does not count.
+    /// Runs all in turn, `samples` times after a round that does not count.
     fn run(&mut self, n: i64, samples: u32, bar: &ProgressBar) -> Result<(), Failed> {
         for round in 0..=samples {
             for (at, peer) in self.peers.iter_mut().enumerate() {

@@ -20,7 +20,7 @@ pub struct Theta {
     run: Routine,
     /// One for all runs: memory that was collected is used again, as other programs do.
     space: Arc<Space>,
-    /// Milliseconds from the source to the first result, which compiles what runs.
+    /// Milliseconds from the source to the first result, which compiles the code that runs.
     pub start_ms: f64,
 }
 
@@ -39,7 +39,7 @@ impl Theta {
     /// Compiles the program and runs it once with the small n.
     ///
     /// # Errors
-    /// What is wrong with the program.
+    /// The fault of the program.
     pub fn start(case: &Case) -> Result<Theta, Failed> {
         let start = Instant::now();
         let mut sources = Sources::new();
@@ -73,7 +73,7 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// The routine of this name.
+    /// Returns the routine of this name.
     ///
     /// # Errors
     /// When there is none that takes so many ints.
@@ -87,7 +87,7 @@ impl Routine {
         }
     }
 
-    /// Calls it.
+    /// Calls the routine.
     ///
     /// # Errors
     /// The exception that it ended with.

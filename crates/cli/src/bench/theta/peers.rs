@@ -1,4 +1,5 @@
-//! Who takes part: the programs in C, Lua and Go as processes, those in Theta in this one ([`super::ours`]).
+//! The systems that take part: the programs in C, Lua and Go as processes, those in Theta in this
+//! one ([`super::ours`]).
 
 use std::path::Path;
 use std::process::Command;
@@ -25,12 +26,12 @@ pub enum Language {
 pub struct Tool {
     language: Language,
     program: &'static str,
-    /// What it says of itself.
+    /// Its version line.
     pub version: String,
 }
 
 impl Language {
-    /// How it is called and asked for its version.
+    /// Returns the command that it is called by, and the option that asks for its version.
     const fn command(self) -> (&'static str, &'static str) {
         match self {
             Language::C => ("gcc", "--version"),
@@ -40,19 +41,19 @@ impl Language {
         }
     }
 
-    /// The program to install.
+    /// Returns the program to install.
     pub fn program(self) -> &'static str {
         self.command().0
     }
 
-    /// The language if its program is on the PATH.
+    /// Returns the language if its program is on the PATH.
     pub fn find(self) -> Option<Tool> {
         let (program, flag) = self.command();
         Some(Tool { language: self, program, version: version(program, flag)? })
     }
 }
 
-/// Anyone who can run the kernel of a case.
+/// A system that can run the kernel of a case.
 pub enum Peer {
     /// Theta, in this process.
     Theta(Theta),
@@ -61,7 +62,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Its name in tables and files.
+    /// Returns its name in tables and files.
     pub fn name(&self) -> &'static str {
         match self {
             Peer::Theta(_) => "bifrost",
@@ -72,7 +73,7 @@ impl Peer {
     /// Runs the kernel once.
     ///
     /// # Errors
-    /// What the program says.
+    /// The message of the program.
     pub fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
         match self {
             Peer::Theta(theta) => theta.sample(n),
@@ -85,7 +86,7 @@ impl Tool {
     /// Compiles the program of a case, if the language asks for that, and starts it.
     ///
     /// # Errors
-    /// What the compiler says; when something cannot be started.
+    /// The message of the compiler; or something cannot be started.
     pub fn start(&self, case: &Case, folder: &Path) -> Result<Vec<Peer>, Failed> {
         let processes = match self.language {
             Language::C => {

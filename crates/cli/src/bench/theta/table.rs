@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::report::Target;
 use super::cases::Case;
 
-/// Who is in the table, under their names in files, and what the table calls them.
+/// The peers in the table: their names in files, and in the table.
 const PEERS: [(&str, &str); 6] = [
     ("bifrost", "Theta"),
     (CHECKED_C, CHECKED_C),
@@ -15,10 +15,10 @@ const PEERS: [(&str, &str); 6] = [
     ("Go", "Go"),
 ];
 
-/// C that checks what Theta checks: what the targets are ratios to.
+/// C that checks as Theta does: the targets are ratios to it.
 pub const CHECKED_C: &str = "C checked";
 
-/// A case with the medians of all who took part, in milliseconds.
+/// A case with the medians of all peers that took part, in milliseconds.
 pub struct Row {
     case: &'static str,
     most: f64,
@@ -26,7 +26,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row without figures.
+    /// Makes a row without figures.
     pub fn new(case: &Case) -> Row {
         Row { case: case.name, most: case.most, medians: [None; PEERS.len()] }
     }
@@ -38,13 +38,13 @@ impl Row {
         }
     }
 
-    /// The medians as multiples of that of checked C.
+    /// Returns the medians as multiples of that of checked C.
     fn ratios(&self) -> Option<[Option<f64>; PEERS.len()]> {
         let checked = self.medians[1]?;
         Some(self.medians.map(|median| Some(median? / checked)))
     }
 
-    /// What is expected of Theta, and what came out.
+    /// Returns the target of Theta, and the measured value.
     pub fn target(&self) -> Option<Target> {
         let ratio = self.ratios()?[0]?;
         Some(Target::new(format!("{}, against checked C", self.case), ratio, self.most, "x"))

@@ -1,4 +1,7 @@
 //! The statements of a body.
+//!
+//! Read [`Bodies::block`] first: it reads statements up to a word that ends a block. The names of
+//! variables are known before; the tokens and the program are those of the reader.
 
 use std::collections::HashMap;
 
@@ -12,7 +15,8 @@ use crate::program::ClassId;
 use crate::stmt::{Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Operand, Site, Stmt, Var};
 use crate::types::{MethodRef, TypeId, TypeKind};
 
-/// How deep a text may nest blocks: deeper than the verifier accepts, so that its rule can be tested.
+/// The depth to which a text may nest blocks: deeper than the verifier accepts, so that its rule
+/// can be tested.
 const DEPTH_MAX: usize = 400;
 
 /// The statements of a body whose variables are known.
@@ -306,7 +310,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         })
     }
 
-    /// A call of a method.
+    /// Reads a call of a method.
     fn message(&mut self) -> Result<(MethodRef, SmallVec<[Operand; 3]>)> {
         match self.call()? {
             (Callee::Method(method), args) => Ok((method, args)),
@@ -367,7 +371,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
 
     fn assignment_or_call(&mut self) -> Result<Stmt> {
         let assigned = matches!(self.reader.peek_at(1), Token::Mark("," | ":="));
-        // `a[i] := request …`: an index is one operand.
+        // `a[i] := request ...`: an index is one operand.
         let element = matches!(self.reader.peek_at(1), Token::Mark("["))
             && matches!(self.reader.peek_at(3), Token::Mark("]"))
             && matches!(self.reader.peek_at(4), Token::Mark(":="));
