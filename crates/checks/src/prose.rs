@@ -178,7 +178,8 @@ pub fn percentile_90(numbers: &[usize]) -> usize {
 /// The most columns of a line of a comment.
 pub const COMMENT_COLUMNS: usize = 100;
 
-/// The lines of comments of a Rust source that have more than [`COMMENT_COLUMNS`], and the number of all.
+/// The lines of comments of a Rust source that have more than [`COMMENT_COLUMNS`], and the number
+/// of all.
 pub fn wide_comments(source: &str) -> (Vec<usize>, usize) {
     let comments = source.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
     let mut count = 0;

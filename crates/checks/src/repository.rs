@@ -14,7 +14,8 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The files of the repository with one of these endings (all if there are none), by their paths from its folder.
+/// The files of the repository with one of these endings (all if there are none), by their paths
+/// from its folder.
 /// What git tracks, or in an unpacked archive whatever is there.
 pub fn files(endings: &[&str]) -> Vec<String> {
     let git = Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output();

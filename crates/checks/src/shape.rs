@@ -122,7 +122,8 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "impl A {\n    unsafe fn f(cx: *mut Cx, actor: Word) {\n        \
-        // SAFETY: promised by the caller.\n        unsafe {\n            g(cx)\n        }\n    }\n}\n\
+        // SAFETY: promised by the caller.\n        unsafe {\n            g(cx)\n        \
+        }\n    }\n}\n\
         fn g(word: Word) {}\n#[cfg(test)]\nmod tests {\n    fn h() {}\n}\n#[test]\nfn i() {}\n";
 
     #[test]

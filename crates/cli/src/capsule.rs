@@ -39,10 +39,13 @@ const ENDED_MS_MAX: u64 = 5_000;
 
 /// Run actors of a program whose `main` runs elsewhere
 ///
-/// Listens until `bifrost run --join` calls, takes part in that run with as many nodes as it asks for, and ends with it. Both need the same
-/// program, the same version of bifrost and, over TCP, the same token. What the program prints is printed there.
+/// Listens until `bifrost run --join` calls, takes part in that run with as many nodes as it asks
+/// for, and ends with it. Both need the same
+/// program, the same version of bifrost and, over TCP, the same token. What the program prints is
+/// printed there.
 ///
-/// Whoever has the token can have this process do what the program can do. What goes over TCP is neither encrypted nor signed: use it in
+/// Whoever has the token can have this process do what the program can do. What goes over TCP is
+/// neither encrypted nor signed: use it in
 /// networks that you trust.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -72,7 +75,8 @@ pub struct Args {
 /// What capsules show each other.
 #[derive(clap::Args, Debug)]
 pub struct TokenArgs {
-    /// What capsules of a run have in common, over TCP; other users can read it in the process table, so better use a file
+    /// What capsules of a run have in common, over TCP; other users can read it in the process
+    /// table, so better use a file
     #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// A file with that, on its first line
@@ -99,7 +103,8 @@ pub struct ProgramArgs {
     /// Where imports start [default: the folder of the file]
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
+    /// A folder whose files `std.files` reaches; several times for several [default: the current
+    /// folder]
     #[arg(long, value_name = "DIR")]
     pub allow_files: Vec<PathBuf>,
     /// Most bytes of all objects of a node

@@ -33,8 +33,10 @@ pub struct Args {
     /// The files; what they import is found by itself
     #[arg(required = true, value_name = "FILE.theta")]
     files: Vec<PathBuf>,
-    /// Write mistakes to the standard output, one JSON object a line: code, severity, message, file, line, column,
-    /// end_line, end_column, and help if there is one; lines and columns count from 1, columns in characters
+    /// Write mistakes to the standard output, one JSON object a line: code, severity, message,
+    /// file, line, column,
+    /// end_line, end_column, and help if there is one; lines and columns count from 1, columns in
+    /// characters
     #[arg(long)]
     json: bool,
     /// Exit with status 1 if there are such diagnostics

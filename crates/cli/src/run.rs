@@ -23,10 +23,12 @@ use crate::failure::{Exit, Failure, Outcome};
 
 /// Run a program's routine `main`
 ///
-/// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception is
+/// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception
+/// is
 /// printed with its values and the exit status is 1.
 ///
-/// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's directory, inside transactions only.
+/// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's
+/// directory, inside transactions only.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +48,8 @@ pub struct Args {
     arguments: Vec<String>,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Where objects are kept: a folder, which is made if it is not there, a database as postgres://user@host/name, or `memory:`
+    /// Where objects are kept: a folder, which is made if it is not there, a database as
+    /// postgres://user@host/name, or `memory:`
     /// [default: `memory:` if the program has transactions, else nowhere]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
@@ -56,18 +59,22 @@ pub struct Args {
     /// How many threads of each process run the program's actors; `main` runs on the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
-    /// How many processes run the program's actors, on this machine; all but this one are started, and end with it
+    /// How many processes run the program's actors, on this machine; all but this one are started,
+    /// and end with it
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CAPSULES_MAX)))]
     capsules: u32,
-    /// Where processes listen that take part, in place of started ones: `bifrost capsule --help` says more
+    /// Where processes listen that take part, in place of started ones: `bifrost capsule --help`
+    /// says more
     #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with_all = ["capsules", "seed"])]
     join: Vec<Address>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Let this number decide which messages are calls and what runs next, so that a run can be repeated; all nodes on one thread
+    /// Let this number decide which messages are calls and what runs next, so that a run can be
+    /// repeated; all nodes on one thread
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write what happened when on each node to a file that ui.perfetto.dev and chrome://tracing show
+    /// Write what happened when on each node to a file that ui.perfetto.dev and chrome://tracing
+    /// show
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print what the actors of each node did to the standard error, at the end

@@ -28,9 +28,11 @@ use crate::run::heap_line;
 /// Serve the objects of a Theta program
 ///
 /// Runs the routine `setup` if the program has one, which makes the objects and names them with
-/// `root().insert("name", object)`; then serves until SIGTERM or SIGINT. A second signal ends it at once.
+/// `root().insert("name", object)`; then serves until SIGTERM or SIGINT. A second signal ends it at
+/// once.
 ///
-/// A program with actors has nodes for them (`--nodes`). Its routine `start`, if there is one, runs at each start of the server; it makes
+/// A program with actors has nodes for them (`--nodes`). Its routine `start`, if there is one, runs
+/// at each start of the server; it makes
 /// actors and names them with `publish("name", actor)`.
 ///
 /// Settings come from bifrost.toml, then BIFROST_* variables, then the arguments; later ones win.
@@ -56,18 +58,22 @@ pub struct Args {
     /// Where to listen: shm:///path, unix:///path, tcp://host:port; several times for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// What TCP clients must show; other users can read it in the process table, so better use a file
+    /// What TCP clients must show; other users can read it in the process table, so better use a
+    /// file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
     /// A file with what TCP clients must show, on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several servers may share, or `memory:`,
-    /// where they are gone when the server ends [default: `memory:`]. A password is better put into bifrost.toml or BIFROST_STORE: other users
+    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
+    /// servers may share, or `memory:`,
+    /// where they are gone when the server ends [default: `memory:`]. A password is better put into
+    /// bifrost.toml or BIFROST_STORE: other users
     /// can read arguments in the process table
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port, unix:///path
+    /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port,
+    /// unix:///path
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
     /// How many threads run the program's actors, if it has some [default: 1]

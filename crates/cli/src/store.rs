@@ -39,7 +39,8 @@ enum Command {
     Dump(Where),
     /// Make a new store of what `dump` has printed
     ///
-    /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the line, and nothing is made. A
+    /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the
+    /// line, and nothing is made. A
     /// store in a database is made in many transactions; no server opens it before the last.
     Load(making::Load),
     /// Copy a store, file by file, to a new folder

@@ -16,7 +16,8 @@ use crate::failure::{Exit, Failure, Outcome};
 
 /// Write stubs for clients of a program
 ///
-/// Stubs are made from the same sources that the server has, or from what a running server says about itself.
+/// Stubs are made from the same sources that the server has, or from what a running server says
+/// about itself.
 /// Equal interfaces give equal files, so the files can be committed and kept fresh with --check.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -1,4 +1,4 @@
-//! Prepares functions: translates the IR to prepared nodes ([`node`](crate::node)).
+//! Prepares functions: translates the IR to prepared nodes ([`node`]).
 //!
 //! Read [`prepare`] first. It walks the statements once, and gives each variable, each constant and
 //! the scratch word a place in the frame. Nothing is checked: the function must be verified.

@@ -2,7 +2,7 @@
 //! (`docs/book/language/actors.md`).
 //!
 //! Read [`Nodes`] first: it makes the contexts and runs the threads. `Shared` is the state that all
-//! nodes of this process share. A `Door` is the [`Network`] of one node: its receiver of mail, and
+//! nodes of this process share. A [`Door`] is the part of one node: its receiver of mail, and
 //! its way to the others. The packets themselves are written and read by the runtime.
 //!
 //! Packets between nodes go through channels. One counter ([`Active`]) is the number of busy nodes
@@ -21,23 +21,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bifrost_engine::Engine;
-use bifrost_runtime::actor::{self, Named, Network, Received, Stats, Wait};
+use bifrost_runtime::actor::{self, Stats};
 use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
 use bifrost_runtime::{Cx, HeapStats, Limits};
 use parking_lot::Mutex;
 
 use crate::active::Active;
 use crate::capsules::{Joined, Links};
-use crate::guests::{self, Guests};
+use crate::guests::Guests;
 use crate::look::{LookAt, TICK, Ticks};
 use crate::processors::{self, Sleeper};
 use crate::simulation::Simulation;
 use crate::space::Space;
+
+mod door;
+
+use door::{Door, Patience};
 
 /// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
@@ -45,23 +49,6 @@ pub const NODES_MAX: u32 = 255;
 /// The time that a method of an actor runs before it makes way for others at the end of a loop's
 /// step.
 const TURN: Duration = TICK;
-
-/// The time that a node that has nothing to do looks for mail before it says so. An answer that
-/// comes within the time of a request to another node finds the node busy, as it was.
-const LOOK: Duration = Duration::from_micros(2);
-
-/// The time that it looks in all, with pauses, before it sleeps. To wake a node takes its sender a
-/// system call, and the node more.
-const LOOK_MAX: Duration = Duration::from_micros(50);
-
-/// The number of times that it looks before it looks at the clock.
-const LOOKS: u32 = 16;
-
-/// One in so many short sleeps is preceded by a long look, to learn whether that pays.
-const SLEEPS_PER_PROBE: u32 = 64;
-
-/// Pauses between two looks of a node that has said that it has nothing to do.
-const PAUSES: u32 = 8;
 
 /// Mail: the contents of the channel of a node.
 #[derive(Debug)]
@@ -125,9 +112,6 @@ struct Idle {
     /// Its thread.
     sleeper: Sleeper,
 }
-
-/// A node that has had nothing to do for this time is reported to nodes of other processes.
-const TELL: Duration = Duration::from_micros(20);
 
 impl Shared {
     /// The number of nodes.
@@ -281,328 +265,6 @@ impl Shared {
             };
         }
         new
-    }
-}
-
-/// The time that a node looks for mail before it sleeps: as long as that has paid lately. Where two
-/// nodes have one processor, none comes while one looks.
-#[derive(Debug)]
-struct Patience {
-    time: Duration,
-    short_sleeps: u32,
-}
-
-impl Patience {
-    fn new() -> Patience {
-        Patience { time: LOOK_MAX, short_sleeps: 0 }
-    }
-
-    fn learn_paid(&mut self) {
-        self.time = (self.time * 2).min(LOOK_MAX);
-    }
-
-    fn learn_slept(&mut self, slept: Duration) {
-        self.time = (self.time / 2).max(LOOK);
-        if slept < LOOK_MAX {
-            self.short_sleeps += 1;
-            if self.short_sleeps.is_multiple_of(SLEEPS_PER_PROBE) {
-                self.time = LOOK_MAX;
-            }
-        }
-    }
-}
-
-/// A node's way to the others: its part of the network.
-#[derive(Debug)]
-struct Door {
-    node: u32,
-    shared: Arc<Shared>,
-    /// To the nodes of other processes, if there are any.
-    links: Option<Arc<Links>>,
-    mail: Receiver<Mail>,
-    /// The mail that was found there and not taken yet.
-    found: Option<Mail>,
-    /// The node at which the search for an idle one begins.
-    next: u32,
-    patience: Patience,
-}
-
-impl Door {
-    /// Turns mail into the event for a node, which is counted as busy or, with `rested`, is not.
-    fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
-        let active = &self.shared.active;
-        if let (Mail::Quiet, Some(links)) = (&mail, &self.links) {
-            links.over_was_heard();
-        }
-        match mail {
-            Mail::Packets(from, packets) => {
-                self.take_part(rested);
-                if !self.shared.is_here(from) {
-                    self.shared.waiting_bytes.fetch_sub(packets.len(), Ordering::Relaxed);
-                }
-                Some(Received::Packets(from, packets))
-            }
-            Mail::Lost(nodes) => {
-                self.take_part(rested);
-                Some(Received::Lost(nodes))
-            }
-            Mail::Guest(number) => {
-                self.take_part(rested);
-                Some(Received::Guest(number))
-            }
-            Mail::Look => {
-                self.take_part(rested);
-                Some(Received::Look)
-            }
-            Mail::Quiet if rested && active.is_quiet() => {
-                active.add(1);
-                self.set_idle(false);
-                Some(Received::Over)
-            }
-            Mail::Quiet | Mail::Wake => None,
-            Mail::Stop => {
-                if rested {
-                    active.add(1);
-                }
-                Some(Received::Stopped)
-            }
-        }
-    }
-
-    /// Makes the part of the mail that was under way that of the node.
-    fn take_part(&self, rested: bool) {
-        if !rested {
-            self.shared.active.took();
-        }
-        let meals = &self.shared.idle[self.node as usize].meals;
-        meals.store(meals.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.set_idle(false);
-    }
-
-    fn set_idle(&self, idle: bool) {
-        let own = &self.shared.idle[self.node as usize];
-        own.given.store(false, Ordering::Relaxed);
-        if idle {
-            own.rests.fetch_add(1, Ordering::Relaxed);
-        }
-        // Only a hint: a node that is told of an idle node sends it packets, which it finds in any
-        // case.
-        self.shared.mark(self.node, idle);
-    }
-
-    /// Waits until there is mail, or nothing can happen any more, or it is time to look at its
-    /// waits.
-    fn rest(&mut self, look_after: Option<Duration>) -> Received {
-        self.set_looking(true);
-        let since = Instant::now();
-        if let Some(mail) = self.look(since, LOOK, 0) {
-            self.set_looking(false);
-            match mail.map(|mail| self.open(mail, false)) {
-                Some(None) => {}
-                Some(Some(received)) => return received,
-                None => return Received::Stopped,
-            }
-            self.set_looking(true);
-        }
-        let Some(time) = look_after else { return self.sleep(since) };
-        self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
-        let received = self.sleep(since);
-        self.shared.idle[self.node as usize].look_at.clear();
-        received
-    }
-
-    /// Sleeps: as [`Door::rest`], when nothing came soon after `since`, and without a time.
-    fn sleep(&mut self, since: Instant) -> Received {
-        self.set_idle(true);
-        if self.shared.active.rest() && self.links.is_none() {
-            self.shared.say_over();
-        }
-        self.shared.lookers.fetch_add(1, Ordering::Relaxed);
-        let mut found = self.look(since, self.patience.time.min(TELL), PAUSES);
-        if let Some(links) = self.links.as_ref().filter(|_| found.is_none()) {
-            links.tell_idle();
-            found = self.look(since, self.patience.time, PAUSES);
-        }
-        self.shared.lookers.fetch_sub(1, Ordering::Relaxed);
-        self.set_looking(false);
-        if found.is_some() {
-            self.patience.learn_paid();
-        }
-        loop {
-            let mail = found.take().unwrap_or_else(|| {
-                let since = Instant::now();
-                let sleeper = &self.shared.idle[self.node as usize].sleeper;
-                let mail = sleeper.sleep(|| self.mail.recv().ok());
-                self.patience.learn_slept(since.elapsed());
-                mail
-            });
-            match mail {
-                Some(mail) => {
-                    if let Some(received) = self.open(mail, true) {
-                        return received;
-                    }
-                }
-                // The senders are shared, this node's own among them.
-                None => return Received::Stopped,
-            }
-        }
-    }
-
-    /// Tells other processes that this node looks, or has looked: while it looks, they need wake no
-    /// thread.
-    fn set_looking(&self, looking: bool) {
-        let Some(links) = &self.links else { return };
-        links.set_looking(looking);
-        if !looking {
-            // Mail that came before that would wake no thread.
-            links.look();
-        }
-    }
-
-    /// Looks for mail until so long after a time, with so many pauses between looks. Stops when
-    /// others need the processor. Returns:
-    ///
-    /// - `None`: nothing was found;
-    /// - `Some(Some(_))`: the mail;
-    /// - `Some(None)`: no mail can come any more.
-    fn look(&self, since: Instant, time: Duration, pauses: u32) -> Option<Option<Mail>> {
-        while self.shared.may_look() && since.elapsed() < time {
-            for _ in 0..LOOKS {
-                match self.mail.try_recv() {
-                    Ok(mail) => return Some(Some(mail)),
-                    Err(TryRecvError::Empty) => {}
-                    Err(TryRecvError::Disconnected) => return Some(None),
-                }
-                if let Some(links) = &self.links {
-                    links.look();
-                }
-                for _ in 0..pauses {
-                    std::hint::spin_loop();
-                }
-            }
-        }
-        None
-    }
-}
-
-impl Network for Door {
-    fn post(&mut self, node: u32, packets: Vec<u8>) {
-        match &self.links {
-            _ if node >= self.shared.nodes() => self.shared.guests.post(self.node, node, packets),
-            Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
-            _ => {
-                self.shared.active.add(1);
-                self.shared.idle[node as usize].sleeper.will_wake();
-                // It will be busy: packets that other nodes send before then wait until they can go
-                // together.
-                self.shared.mark(node, false);
-                self.shared.send(node, Mail::Packets(self.node, packets));
-            }
-        }
-    }
-
-    fn receive(&mut self, wait: Wait) -> Received {
-        loop {
-            let mail = match wait {
-                _ if self.found.is_some() => self.found.take().expect("asked above"),
-                Wait::Idle | Wait::IdleFor(_) => match self.mail.try_recv() {
-                    Ok(mail) => mail,
-                    Err(_) => {
-                        return self.rest(if let Wait::IdleFor(time) = wait { Some(time) } else { None });
-                    }
-                },
-                Wait::No => match self.mail.try_recv() {
-                    Ok(mail) => mail,
-                    Err(TryRecvError::Empty) => return Received::Nothing,
-                    Err(TryRecvError::Disconnected) => return Received::Stopped,
-                },
-                Wait::For(time) => {
-                    self.set_idle(true);
-                    let mail = self.mail.recv_timeout(time);
-                    self.set_idle(false);
-                    match mail {
-                        Ok(mail) => mail,
-                        Err(RecvTimeoutError::Timeout) => return Received::Nothing,
-                        Err(RecvTimeoutError::Disconnected) => return Received::Stopped,
-                    }
-                }
-            };
-            if let Some(received) = self.open(mail, false) {
-                return received;
-            }
-        }
-    }
-
-    fn has_mail(&mut self) -> bool {
-        self.found = self.found.take().or_else(|| self.mail.try_recv().ok());
-        self.found.is_some()
-    }
-
-    fn idle_node(&mut self) -> Option<u32> {
-        let count = self.shared.idle.len() as u32;
-        let all = || (0..count).map(|at| (self.next + at) % count);
-        // A node that is nearer costs less.
-        let here = all().filter(|node| self.shared.is_here(*node)).find(|node| {
-            let other = &self.shared.idle[*node as usize];
-            *node != self.node
-                && other.idle.load(Ordering::Relaxed)
-                && !other.given.swap(true, Ordering::Relaxed)
-        });
-        // A node far away gets something small at once. It may get something larger behind it
-        // before it has said that it has begun.
-        let is_free = |node: &u32| !self.shared.is_here(*node) && self.shared.mark(*node, false);
-        let found = here.or_else(|| all().find(is_free));
-        self.next = found.map_or(self.next, |node| node + 1);
-        found
-    }
-
-    fn hungry_node(&mut self) -> Option<u32> {
-        let is_hungry = |node: &u32| {
-            let given = &self.shared.idle[*node as usize].given;
-            *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
-        };
-        // A node that is nearer costs less.
-        let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
-        let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
-        here.into_iter().find(is_hungry).or_else(|| others().find(is_hungry))
-    }
-
-    fn idlers(&self) -> Option<Arc<AtomicU32>> {
-        Some(self.shared.idlers.clone())
-    }
-
-    fn is_idle(&mut self, node: u32) -> bool {
-        match node < self.shared.nodes() {
-            true => self.shared.is_idle(node),
-            false => self.shared.guests.waits(node),
-        }
-    }
-
-    fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
-        self.shared.idle.get(node as usize).map(|node| &node.idle)
-    }
-
-    fn tell(&mut self, stats: &Stats) {
-        if self.shared.hosts {
-            *self.shared.stats[(self.node - self.shared.first) as usize].lock() = *stats;
-        }
-    }
-
-    fn distrust(&mut self, node: u32, why: &str) -> bool {
-        let links = self.links.as_ref().filter(|_| node < self.shared.nodes() && !self.shared.is_here(node));
-        links.inspect(|links| links.distrust(node, why)).is_some()
-    }
-
-    fn has_names(&self) -> bool {
-        self.shared.hosts
-    }
-
-    fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
-        guests::publish(&self.shared, name, actor)
-    }
-
-    fn find(&mut self, name: &str) -> Option<Named> {
-        guests::find(&self.shared, name, self.node)
     }
 }
 
@@ -937,27 +599,9 @@ pub fn nap(ms: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use bifrost_runtime::actor::Network;
 
-    #[test]
-    fn who_looks_in_vain_looks_less_and_who_finds_looks_more() {
-        let mut patience = Patience::new();
-        let short = LOOK_MAX / 2;
-        for _ in 1..SLEEPS_PER_PROBE {
-            patience.learn_slept(short);
-        }
-        assert_eq!(patience.time, LOOK);
-        patience.learn_paid();
-        assert_eq!(patience.time, 2 * LOOK);
-        // A long sleep is no sign that a look would have paid; after so many short ones it is
-        // tried.
-        patience.learn_slept(LOOK_MAX);
-        assert_eq!(patience.time, LOOK);
-        patience.learn_slept(short);
-        assert_eq!(patience.time, LOOK_MAX);
-        patience.learn_paid();
-        assert_eq!(patience.time, LOOK_MAX);
-    }
+    use super::*;
 
     fn first_space(limits: Limits) -> Arc<Space> {
         let mut sources = bifrost_theta::Sources::new();

@@ -46,7 +46,8 @@ pub struct Args {
     /// How many sessions work
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     sessions: u32,
-    /// Where the objects are kept: a folder without a store, or the URL of an empty database [default: a temporary folder]
+    /// Where the objects are kept: a folder without a store, or the URL of an empty database
+    /// [default: a temporary folder]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// What the times between kills are made of

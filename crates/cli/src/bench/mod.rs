@@ -44,11 +44,13 @@ enum What {
     Calls(Calls),
     /// What Theta programs cost: beside the same programs in C, Lua and Go; compiling
     Theta(theta::Args),
-    /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C, rayon and other actors
+    /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C,
+    /// rayon and other actors
     Actors(actors::Args),
     /// Ten programs of the Savina suite for actors, with its sizes
     Savina(savina::Args),
-    /// Great numbers of actors: ten million that do nothing, chains, mailboxes, a method without end, a process that is killed
+    /// Great numbers of actors: ten million that do nothing, chains, mailboxes, a method without
+    /// end, a process that is killed
     Sizes(sizes::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
     Oo7(oo7::Args),

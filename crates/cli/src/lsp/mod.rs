@@ -22,8 +22,10 @@ use queue::{Queue, Work};
 
 /// Talk to an editor about Theta sources
 ///
-/// A server of the Language Server Protocol at the standard streams: mistakes while you type, what a name means, where
-/// it is defined and used, new names, completion, formatting, outlines. An editor starts it; editors/vscode has an
+/// A server of the Language Server Protocol at the standard streams: mistakes while you type, what
+/// a name means, where
+/// it is defined and used, new names, completion, formatting, outlines. An editor starts it;
+/// editors/vscode has an
 /// extension. Exit status 1 if the client leaves without saying so.
 #[derive(clap::Args, Debug)]
 pub struct Args {

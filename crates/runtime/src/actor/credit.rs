@@ -1,5 +1,5 @@
 //! The bound of the messages under way from a node to another that has not taken them yet. The
-//! bound of one actor's mail is in [`mailbox`](super::mailbox). The type to read first is
+//! bound of one actor's mail is in [`mailbox`]. The type to read first is
 //! [`Credit`].
 //!
 //! A node counts the bytes of messages that it has sent to each other one, and the other

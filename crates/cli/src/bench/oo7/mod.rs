@@ -99,7 +99,8 @@ pub struct Args {
     /// A way to run them; can be given several times [default: all]
     #[arg(long, value_enum)]
     way: Vec<Way>,
-    /// Keep the database in a store: a folder, a database as postgres://user@host/name, or `memory:`; each operation is then measured
+    /// Keep the database in a store: a folder, a database as postgres://user@host/name, or
+    /// `memory:`; each operation is then measured
     /// hot and cold
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
@@ -118,7 +119,8 @@ pub struct Args {
     /// Runs of each operation and way that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: u32,
-    /// Write the figures as JSON, one object a line, each when it is measured; `-` for the standard output
+    /// Write the figures as JSON, one object a line, each when it is measured; `-` for the standard
+    /// output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The cores of client and server
