@@ -99,9 +99,10 @@ fn the_runtime_names_no_engine() {
 }
 
 fn is_unsafe(line: &str) -> bool {
-    line.split("unsafe").skip(1).any(|rest| {
-        let rest = rest.trim_start();
-        ["{", "fn", "impl", "extern", "trait", "("].iter().any(|next| rest.starts_with(next))
+    line.match_indices("unsafe").any(|(at, word)| {
+        let is_whole = !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+        let rest = line[at + word.len()..].trim_start();
+        is_whole && ["{", "fn", "impl", "extern", "trait", "("].iter().any(|next| rest.starts_with(next))
     })
 }
 
