@@ -64,7 +64,7 @@ pub(crate) enum Helper {
     /// A new actor: `(cx, creation, words, count, node)`.
     Create,
     /// The creator of an actor has failed: `(cx, actor)`.
-    Stillborn,
+    FailedCreation,
     /// Answers through a destination: `(cx, replier, word)`.
     Deliver,
     /// A method with a result has ended without an answer: `(cx)`.
@@ -120,7 +120,7 @@ impl Helper {
         (Helper::NewReplier, 1),
         (Helper::KeepAnswer, 2),
         (Helper::Create, 4),
-        (Helper::Stillborn, 1),
+        (Helper::FailedCreation, 1),
         (Helper::Deliver, 2),
         (Helper::Unanswered, 0),
         (Helper::FailedLate, 4),
@@ -163,7 +163,7 @@ impl Helper {
             Helper::NewReplier => new_replier as *const u8,
             Helper::KeepAnswer => actor::keep_answer as *const u8,
             Helper::Create => create as *const u8,
-            Helper::Stillborn => actor::enter_stillborn as *const u8,
+            Helper::FailedCreation => actor::enter_failed_creation as *const u8,
             Helper::Deliver => deliver as *const u8,
             Helper::Unanswered => unanswered as *const u8,
             Helper::FailedLate => failed_late as *const u8,

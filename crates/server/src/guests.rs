@@ -53,7 +53,7 @@ const PAUSES_MAX: u32 = 10_000;
 #[derive(Debug)]
 pub(crate) struct Guests {
     /// Those that have sent something, and are there.
-    doors: RwLock<HashMap<u32, Arc<GuestDoor>>>,
+    ports: RwLock<HashMap<u32, Arc<GuestPort>>>,
     /// The number of the last guest.
     last: AtomicU64,
     /// By node: the index of the next actor that a guest makes there.
@@ -65,7 +65,7 @@ pub(crate) struct Guests {
 
 /// The way to a guest.
 #[derive(Debug)]
-struct GuestDoor {
+struct GuestPort {
     mail: Sender<Mail>,
     /// It waits for answers.
     waits: Arc<AtomicBool>,
@@ -81,7 +81,7 @@ struct GuestDoor {
 impl Guests {
     pub fn new(nodes: u32) -> Guests {
         Guests {
-            doors: RwLock::default(),
+            ports: RwLock::default(),
             last: AtomicU64::new(nodes.into()),
             indices: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
             names: Mutex::default(),
@@ -91,28 +91,28 @@ impl Guests {
 
     /// Hands over packets of a node. One that is gone takes none.
     pub fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
-        let doors = self.doors.read();
-        let Some(door) = doors.get(&to) else { return };
-        let waiting = door.waiting.fetch_add(packets.len(), Ordering::Relaxed) + packets.len();
-        let mail = match waiting > door.waiting_most {
-            true if door.full.swap(true, Ordering::AcqRel) => return,
+        let ports = self.ports.read();
+        let Some(port) = ports.get(&to) else { return };
+        let waiting = port.waiting.fetch_add(packets.len(), Ordering::Relaxed) + packets.len();
+        let mail = match waiting > port.waiting_most {
+            true if port.full.swap(true, Ordering::AcqRel) => return,
             true => Mail::Wake,
             false => Mail::Packets(from, packets),
         };
         // It may be about to go.
-        let _ = door.mail.send(mail);
+        let _ = port.mail.send(mail);
     }
 
     /// True if a guest waits for packets.
     pub fn waits(&self, guest: u32) -> bool {
-        self.doors.read().get(&guest).is_some_and(|door| door.waits.load(Ordering::Relaxed))
+        self.ports.read().get(&guest).is_some_and(|port| port.waits.load(Ordering::Relaxed))
     }
 
     /// Notes that the nodes have ended, and answer no more.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        for door in self.doors.read().values() {
-            let _ = door.mail.send(Mail::Stop);
+        for port in self.ports.read().values() {
+            let _ = port.mail.send(Mail::Stop);
         }
     }
 }
@@ -156,7 +156,7 @@ struct Guest {
     number: u32,
     shared: Arc<Shared>,
     mail: Receiver<Mail>,
-    door: Arc<GuestDoor>,
+    port: Arc<GuestPort>,
     /// The nodes know of it.
     open: bool,
     /// The node of the next actor if no node rests.
@@ -170,16 +170,16 @@ impl Guest {
     fn open(&mut self) {
         if !self.open {
             self.open = true;
-            self.shared.guests.doors.write().insert(self.number, self.door.clone());
+            self.shared.guests.ports.write().insert(self.number, self.port.clone());
             self.shared.tell_all(|| Mail::Guest(self.number));
         }
     }
 
     fn take(&self, mail: Mail) -> Received {
         match mail {
-            _ if self.door.full.load(Ordering::Acquire) => Received::Stopped,
+            _ if self.port.full.load(Ordering::Acquire) => Received::Stopped,
             Mail::Packets(from, packets) => {
-                self.door.waiting.fetch_sub(packets.len(), Ordering::Relaxed);
+                self.port.waiting.fetch_sub(packets.len(), Ordering::Relaxed);
                 Received::Packets(from, packets)
             }
             Mail::Stop => Received::Stopped,
@@ -209,29 +209,29 @@ impl Network for Guest {
                 Err(TryRecvError::Disconnected) => Received::Stopped,
             };
         }
-        let door = &self.door;
-        if door.gone.load(Ordering::Acquire) || door.full.load(Ordering::Acquire) {
+        let port = &self.port;
+        if port.gone.load(Ordering::Acquire) || port.full.load(Ordering::Acquire) {
             // The guest waits for answers no more, or some are missing.
             return Received::Stopped;
         }
-        self.door.waits.store(true, Ordering::Relaxed);
+        self.port.waits.store(true, Ordering::Relaxed);
         let mail = match self.shared.guests.ended.load(Ordering::Acquire) {
             true => None,
             false => self.mail.recv().ok(),
         };
-        self.door.waits.store(false, Ordering::Relaxed);
+        self.port.waits.store(false, Ordering::Relaxed);
         mail.map_or(Received::Stopped, |mail| self.take(mail))
     }
 
     fn is_full(&mut self) -> bool {
-        self.door.full.load(Ordering::Acquire)
+        self.port.full.load(Ordering::Acquire)
     }
 
     fn has_mail(&mut self) -> bool {
         false
     }
 
-    fn idle_node(&mut self) -> Option<u32> {
+    fn claim_idle_node(&mut self) -> Option<u32> {
         (0..self.shared.nodes()).find(|node| self.shared.is_idle(*node))
     }
 
@@ -266,7 +266,7 @@ impl Network for Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if self.open {
-            self.shared.guests.doors.write().remove(&self.number);
+            self.shared.guests.ports.write().remove(&self.number);
             self.shared.lose(self.number..self.number + 1);
         }
     }
@@ -312,7 +312,7 @@ impl Hosts {
         let Ok(number) = u32::try_from(last + 1) else { return };
         let (sender, mail) = channel();
         let mut cx = space.lock();
-        let door = Arc::new(GuestDoor {
+        let port = Arc::new(GuestPort {
             mail: sender,
             waits: Arc::default(),
             gone: AtomicBool::new(false),
@@ -320,11 +320,11 @@ impl Hosts {
             waiting_most: cx.limits().batch_heap_bytes,
             full: AtomicBool::new(false),
         });
-        let waker = door.clone();
+        let waker = port.clone();
         space.poll().set_waker(move || {
             let _ = waker.mail.send(Mail::Wake);
         });
-        let hung_up = door.clone();
+        let hung_up = port.clone();
         let watch = stream.on_hang_up(move || {
             hung_up.gone.store(true, Ordering::Release);
             let _ = hung_up.mail.send(Mail::Wake);
@@ -332,7 +332,7 @@ impl Hosts {
         // Without means for that it waits as long as its batch may take.
         let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
         let next = number % nodes;
-        let guest = Guest { number, shared: shared.clone(), mail, door, open: false, next, _watch };
+        let guest = Guest { number, shared: shared.clone(), mail, port, open: false, next, _watch };
         cx.set_guest(number, nodes);
         cx.actors.set_network(Box::new(guest), nodes);
     }
@@ -342,7 +342,7 @@ impl Hosts {
         let shared = self.nodes.shared();
         NodesMeasured {
             nodes: shared.nodes().into(),
-            sessions: shared.guests.doors.read().len() as u64,
+            sessions: shared.guests.ports.read().len() as u64,
             names: shared.guests.names.lock().len() as u64,
             waiting_bytes: shared.waiting_bytes() as u64,
             stats: shared.stats(),

@@ -2,7 +2,7 @@
 //! (`docs/book/language/actors.md`).
 //!
 //! Read [`Nodes`] first: it makes the contexts and runs the threads. `Shared` is the state that all
-//! nodes of this process share. A [`Door`] is the part of one node: its receiver of mail, and
+//! nodes of this process share. A [`Port`] is the part of one node: its receiver of mail, and
 //! its way to the others. The packets themselves are written and read by the runtime.
 //!
 //! Packets between nodes go through channels. One counter ([`Active`]) is the number of busy nodes
@@ -39,9 +39,9 @@ use crate::processors::{self, Sleeper};
 use crate::simulation::Simulation;
 use crate::space::Space;
 
-mod door;
+mod port;
 
-use door::{Door, Patience};
+use port::{Patience, Port};
 
 /// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
@@ -80,7 +80,7 @@ pub(crate) struct Shared {
     /// The number of idle nodes.
     idlers: Arc<AtomicU32>,
     /// The senders of mail to the nodes here.
-    doors: Vec<Sender<Mail>>,
+    inboxes: Vec<Sender<Mail>>,
     polls: Vec<Arc<Poll>>,
     /// The number of bytes that came from other processes and that no node has taken yet.
     waiting_bytes: AtomicUsize,
@@ -107,7 +107,7 @@ struct Idle {
     /// The number of times that it had nothing to do.
     rests: AtomicU32,
     /// The number of times that it has taken something from its mail.
-    meals: AtomicU32,
+    taken: AtomicU32,
     look_at: LookAt,
     /// Its thread.
     sleeper: Sleeper,
@@ -132,7 +132,7 @@ impl Shared {
     /// Tells nodes that rest to look at their waits if it is time.
     fn tick(&self) {
         let tick = self.ticks.tick();
-        for node in self.first..self.first + self.doors.len() as u32 {
+        for node in self.first..self.first + self.inboxes.len() as u32 {
             if self.idle[node as usize].look_at.is_due(tick) {
                 self.active.add(1);
                 self.send(node, Mail::Look);
@@ -142,10 +142,10 @@ impl Shared {
 
     /// Sends mail to all nodes of this process.
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
-        self.active.add(self.doors.len());
-        for door in &self.doors {
+        self.active.add(self.inboxes.len());
+        for port in &self.inboxes {
             // A node that has ended takes nothing, and the run is over then.
-            let _ = door.send(mail());
+            let _ = port.send(mail());
         }
     }
 
@@ -164,13 +164,13 @@ impl Shared {
     /// Returns the place of a node of this process among the nodes here.
     fn place(&self, node: u32) -> Option<usize> {
         let place = node.checked_sub(self.first)? as usize;
-        (place < self.doors.len()).then_some(place)
+        (place < self.inboxes.len()).then_some(place)
     }
 
     fn send(&self, node: u32, mail: Mail) {
         if let Some(place) = self.place(node) {
             // A node that has ended takes nothing, and the run is over then.
-            let _ = self.doors[place].send(mail);
+            let _ = self.inboxes[place].send(mail);
         }
     }
 
@@ -211,8 +211,8 @@ impl Shared {
 
     /// Ends the run of the nodes here.
     pub(crate) fn end(&self) {
-        for (door, poll) in self.doors.iter().zip(&self.polls) {
-            let _ = door.send(Mail::Stop);
+        for (port, poll) in self.inboxes.iter().zip(&self.polls) {
+            let _ = port.send(Mail::Stop);
             // One that computes does not look.
             poll.kill(poll.epoch(), Kill::Stop);
         }
@@ -227,13 +227,13 @@ impl Shared {
 
     /// Returns the number of times that a node here, by its place, has taken something from its
     /// mail. Returns nothing while more is under way to it.
-    pub(crate) fn hungered(&self, place: u32) -> Option<u32> {
+    pub(crate) fn without_backlog(&self, place: u32) -> Option<u32> {
         let idle = &self.idle[(self.first + place) as usize];
-        (!idle.given.load(Ordering::Relaxed)).then(|| idle.meals.load(Ordering::Relaxed))
+        (!idle.given.load(Ordering::Relaxed)).then(|| idle.taken.load(Ordering::Relaxed))
     }
 
     /// Notes that a node of another process has nothing queued behind its present work.
-    pub(crate) fn hint_hungry(&self, node: u32) {
+    pub(crate) fn hint_no_backlog(&self, node: u32) {
         if let Some(idle) = self.idle.get(node as usize).filter(|_| !self.is_here(node)) {
             idle.given.store(false, Ordering::Relaxed);
         }
@@ -242,7 +242,7 @@ impl Shared {
     /// Notes that a node of another process has nothing to do.
     pub(crate) fn hint(&self, node: u32) {
         if !self.is_here(node) {
-            self.hint_hungry(node);
+            self.hint_no_backlog(node);
             self.mark(node, true);
         }
     }
@@ -334,14 +334,14 @@ impl Nodes {
         let count = spaces.len() as u32;
         let (own, capsules) = joined.as_ref().map_or((0, 1), |joined| (joined.own, joined.capsules));
         let (first, all) = (own * count, capsules * count);
-        let (doors, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
+        let (inboxes, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
         let shared = Arc::new(Shared {
             first,
             // Guests may come at any time: the nodes of a server never have nothing to wait for.
             active: Active::new(count as usize + usize::from(hosts)),
             idle: (0..all).map(|_| Idle::default()).collect(),
             idlers: Arc::default(),
-            doors,
+            inboxes,
             polls: spaces.iter().map(|space| space.poll().clone()).collect(),
             waiting_bytes: AtomicUsize::new(0),
             processors: thread::available_parallelism().map_or(1, |processors| processors.get() as u32),
@@ -363,7 +363,7 @@ impl Nodes {
             // A single node is the only one to know that it has nothing to do.
             if all > 1 || hosts {
                 let (next, links) = (node + 1, links.clone());
-                let door = Door {
+                let port = Port {
                     node,
                     shared: shared.clone(),
                     links,
@@ -372,7 +372,7 @@ impl Nodes {
                     next,
                     patience: Patience::new(),
                 };
-                cx.actors.set_network(Box::new(door), all);
+                cx.actors.set_network(Box::new(port), all);
             }
         }
         Nodes { spaces, shared, simulation: None, links }
@@ -411,7 +411,7 @@ impl Nodes {
         for (node, space) in (0..).zip(&nodes.spaces) {
             let mut cx = space.lock();
             cx.set_order(seed.wrapping_mul(u64::from(NODES_MAX)) + u64::from(node));
-            cx.actors.set_network(simulation.door(node), count);
+            cx.actors.set_network(simulation.port(node), count);
         }
         nodes.simulation = Some(simulation);
         Ok(nodes)
@@ -619,7 +619,7 @@ mod tests {
         let joined = Joined::new(0, 2, 2, false, vec![None, None]);
         let nodes = Nodes::joined(first_space(limits), joined, limits, |_| {}, |_| {}).expect("nodes");
         let shared = &nodes.shared;
-        let mut door = Door {
+        let mut port = Port {
             node: 0,
             shared: shared.clone(),
             links: None,
@@ -628,24 +628,24 @@ mod tests {
             next: 1,
             patience: Patience::new(),
         };
-        let mut hungry = || [(); 4].map(|()| door.hungry_node());
-        assert_eq!(hungry(), [Some(1), Some(2), Some(3), None]);
-        shared.hint_hungry(1);
-        shared.hint_hungry(3);
-        assert_eq!(hungry(), [Some(3), None, None, None]);
+        let mut without_backlog = || [(); 4].map(|()| port.claim_node_without_backlog());
+        assert_eq!(without_backlog(), [Some(1), Some(2), Some(3), None]);
+        shared.hint_no_backlog(1);
+        shared.hint_no_backlog(3);
+        assert_eq!(without_backlog(), [Some(3), None, None, None]);
         // A node that has nothing to do gets something, and something behind it.
         shared.hint(2);
-        assert_eq!([(); 2].map(|()| door.idle_node()), [Some(2), None]);
-        let mut hungry = || [(); 2].map(|()| door.hungry_node());
-        assert_eq!(hungry(), [Some(2), None]);
+        assert_eq!([(); 2].map(|()| port.claim_idle_node()), [Some(2), None]);
+        let mut without_backlog = || [(); 2].map(|()| port.claim_node_without_backlog());
+        assert_eq!(without_backlog(), [Some(2), None]);
         // A node here has no need of more while something is under way to it.
-        assert_eq!(shared.hungered(0), Some(0));
+        assert_eq!(shared.without_backlog(0), Some(0));
         shared.deliver(2, 0, vec![0; 8]);
-        assert_eq!(shared.hungered(0), None);
+        assert_eq!(shared.without_backlog(0), None);
         shared.hint(2);
         shared.lose(2..4);
-        assert_eq!(hungry(), [None, None]);
-        assert_eq!(door.idle_node(), None);
+        assert_eq!(without_backlog(), [None, None]);
+        assert_eq!(port.claim_idle_node(), None);
     }
 
     #[test]

@@ -139,8 +139,8 @@ impl Simulation {
         (events.count, events.hasher.finalize().to_hex().to_string())
     }
 
-    pub(crate) fn door(&self, node: u32) -> Box<dyn Network> {
-        Box::new(Door { node, simulation: self.clone(), idle: AtomicBool::new(false) })
+    pub(crate) fn port(&self, node: u32) -> Box<dyn Network> {
+        Box::new(Port { node, simulation: self.clone(), idle: AtomicBool::new(false) })
     }
 
     /// Runs `main`, and the other nodes on the same stack.
@@ -178,14 +178,14 @@ impl Simulation {
 
 /// A node's way to the others.
 #[derive(Debug)]
-struct Door {
+struct Port {
     node: u32,
     simulation: Simulation,
     /// The last answer about another node: true if it had nothing to do.
     idle: AtomicBool,
 }
 
-impl Network for Door {
+impl Network for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         let mut state = self.simulation.state();
         state.events.add(Event::Sent, self.node, node, &packets);
@@ -235,7 +235,7 @@ impl Network for Door {
         self.simulation.state().queues[self.node as usize].iter().any(|from| !from.is_empty())
     }
 
-    fn idle_node(&mut self) -> Option<u32> {
+    fn claim_idle_node(&mut self) -> Option<u32> {
         let mut state = self.simulation.state();
         let count = state.queues.len();
         // Any node may have nothing to do.

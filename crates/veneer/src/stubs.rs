@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_wire::interface::{Method, Numbering};
+use bifrost_wire::interface::{Mapping, Numbering};
 use bifrost_wire::operator::{self, Operator};
 use bifrost_wire::{Digest, Interface, InterfaceError, MethodNumber, RoutineNumber, TypeNumber, encode, op};
 
@@ -58,16 +58,9 @@ pub trait Object: Reference + Element<Future = Self> {
 #[derive(Debug)]
 pub(crate) struct Numbers {
     stubs: &'static Stubs,
-    map: Option<Box<Map>>,
+    map: Option<Box<Mapping>>,
     /// Read from the stubs' JSON when a message needs a name.
     names: Option<Box<Numbering>>,
-}
-
-#[derive(Debug)]
-struct Map {
-    types: Vec<Option<u32>>,
-    methods: Vec<Option<u32>>,
-    routines: Vec<Option<u32>>,
 }
 
 impl Numbers {
@@ -79,23 +72,7 @@ impl Numbers {
     pub(crate) fn mapped(stubs: &'static Stubs, server: Interface) -> Result<Numbers, InterfaceError> {
         let client = Numbering::new(Interface::from_json(stubs.json.as_bytes())?);
         let server = Numbering::new(server);
-        let own = client.interface();
-        let types: Vec<Option<u32>> =
-            own.types.iter().map(|t| server.find_type(&t.name).map(|n| n.0)).collect();
-        let mut methods = Vec::with_capacity(client.method_count());
-        for (ty, server_type) in own.types.iter().zip(&types) {
-            methods.extend(ty.methods.iter().map(|m| {
-                let number = server.find_method(TypeNumber((*server_type)?), &m.name)?;
-                let (_, theirs) = server.method(number)?;
-                same_heading(own, m, server.interface(), theirs).then_some(number.0)
-            }));
-        }
-        let routines = own.routines.iter().map(|r| {
-            let number = server.find_routine(&r.name)?;
-            same_heading(own, r, server.interface(), server.routine(number)?).then_some(number.0)
-        });
-        let routines = routines.collect();
-        let map = Some(Box::new(Map { types, methods, routines }));
+        let map = Some(Box::new(Mapping::new(&client, &server)));
         Ok(Numbers { stubs, map, names: Some(Box::new(client)) })
     }
 
@@ -108,14 +85,14 @@ impl Numbers {
         match &self.map {
             None if number == u32::MAX => None,
             None => Some(MethodNumber(number)),
-            Some(map) => map.methods.get(number as usize).copied().flatten().map(MethodNumber),
+            Some(map) => map.methods.get(number as usize).copied().flatten(),
         }
     }
 
     fn routine(&self, number: u32) -> Option<RoutineNumber> {
         match &self.map {
             None => Some(RoutineNumber(number)),
-            Some(map) => map.routines.get(number as usize).copied().flatten().map(RoutineNumber),
+            Some(map) => map.routines.get(number as usize).copied().flatten(),
         }
     }
 
@@ -134,7 +111,7 @@ impl Numbers {
         match &self.map {
             None if number == u32::MAX => None,
             None => Some(TypeNumber(number)),
-            Some(map) => map.types.get(number as usize).copied().flatten().map(TypeNumber),
+            Some(map) => map.types.get(number as usize).copied().flatten(),
         }
     }
 
@@ -163,18 +140,6 @@ impl Numbers {
     pub(crate) fn routine_name(&mut self, number: u32) -> Arc<str> {
         self.names().routine(RoutineNumber(number)).map_or("?".into(), |r| r.name.as_str().into())
     }
-}
-
-/// True if two headings say the same about arguments and results, types being compared by name.
-fn same_heading(a: &Interface, x: &Method, b: &Interface, y: &Method) -> bool {
-    let names = |i: &Interface, types: &[TypeNumber]| -> Vec<String> {
-        types.iter().map(|t| i.type_name(*t).to_owned()).collect()
-    };
-    let params =
-        |i: &Interface, m: &Method| names(i, &m.heading.params.iter().map(|p| p.ty).collect::<Vec<_>>());
-    params(a, x) == params(b, y)
-        && names(a, x.heading.futures()) == names(b, y.heading.futures())
-        && x.heading.yields.is_some() == y.heading.yields.is_some()
 }
 
 /// Procedures by name, with their numbers and a description of their types.

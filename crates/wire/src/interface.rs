@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::Digest;
 use crate::ids::{MethodNumber, RoutineNumber, TypeNumber};
 
+mod conform;
+
+pub use conform::{Mapping, Missing, conforms};
+
 /// The interface of a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Interface {

@@ -736,7 +736,7 @@ impl<'a> Lower<'_, 'a, '_> {
                     let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
                     self.b.ins().brif(is, failed, &[], other, &[]);
                     self.start(failed);
-                    self.call_helper_unchecked(Helper::Stillborn, &[actor]);
+                    self.call_helper_unchecked(Helper::FailedCreation, &[actor]);
                     self.go_on(done, &[]);
                     self.start(other);
                 }

@@ -91,7 +91,7 @@ pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Wor
         match Outcome::from(ret) {
             Outcome::Returned | Outcome::Killed => ret,
             _ => {
-                stillborn(cx, actor);
+                fail_creation(cx, actor);
                 Ret::NOTHING
             }
         }
@@ -102,18 +102,18 @@ pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Wor
 ///
 /// # Safety
 /// `cx` is the current context with the exception, and `actor` the new actor.
-pub unsafe extern "C" fn enter_stillborn(cx: *mut Cx, actor: Word) -> Ret {
+pub unsafe extern "C" fn enter_failed_creation(cx: *mut Cx, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let _actor = (*cx).keep(actor);
-        stillborn(cx, actor);
+        fail_creation(cx, actor);
     }
     Ret::NOTHING
 }
 
 /// Marks an actor as failed, because its creator has failed with the exception in the context.
 /// Queued and later messages are answered with it.
-pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
+pub(super) unsafe fn fail_creation(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor.
     unsafe {
         let why = (*cx).signal_values[0];

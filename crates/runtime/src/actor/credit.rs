@@ -26,14 +26,11 @@
 
 use std::time::Duration;
 
+use super::kinds::TAKEN;
 use super::mailbox::{self, Seen};
 use super::packets::put;
 use super::remote::Remote;
 use crate::abi::Word;
-
-/// The kind of a packet: the sender has taken so many bytes of messages of those that the receiver
-/// has sent to it.
-pub(super) const TAKEN: u8 = 11;
 
 /// The bytes of messages that may be under way to a node before its senders make way.
 const WINDOW_BYTES: u64 = 512 << 10;

@@ -17,8 +17,9 @@ use bifrost_ir::{MethodRef, TypeId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::kinds::{GRANT, RELEASE};
 use super::layout::owed;
-use super::packets::{self, GRANT, RELEASE};
+use super::packets;
 use super::remote::{self, at_address};
 use super::{Answer, Due, Kind, Origin, class_of, keep_words, method_of, node, owe, send, send_past};
 use crate::abi::{Outcome, Ret, Word};

@@ -26,6 +26,7 @@
 use rustc_hash::FxHashMap;
 
 use super::credit::Against;
+use super::kinds::{FULL, ROOM};
 use super::layout::{ActorClass, MessageKind, State, far, mail, message};
 use super::node::{Actors, Work};
 use super::packets::put;
@@ -38,12 +39,6 @@ use crate::object::{self, array, get, set};
 use crate::transfer::Address;
 use bifrost_heap::{Marker, OBJECT_WORDS};
 use bifrost_ir::{MethodId, TypeKind};
-
-/// The mailbox of an actor of the sender, which the receiver has sent to, is nearly full.
-pub(super) const FULL: u8 = 17;
-
-/// It has room again.
-pub(super) const ROOM: u8 = 18;
 
 /// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
@@ -295,7 +290,7 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
         if (*cx).actors.accepts() {
             // Methods that run while messages of another node are entered, and send on to one
             // actor, take no more of them than that actor serves.
-            let (from, since_ns) = ((*cx).actors.remote.speaker, now(cx));
+            let (from, since_ns) = ((*cx).actors.remote.origin, now(cx));
             (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
         }
         if bytes < nearly(bound) || takes() {

@@ -32,6 +32,7 @@ mod cycles;
 mod exceptions;
 mod find;
 mod guest;
+mod kinds;
 pub mod layout;
 mod mailbox;
 mod network;
@@ -57,11 +58,12 @@ pub use code::{
     goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent,
     next_request, pend, settle_sent,
 };
-pub use create::{Site, create, enter_stillborn};
+pub use create::{Site, create, enter_failed_creation};
 pub use exceptions::{Concerned, Origin, first_exception, note_exception};
 use find::take_oldest;
 pub use find::{Verdict, take_message};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
+pub use kinds::{PACKETS, PacketKind};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
 pub(crate) use node::run_others;

@@ -22,11 +22,11 @@ pub trait Network: Send {
     fn has_mail(&mut self) -> bool;
 
     /// Returns a node that has nothing to do, if there is one.
-    fn idle_node(&mut self) -> Option<u32>;
+    fn claim_idle_node(&mut self) -> Option<u32>;
 
     /// Returns a node that has something to do, but nothing behind it, if one is known; it is not
     /// named again before it has looked.
-    fn hungry_node(&mut self) -> Option<u32> {
+    fn claim_node_without_backlog(&mut self) -> Option<u32> {
         None
     }
 

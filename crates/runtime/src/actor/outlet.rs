@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicBool;
 
 use bifrost_ir::MethodId;
 
+use super::kinds::MESSAGE;
 use super::layout::far;
-use super::packets::{MESSAGE, NOBODY, WAITER};
+use super::packets::{NOBODY, WAITER};
 use super::remote::{LENGTH_BYTES, POST_BYTES, Remote};
 use crate::abi::Word;
 use crate::cx::Cx;

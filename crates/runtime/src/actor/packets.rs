@@ -3,30 +3,21 @@
 //! are [`send`] and [`send_past`], which write a message; [`answer`]; and [`accept`], which reads
 //! all packets of a node. Packets that are not sent yet belong to `Remote`.
 //!
-//! ```text
-//! packet    its kind in one byte, then, each number in 4 bytes, little-endian:
-//! MESSAGE   the actor's index and generation, its class, the method; the index and generation of
-//!           the waiter, or twice NOBODY; the arguments
-//! ANSWER    the index and generation of the waiter; the number of the exception and 1, or 0; its
-//!           values, or the result
-//! CREATE    the actor's index, its class, the creator; its arguments
-//! GRANT     index and generation of an object, and a node that was told of it
-//! RELEASE   index and generation of an object that the sender has forgotten, and how often it was
-//!           told of it
-//! ```
-//!
-//! The other kinds are those of [`search`], [`rounds`] and [`super::credit`]. Values are written as
-//! [`crate::transfer`] says.
+//! The kinds and their parts are the table [`kinds`](super::kinds). Those of a search are read in
+//! [`search`], those of rounds of requests in [`rounds`]. Values are written as [`crate::transfer`]
+//! says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
-use super::credit::{Against, FAR_LONG, TAKEN};
+use super::credit::{Against, FAR_LONG};
 use super::guest::chooser;
+use super::kinds::{
+    ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
+};
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
-use super::mailbox::{self, FULL, ROOM};
+use super::mailbox;
 use super::node::Work;
-use super::placement::LOAD;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
 use super::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
@@ -35,12 +26,6 @@ use crate::cx::Cx;
 use crate::image::Table;
 use crate::object::{get, set};
 use crate::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
-
-pub(super) const MESSAGE: u8 = 1;
-const ANSWER: u8 = 2;
-const CREATE: u8 = 3;
-pub(super) const GRANT: u8 = 4;
-pub(super) const RELEASE: u8 = 5;
 
 /// The index and generation in place of a waiter, if none waits.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -410,7 +395,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     // SAFETY: promised by the caller: the context is the current one.
     let lost = unsafe { (*cx).actors.remote.is_lost(from) };
     // SAFETY: as above.
-    let before = unsafe { std::mem::replace(&mut (*cx).actors.remote.speaker, from) };
+    let before = unsafe { std::mem::replace(&mut (*cx).actors.remote.origin, from) };
     let (mut rest, mut came) = (if lost { &[] } else { packets }, 0_u32);
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
@@ -459,7 +444,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     // SAFETY: as above.
     unsafe {
         (*cx).actors.remote.under_way = false;
-        (*cx).actors.remote.speaker = before;
+        (*cx).actors.remote.origin = before;
         if came > 0 {
             if (*cx).heap.may_be_filled() {
                 (*cx).collect();
@@ -504,7 +489,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                 }
                 Ok(Ret::NOTHING)
             }
-            rounds::WAITS..=rounds::CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
+            WAITS..=CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             FULL | ROOM => {
                 let address = numbers(rest)?;
                 let full = match *kind {
@@ -519,7 +504,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                 (*cx).actors.remote.placement.told(from, load);
                 Ok(Ret::NOTHING)
             }
-            search::SEARCH..=search::WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
+            SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }
     }
@@ -751,7 +736,7 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         words[0] = actor;
         if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
             let _ = (*cx).failure(wrong.why());
-            super::create::stillborn(cx, actor);
+            super::create::fail_creation(cx, actor);
             return Err(wrong);
         }
         let _values = arguments.keep(&mut *cx, &words[1..count]);

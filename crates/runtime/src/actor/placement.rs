@@ -26,13 +26,11 @@ use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
+use super::kinds::LOAD;
 use super::node::Actors;
 use super::packets::put;
 use super::remote::Remote;
 use crate::abi::Word;
-
-/// The load of the sender without the actors that the receiver has made there.
-pub(super) const LOAD: u8 = 16;
 
 /// The number of creations deeper on the stack than the last one that was placed by load, after
 /// which the bound is set anew.
@@ -201,7 +199,10 @@ impl Actors {
             return None;
         }
         let ahead = stack >= self.ahead_at;
-        let node = self.remote.idle_node().or_else(|| ahead.then(|| self.remote.hungry_node())?)?;
+        let node = self
+            .remote
+            .claim_idle_node()
+            .or_else(|| ahead.then(|| self.remote.claim_node_without_backlog())?)?;
         self.ahead_at = stack;
         if self.order.is_none() {
             self.gives_at = stack;
@@ -248,7 +249,7 @@ mod tests {
             false
         }
 
-        fn idle_node(&mut self) -> Option<u32> {
+        fn claim_idle_node(&mut self) -> Option<u32> {
             None
         }
 
@@ -336,11 +337,11 @@ mod tests {
             false
         }
 
-        fn idle_node(&mut self) -> Option<u32> {
+        fn claim_idle_node(&mut self) -> Option<u32> {
             (self.0.load(Ordering::Relaxed) > 0).then_some(1)
         }
 
-        fn hungry_node(&mut self) -> Option<u32> {
+        fn claim_node_without_backlog(&mut self) -> Option<u32> {
             self.1 = self.1.checked_sub(1)?;
             Some(1)
         }

@@ -32,11 +32,12 @@ use smallvec::SmallVec;
 
 use super::credit::Credit;
 use super::guest::{Named, chooser, no_names};
+use super::kinds::{GRANT, RELEASE};
 use super::layout::{far, owed, replier};
 use super::network::{Network, Received, Wait};
 use super::node::Work;
 use super::outlet::Outlet;
-use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
+use super::packets::{WAITER, put, settle_open};
 use super::placement::Placement;
 use super::search::Searches;
 use super::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
@@ -58,7 +59,7 @@ pub(super) const POST_BYTES: usize = 8 << 10;
 
 /// The most actors that a node has spoken of and that were not made yet. A node that speaks of more
 /// makes none of them.
-pub(super) const UNBORN_MAX: u32 = 1 << 20;
+pub(super) const NOT_MADE_MAX: u32 = 1 << 20;
 
 /// The bytes of the length of a packet.
 pub(super) const LENGTH_BYTES: usize = 4;
@@ -136,10 +137,10 @@ pub(super) struct Remote {
     /// True if the packets that arrive were under way when the picture of a search was taken.
     pub(super) under_way: bool,
     /// The node whose packets are read.
-    pub(super) speaker: u32,
+    pub(super) origin: u32,
     /// By node: the number of entries of `born` for actors that were not made, and of which it has
     /// spoken first.
-    pub(super) unborn: Vec<u32>,
+    pub(super) not_made: Vec<u32>,
     /// The number of objects that were let go because they were garbage, though others knew them.
     pub(super) swept: u64,
 }
@@ -198,7 +199,7 @@ pub(super) struct Export {
     /// True if an actor that others make here was made, not only heard of.
     pub(super) created: bool,
     /// Until then: the node that has spoken of it first.
-    speaker: u32,
+    origin: u32,
 }
 
 impl Export {
@@ -232,7 +233,7 @@ impl Remote {
         self.network = Some(network);
         // The last entries are those of guests.
         (self.born, self.born_count) = (vec![FxHashMap::default(); nodes as usize + 1], 0);
-        self.unborn = vec![0; nodes as usize + 1];
+        self.not_made = vec![0; nodes as usize + 1];
         self.guests.insert(nodes);
         self.proxies_most = PROXIES_MIN;
         self.made = vec![0; nodes as usize];
@@ -278,11 +279,11 @@ impl Remote {
     /// nodes, and actors that are not born yet.
     pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
         let born = self.born.iter().flat_map(|born| born.values());
-        let unborn = born.filter(|born| !born.created).map(|born| born.word);
+        let not_made = born.filter(|born| !born.created).map(|born| born.word);
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
         let open = self.open.iter().map(|open| open.owing).chain([self.unowed]);
         let stopped = self.credit.parked.iter().map(|(_, waiter)| *waiter);
-        asked.chain(unborn).chain(open).chain(stopped).chain(self.credit.holding())
+        asked.chain(not_made).chain(open).chain(stopped).chain(self.credit.holding())
     }
 
     /// Returns the objects that others know.
@@ -394,24 +395,24 @@ impl Remote {
     /// Returns the entry of an actor that others make here, or adds one. Returns nothing if its
     /// maker is no node, or if too many were spoken of that were not made.
     pub(super) fn heard_of(&mut self, chosen_by: u32, index: u32) -> Option<&mut Export> {
-        let speaker = chooser(self.speaker, self.lost.len() as u32);
+        let origin = chooser(self.origin, self.lost.len() as u32);
         match self.born.get_mut(chosen_by as usize)?.entry(index) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(place) => {
-                let unborn = &mut self.unborn[speaker as usize];
-                if *unborn == UNBORN_MAX {
+                let not_made = &mut self.not_made[origin as usize];
+                if *not_made == NOT_MADE_MAX {
                     return None;
                 }
-                *unborn += 1;
+                *not_made += 1;
                 self.born_count += 1;
-                Some(place.insert(Export { speaker, ..Export::default() }))
+                Some(place.insert(Export { origin, ..Export::default() }))
             }
         }
     }
 
     /// True if the node whose packets are read has spoken of too many actors that were not made.
     pub(super) fn speaks_of_too_much(&self) -> bool {
-        self.unborn[chooser(self.speaker, self.lost.len() as u32) as usize] == UNBORN_MAX
+        self.not_made[chooser(self.origin, self.lost.len() as u32) as usize] == NOT_MADE_MAX
     }
 
     /// Notes that an actor that others make here is made now, or will never be. Returns true if it
@@ -420,7 +421,7 @@ impl Remote {
         let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
         let Some(born) = born.filter(|born| !born.created) else { return false };
         born.created = true;
-        self.unborn[born.speaker as usize] -= 1;
+        self.not_made[born.origin as usize] -= 1;
         true
     }
 
@@ -640,8 +641,8 @@ impl Remote {
         unsent || self.network.as_mut().is_some_and(|network| network.has_mail())
     }
 
-    pub(super) fn idle_node(&mut self) -> Option<u32> {
-        self.network.as_mut().and_then(|network| network.idle_node())
+    pub(super) fn claim_idle_node(&mut self) -> Option<u32> {
+        self.network.as_mut().and_then(|network| network.claim_idle_node())
     }
 
     /// Notes that a node was given a new actor, because it had nothing to do.
@@ -649,8 +650,8 @@ impl Remote {
         self.gift = Some(node);
     }
 
-    pub(super) fn hungry_node(&mut self) -> Option<u32> {
-        self.network.as_mut().and_then(|network| network.hungry_node())
+    pub(super) fn claim_node_without_backlog(&mut self) -> Option<u32> {
+        self.network.as_mut().and_then(|network| network.claim_node_without_backlog())
     }
 
     /// Receives packets, after those to be sent were sent.
@@ -781,7 +782,7 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
             match known.map_or((0, false), |known| (known.word, known.created)) {
                 // The actor was garbage.
                 (0, true) => return None,
-                (0, false) => unborn(cx, other - 1, address.index, ty)?,
+                (0, false) => reserve(cx, other - 1, address.index, ty)?,
                 (known, _) => known,
             }
         }
@@ -792,7 +793,7 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
 }
 
 /// Makes an actor whose creation is still under way.
-fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
+fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     let table = cx.image().find_table(ty)?;
     let class = table.info().actor()?;
     cx.actors.remote.heard_of(chosen_by, index)?;
@@ -805,7 +806,7 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
         // Its creation will not arrive any more.
         let _ = cx.failure(LOST);
         // SAFETY: as above, and others know the actor, so that it is kept.
-        unsafe { super::create::stillborn(cx, actor) };
+        unsafe { super::create::fail_creation(cx, actor) };
     }
     Some(actor)
 }
@@ -814,7 +815,7 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
 ///
 /// - Requests to them fail, also later ones.
 /// - The objects that they knew, and those that others have granted to them, are let go.
-/// - Actors that they were about to make here are stillborn.
+/// - Actors that they were about to make here fail as if their creator had failed.
 /// - Their packets that are still under way are dropped.
 pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
     // SAFETY: promised by the caller: the context is the current one; what others know are objects
@@ -838,13 +839,13 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             .filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)))
             .map(|(index, export)| (index, export.generation))
             .collect();
-        let unborn: Vec<Word> = remote.born[within]
+        let not_made: Vec<Word> = remote.born[within]
             .iter()
             .flat_map(|born| born.values())
             .filter(|born| !born.created && born.word != 0)
             .map(|born| born.word)
             .collect();
-        let _unborn = (*cx).keep_all(&unborn);
+        let _not_made = (*cx).keep_all(&not_made);
         for (index, generation) in waiters {
             let Some(waiter) = (*cx).actors.remote.take(index, generation) else { continue };
             let _kept = (*cx).keep(waiter);
@@ -852,9 +853,9 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             let kept = (*cx).kept_exception(&Origin::Runtime);
             deliver_owed(cx, waiter, Answer::Exception(kept));
         }
-        for actor in unborn {
+        for actor in not_made {
             let _ = (*cx).failure(LOST);
-            super::create::stillborn(cx, actor);
+            super::create::fail_creation(cx, actor);
         }
         for waiter in nodes.clone().flat_map(|node| (*cx).actors.remote.credit.lose(node)).collect::<Vec<_>>()
         {
@@ -868,12 +869,12 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         for (index, generation) in struck.collect::<Vec<_>>() {
             remote.take(index, generation);
         }
-        let Remote { born, born_count, unborn, names, .. } = remote;
+        let Remote { born, born_count, not_made, names, .. } = remote;
         for born in born {
             born.retain(|_, export| {
                 let struck = export.strike(nodes);
                 if struck && !export.created {
-                    unborn[export.speaker as usize] -= 1;
+                    not_made[export.origin as usize] -= 1;
                 }
                 if struck {
                     *born_count -= 1;

@@ -27,6 +27,7 @@
 use rustc_hash::FxHashMap;
 
 use super::cycles::{fail_all, look_at_all};
+use super::kinds::{ASK, CUT, CUT_DONE, WAITS};
 use super::layout::away;
 use super::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
 use super::told::{self, Line};
@@ -35,16 +36,6 @@ use super::walk::{Cut, FIRM, cycles};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
-
-/// The waits of a node: which answers cannot come before which.
-pub(super) const WAITS: u8 = 12;
-/// A question for the waits: a new number, and 1 if the answer is to have names.
-pub(super) const ASK: u8 = 13;
-/// Requests that wait for each other in a round, each before the next. One of them is to be failed,
-/// at the place that is told.
-pub(super) const CUT: u8 = 14;
-/// The note that this was done.
-pub(super) const CUT_DONE: u8 = 15;
 
 /// The most waits of each kind that a node tells.
 const WAITS_MAX: usize = 1 << 17;

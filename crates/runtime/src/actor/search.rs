@@ -27,22 +27,11 @@
 use bifrost_heap::{Marker, Summary};
 use rustc_hash::FxHashMap;
 
+use super::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
 use super::packets::{Wrong, number, put};
 use super::remote::{OWN, Remote};
 use crate::cx::Cx;
 use crate::transfer::Address;
-
-/// The kind of a packet: a part of the picture was made. It has the number of the search.
-pub(super) const SEARCH: u8 = 6;
-/// The number of the search; the index and generation of each object of the receiver that lives.
-pub(super) const LIVE: u8 = 7;
-/// The number of the search; by node the number of `LIVE` packets sent to it, then by node the
-/// number received from it.
-pub(super) const SEARCHED: u8 = 8;
-/// The number of the search: objects that were not found to live can go.
-pub(super) const SWEEP: u8 = 9;
-/// Asks the first node for a search; the number of the last that the sender has heard of.
-pub(super) const WANT: u8 = 10;
 
 /// The least number of objects known to others for which a search is made.
 const KNOWN_MIN: usize = 10_000;

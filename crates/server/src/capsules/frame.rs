@@ -38,7 +38,7 @@ pub(crate) enum Frame<'a> {
     /// Nodes of the sender that have nothing to do.
     Idle(Numbers<'a>),
     /// Nodes of the sender that have nothing queued behind their present work.
-    Hungry(Numbers<'a>),
+    NoBacklog(Numbers<'a>),
     /// The sender's nodes have nothing to do.
     Rest(Rest),
     /// A capsule is no more.
@@ -133,21 +133,36 @@ pub(crate) enum Malformed {
     Magic,
 }
 
-const PACKETS: u8 = 1;
-const IDLE: u8 = 2;
-const REST: u8 = 3;
-const LOST: u8 = 4;
-const OUTPUT: u8 = 5;
-const STOP: u8 = 6;
-const REPORT: u8 = 7;
-const PING: u8 = 8;
-const HUNGRY: u8 = 9;
-const CONNECT: u8 = 16;
-const CHALLENGE: u8 = 17;
-const HELLO: u8 = 18;
-const WELCOME: u8 = 19;
-const REFUSED: u8 = 20;
-const READY: u8 = 21;
+macro_rules! frames {
+    ($($name:ident = $kind:literal, $body:literal, $sender:literal;)*) => {
+        $(#[doc = $body] const $name: u8 = $kind;)*
+
+        /// All kinds: name, number, body, sender; written into `docs/spec/capsules.md`.
+        #[cfg(test)]
+        const KINDS: &[(&str, u8, &str, &str)] = &[$((stringify!($name), $kind, $body, $sender)),*];
+    };
+}
+
+frames! {
+    PACKETS = 1, "batches: sending node, receiving node, length, each in 4 bytes; so many bytes of \
+        packets", "all";
+    IDLE = 2, "nodes of the sender that have nothing to do, each in 4 bytes", "all";
+    REST = 3, "the lost capsules as a bit set in 8 bytes; by capsule the batches sent to it, \
+        then by capsule those received from it, each in 8 bytes", "all to the first";
+    LOST = 4, "a capsule in 4 bytes", "all to the first; the first to all";
+    OUTPUT = 5, "text that a program has printed", "all to the first";
+    STOP = 6, "-", "the first to all";
+    REPORT = 7, "statistics of the nodes, as JSON", "all to the first, after STOP";
+    PING = 8, "-", "all";
+    NO_BACKLOG = 9, "nodes of the sender that have nothing to do behind their present work, each in 4 \
+        bytes", "all";
+    CONNECT = 16, "the bytes `BIFROSTC`, version in 4 bytes, a nonce of 32 bytes", "the one that connects";
+    CHALLENGE = 17, "version in 4 bytes, a nonce of 32 bytes, a proof of 32 bytes", "the one that listens";
+    HELLO = 18, "a proof of 32 bytes, and the body of the greeting", "the one that connects";
+    WELCOME = 19, "-", "the one that listens";
+    REFUSED = 20, "the reason, as text", "the one that listens";
+    READY = 21, "-", "all to the first";
+}
 
 /// Takes frames out of the bytes that come.
 #[derive(Debug)]
@@ -203,7 +218,7 @@ fn parse(frame: &[u8]) -> Result<Frame<'_>, Malformed> {
             return if whole == entries.0.len() { Ok(Frame::Packets(entries)) } else { Err(short) };
         }
         IDLE if rest.len() % 4 == 0 => Frame::Idle(Numbers(std::mem::take(rest))),
-        HUNGRY if rest.len() % 4 == 0 => Frame::Hungry(Numbers(std::mem::take(rest))),
+        NO_BACKLOG if rest.len() % 4 == 0 => Frame::NoBacklog(Numbers(std::mem::take(rest))),
         REST => {
             let lost = take_u64(rest).ok_or(short)?;
             let (words, odd) = rest.as_chunks::<8>();
@@ -234,7 +249,7 @@ fn parse(frame: &[u8]) -> Result<Frame<'_>, Malformed> {
         WELCOME => Frame::Welcome,
         REFUSED => Frame::Refused(text(std::mem::take(rest))?),
         READY => Frame::Ready,
-        IDLE | HUNGRY => return Err(short),
+        IDLE | NO_BACKLOG => return Err(short),
         other => return Err(Malformed::Kind(other)),
     };
     if rest.is_empty() { Ok(found) } else { Err(short) }
@@ -280,7 +295,7 @@ pub(crate) fn put(out: &mut Vec<u8>, frame: &Frame<'_>) {
     match frame {
         Frame::Packets(entries) => with(PACKETS, &[entries.0]),
         Frame::Idle(nodes) => with(IDLE, &[nodes.0]),
-        Frame::Hungry(nodes) => with(HUNGRY, &[nodes.0]),
+        Frame::NoBacklog(nodes) => with(NO_BACKLOG, &[nodes.0]),
         Frame::Rest(rest) => {
             with(REST, &[&rest.lost.to_le_bytes()]);
             for count in rest.sent.iter().chain(&rest.received) {
@@ -341,7 +356,7 @@ mod tests {
             Frame::Packets(Entries(&[])),
             Frame::Packets(Entries(b"\x01\0\0\0\x02\0\0\0\x03\0\0\0abc\x01\0\0\0\x02\0\0\0\0\0\0\0")),
             Frame::Idle(Numbers(&[1, 0, 0, 0])),
-            Frame::Hungry(Numbers(&[1, 0, 0, 0, 2, 0, 0, 0])),
+            Frame::NoBacklog(Numbers(&[1, 0, 0, 0, 2, 0, 0, 0])),
             Frame::Rest(rest),
             Frame::Lost(7),
             Frame::Output("a line\n"),
@@ -355,6 +370,27 @@ mod tests {
             Frame::Refused("no"),
             Frame::Ready,
         ]
+    }
+
+    #[test]
+    fn the_document_is_fresh() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/capsules.md");
+        let old = std::fs::read_to_string(path).expect("the specification");
+        let mark = "<!-- table: frames -->\n";
+        let start = old.find(mark).expect("a table of frames") + mark.len();
+        let end = start + old[start..].find("<!-- end -->").expect("an end");
+        let mut table = String::from("| kind | name | body | sender |\n| --- | --- | --- | --- |\n");
+        for (name, kind, body, sender) in KINDS {
+            table += &format!("| {kind} | {name} | {body} | {sender} |\n");
+        }
+        let new = format!("{}{table}{}", &old[..start], &old[end..]);
+        if std::env::var_os("BIFROST_UPDATE").is_some() {
+            return std::fs::write(path, new).expect("a writable specification");
+        }
+        assert!(
+            old == new,
+            "docs/spec/capsules.md is stale: BIFROST_UPDATE=1 cargo test -p bifrost-server --lib frame"
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) struct Links {
     told: Vec<AtomicU32>,
     /// The number of times that it had taken something when they were told that nothing is queued
     /// behind that.
-    told_hungry: Vec<AtomicU32>,
+    told_no_backlog: Vec<AtomicU32>,
     /// The run is over: connections that end are no losses.
     stopping: AtomicBool,
     /// The first capsule is no more.
@@ -179,7 +179,7 @@ impl Links {
             output,
             silence,
             told: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
-            told_hungry: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
+            told_no_backlog: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicBool::new(false),
             orphaned: AtomicBool::new(false),
             threads: Mutex::default(),
@@ -284,8 +284,8 @@ impl Links {
     ///   happen any more.
     pub(crate) fn tick(&self) {
         self.tell_idle();
-        let hungry = self.untold(&self.told_hungry, |node| self.shared.hungered(node));
-        self.tell_of(&hungry, &Frame::Hungry(Numbers::of(&hungry)));
+        let without_backlog = self.untold(&self.told_no_backlog, |node| self.shared.without_backlog(node));
+        self.tell_of(&without_backlog, &Frame::NoBacklog(Numbers::of(&without_backlog)));
         let mut counts = self.counts.lock();
         if !self.shared.is_quiet() {
             return;
@@ -420,8 +420,8 @@ impl Links {
                 Frame::Idle(nodes) => {
                     self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint(node));
                 }
-                Frame::Hungry(nodes) => {
-                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint_hungry(node));
+                Frame::NoBacklog(nodes) => {
+                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint_no_backlog(node));
                 }
                 Frame::Rest(rest) if self.is_first() => {
                     self.check_rest(&rest)?;

@@ -210,7 +210,7 @@ impl Network for Ours {
         !self.shared.wire().to_node.is_empty()
     }
 
-    fn idle_node(&mut self) -> Option<u32> {
+    fn claim_idle_node(&mut self) -> Option<u32> {
         None
     }
 
@@ -242,7 +242,7 @@ impl Network for Theirs {
         !self.0.wire().to_peer.is_empty()
     }
 
-    fn idle_node(&mut self) -> Option<u32> {
+    fn claim_idle_node(&mut self) -> Option<u32> {
         None
     }
 

@@ -1,6 +1,6 @@
 //! A node's part of the network: it posts packets, takes mail, looks for more, rests and sleeps.
 //!
-//! Read [`Door::receive`](Network::receive), then `rest` and `sleep`. The states of a node without
+//! Read [`Port::receive`](Network::receive), then `rest` and `sleep`. The states of a node without
 //! work are in `docs/internals/nodes.md`.
 
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Patience {
 
 /// A node's way to the others: its part of the network.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Port {
     pub(super) node: u32,
     pub(super) shared: Arc<Shared>,
     /// To the nodes of other processes, if there are any.
@@ -77,7 +77,7 @@ pub(super) struct Door {
     pub(super) patience: Patience,
 }
 
-impl Door {
+impl Port {
     /// Turns mail into the event for a node, which is counted as busy or, with `rested`, is not.
     fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
         let active = &self.shared.active;
@@ -124,8 +124,8 @@ impl Door {
         if !rested {
             self.shared.active.took();
         }
-        let meals = &self.shared.idle[self.node as usize].meals;
-        meals.store(meals.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let taken = &self.shared.idle[self.node as usize].taken;
+        taken.store(taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.set_idle(false);
     }
 
@@ -161,7 +161,7 @@ impl Door {
         received
     }
 
-    /// Sleeps: as [`Door::rest`], when nothing came soon after `since`, and without a time.
+    /// Sleeps: as [`Port::rest`], when nothing came soon after `since`, and without a time.
     fn sleep(&mut self, since: Instant) -> Received {
         self.set_idle(true);
         if self.shared.active.rest() && self.links.is_none() {
@@ -235,7 +235,7 @@ impl Door {
     }
 }
 
-impl Network for Door {
+impl Network for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         match &self.links {
             _ if node >= self.shared.nodes() => self.shared.guests.post(self.node, node, packets),
@@ -288,7 +288,7 @@ impl Network for Door {
         self.found.is_some()
     }
 
-    fn idle_node(&mut self) -> Option<u32> {
+    fn claim_idle_node(&mut self) -> Option<u32> {
         let count = self.shared.idle.len() as u32;
         let all = || (0..count).map(|at| (self.next + at) % count);
         // A node that is nearer costs less.
@@ -306,13 +306,13 @@ impl Network for Door {
         found
     }
 
-    fn hungry_node(&mut self) -> Option<u32> {
+    fn claim_node_without_backlog(&mut self) -> Option<u32> {
         let is_hungry = |node: &u32| {
             let given = &self.shared.idle[*node as usize].given;
             *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
         };
         // A node that is nearer costs less.
-        let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
+        let here = self.shared.first..self.shared.first + self.shared.inboxes.len() as u32;
         let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
         here.into_iter().find(is_hungry).or_else(|| others().find(is_hungry))
     }
