@@ -29,8 +29,7 @@ struct Names {
 
 impl Names {
     /// A path from the crate's root; nothing if it leaves the crate. A path without a keyword
-    /// begins
-    /// at a module within the own one, or at another crate, which leads to the own module.
+    /// begins at a module within the own one, or at another crate, which leads to the own module.
     fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {

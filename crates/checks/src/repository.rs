@@ -15,8 +15,7 @@ pub fn read(path: &str) -> String {
 }
 
 /// The files of the repository with one of these endings (all if there are none), by their paths
-/// from its folder.
-/// What git tracks, or in an unpacked archive whatever is there.
+/// from its folder. What git tracks, or in an unpacked archive whatever is there.
 pub fn files(endings: &[&str]) -> Vec<String> {
     let git = Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output();
     let mut paths = match git {

@@ -40,13 +40,11 @@ const ENDED_MS_MAX: u64 = 5_000;
 /// Run actors of a program whose `main` runs elsewhere
 ///
 /// Listens until `bifrost run --join` calls, takes part in that run with as many nodes as it asks
-/// for, and ends with it. Both need the same
-/// program, the same version of bifrost and, over TCP, the same token. What the program prints is
-/// printed there.
+/// for, and ends with it. Both need the same program, the same version of bifrost and, over TCP,
+/// the same token. The output of the program is printed there.
 ///
-/// Whoever has the token can have this process do what the program can do. What goes over TCP is
-/// neither encrypted nor signed: use it in
-/// networks that you trust.
+/// A holder of the token can have this process do all that the program can do. Data over TCP is
+/// neither encrypted nor signed: use it in networks that you trust.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -57,7 +55,7 @@ Examples:
 A line `ready URL` on the standard output says that it listens. The exit status is 0 if the run was ended by its `main`,
 else 1.")]
 pub struct Args {
-    /// The file with `main`; what it imports is found by itself
+    /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
     file: PathBuf,
     /// Where to listen: shm:///path, unix:///path, tcp://host:port
@@ -65,21 +63,21 @@ pub struct Args {
     listen: Address,
     #[command(flatten)]
     token: TokenArgs,
-    /// How long to wait for a run [default: for ever]
+    /// The longest wait for a run [default: for ever]
     #[arg(long, value_name = "MS")]
     wait_ms: Option<u64>,
     #[command(flatten)]
     program: ProgramArgs,
 }
 
-/// What capsules show each other.
+/// The token that capsules show each other.
 #[derive(clap::Args, Debug)]
 pub struct TokenArgs {
-    /// What capsules of a run have in common, over TCP; other users can read it in the process
-    /// table, so better use a file
+    /// The secret that the capsules of a run have in common, over TCP. Other users can read it in
+    /// the process table, so better use a file
     #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A file with that, on its first line
+    /// A file with the secret on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -94,7 +92,7 @@ impl TokenArgs {
     }
 }
 
-/// How a program is compiled and run, wherever that is.
+/// The way a program is compiled and run, in this process or another one.
 #[derive(clap::Args, Debug)]
 pub struct ProgramArgs {
     /// Run in the interpreter

@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Outcome, print};
 
 /// Check Theta sources
 ///
-/// Reports mistakes with the source line and what to do about each, and warnings if there are no
+/// Reports mistakes with the source line and advice for each, and warnings if there are no
 /// mistakes. Exit status 1 if there are errors, or warnings that are denied.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -30,19 +30,18 @@ Examples:
   bifrost check --emit regions queens.theta   which requests run at once, and who waits for them
   bifrost check --emit asm --only main db.theta   the machine's instructions of one routine")]
 pub struct Args {
-    /// The files; what they import is found by itself
+    /// The files; their imports are found by themselves
     #[arg(required = true, value_name = "FILE.theta")]
     files: Vec<PathBuf>,
     /// Write mistakes to the standard output, one JSON object a line: code, severity, message,
-    /// file, line, column,
-    /// end_line, end_column, and help if there is one; lines and columns count from 1, columns in
-    /// characters
+    /// file, line, column, end_line, end_column, and help if there is one; lines and columns count
+    /// from 1, columns in characters
     #[arg(long)]
     json: bool,
     /// Exit with status 1 if there are such diagnostics
     #[arg(long, value_name = "CLASS")]
     deny: Option<Deny>,
-    /// Write what the sources compile to, if there are no errors
+    /// Write the result of compiling, in one of these forms, if there are no errors
     #[arg(long, value_name = "WHAT")]
     emit: Option<Emit>,
     /// Write only routines and methods of this name: `swap`, `Elem.touch`
@@ -64,12 +63,12 @@ enum Deny {
     Warnings,
 }
 
-/// What can be written.
+/// The forms of a compiled program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Emit {
     /// The checked program in the text form of the intermediate representation
     Ir,
-    /// What each routine and method is compiled from: the code generator's form of it
+    /// The code generator's form of each routine and method
     Clif,
     /// The machine's instructions of each routine and method
     Asm,

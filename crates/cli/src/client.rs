@@ -21,13 +21,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// Which server, and what to show it.
+/// The token for a server.
 #[derive(clap::Args, Debug)]
 pub struct ConnectArgs {
-    /// What to show a server that listens on TCP
+    /// The token to show a server that listens on TCP
     #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A file with what to show, on its first line
+    /// A file with the token on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

@@ -12,10 +12,9 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Write documentation of Theta sources
 ///
 /// A page for each file and an index: the types, routines, classes and actors that others can name,
-/// with their headings
-/// and the comments at them. The comment of a routine or method is the one right after its heading;
-/// that of a type,
-/// class or actor stands above it or right after its head. Comments are Markdown.
+/// with their headings and the comments at them. The comment of a routine or method is the one
+/// right after its heading; that of a type, class or actor stands above it or right after its head.
+/// Comments are Markdown.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

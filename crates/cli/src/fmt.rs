@@ -11,8 +11,8 @@ use crate::failure::{Exit, Failure, Outcome, print};
 /// Format Theta sources
 ///
 /// Rewrites the files in place; a file that is set well already is not touched. Every comment
-/// stays. A file that does
-/// not parse is left as it is, its mistakes are reported, and the exit status is 1.
+/// stays. A file that does not parse is left as it is, its mistakes are reported, and the exit
+/// status is 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

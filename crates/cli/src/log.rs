@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
-/// How events are written.
+/// The form of events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Format {
     /// A line for people.

@@ -24,8 +24,7 @@ use crate::failure::{Exit, Failure, Outcome};
 /// Run a program's routine `main`
 ///
 /// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception
-/// is
-/// printed with its values and the exit status is 1.
+/// is printed with its values and the exit status is 1.
 ///
 /// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's
 /// directory, inside transactions only.
@@ -40,27 +39,27 @@ Examples:
   bifrost run --nodes 2 --capsules 3 queens.theta 10   six nodes, in three processes
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
-    /// The file with `main`; what it imports is found by itself
+    /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
     file: PathBuf,
-    /// What `main` gets as `args[1]`, `args[2]` ...
+    /// The arguments of `main`: `args[1]`, `args[2]` ...
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
     arguments: Vec<String>,
     #[command(flatten)]
     program: ProgramArgs,
     /// Where objects are kept: a folder, which is made if it is not there, a database as
-    /// postgres://user@host/name, or `memory:`
-    /// [default: `memory:` if the program has transactions, else nowhere]
+    /// postgres://user@host/name, or `memory:` [default: `memory:` if the program has transactions,
+    /// else nowhere]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Print what the collector did to the standard error, at the end
+    /// Print statistics of the collector to the standard error, at the end
     #[arg(long)]
     gc_stats: bool,
-    /// How many threads of each process run the program's actors; `main` runs on the first
+    /// The number of threads in each process for the program's actors; `main` runs on the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
-    /// How many processes run the program's actors, on this machine; all but this one are started,
-    /// and end with it
+    /// The number of processes for the program's actors, on this machine; all but this one are
+    /// started, and end with it
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CAPSULES_MAX)))]
     capsules: u32,
     /// Where processes listen that take part, in place of started ones: `bifrost capsule --help`
@@ -69,15 +68,15 @@ pub struct Args {
     join: Vec<Address>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Let this number decide which messages are calls and what runs next, so that a run can be
-    /// repeated; all nodes on one thread
+    /// Derive from this number which messages are calls, and the order of everything, so that a run
+    /// can be repeated; all nodes on one thread
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write what happened when on each node to a file that ui.perfetto.dev and chrome://tracing
-    /// show
+    /// Write the events of each node with their times to a file that ui.perfetto.dev and
+    /// chrome://tracing show
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Print what the actors of each node did to the standard error, at the end
+    /// Print statistics of the actors of each node to the standard error, at the end
     #[arg(long)]
     stats: bool,
 }

@@ -32,8 +32,7 @@ use crate::run::heap_line;
 /// once.
 ///
 /// A program with actors has nodes for them (`--nodes`). Its routine `start`, if there is one, runs
-/// at each start of the server; it makes
-/// actors and names them with `publish("name", actor)`.
+/// at each start of the server; it makes actors and names them with `publish("name", actor)`.
 ///
 /// Settings come from bifrost.toml, then BIFROST_* variables, then the arguments; later ones win.
 #[derive(clap::Args, Debug)]
@@ -52,31 +51,30 @@ A line `ready URL...` on the standard output says that clients can connect. SIGU
 sessions are open and what the collector did, on one line of the standard error; SIGHUP changes nothing; BIFROST_LOG=bifrost_server=debug tells
 of each collection (`heap.collected`).")]
 pub struct Args {
-    /// The files of the program; what they import is found by itself
+    /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
     /// Where to listen: shm:///path, unix:///path, tcp://host:port; several times for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// What TCP clients must show; other users can read it in the process table, so better use a
-    /// file
+    /// The token that TCP clients must show. Other users can read it in the process table, so
+    /// better use a file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
-    /// A file with what TCP clients must show, on its first line
+    /// A file with the token of TCP clients on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
-    /// servers may share, or `memory:`,
-    /// where they are gone when the server ends [default: `memory:`]. A password is better put into
-    /// bifrost.toml or BIFROST_STORE: other users
-    /// can read arguments in the process table
+    /// servers may share, or `memory:`, where they are gone when the server ends [default:
+    /// `memory:`]. A password is better put into bifrost.toml or BIFROST_STORE: other users can
+    /// read arguments in the process table
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port,
     /// unix:///path
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
-    /// How many threads run the program's actors, if it has some [default: 1]
+    /// The number of threads for the program's actors, if it has some [default: 1]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
     /// Most bytes of the objects of all sessions and nodes together [default: three quarters of the
@@ -105,10 +103,10 @@ pub struct Args {
     /// Run methods in the interpreter
     #[arg(long)]
     interpret: bool,
-    /// Print what SIGUSR1 asks for at the end, too
+    /// Print the answer to SIGUSR1 at the end, too
     #[arg(long)]
     gc_stats: bool,
-    /// How the events that BIFROST_LOG asks for are written
+    /// The form of the events that BIFROST_LOG selects
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub log: log::Format,
     /// Write the `ready` line to this file descriptor instead of the standard output

@@ -33,15 +33,15 @@ pub struct Args {
 enum Command {
     /// Say how many objects there are, and how many bytes they take
     Info(Asked),
-    /// Read everything, and say what is wrong; the exit status is 1 if something is
+    /// Read everything, and report damage; the exit status is 1 if there is some
     Check(Asked),
     /// Print every class and every object as a line of JSON
     Dump(Where),
-    /// Make a new store of what `dump` has printed
+    /// Make a new store from the output of `dump`
     ///
     /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the
-    /// line, and nothing is made. A
-    /// store in a database is made in many transactions; no server opens it before the last.
+    /// line, and nothing is made. A store in a database is made in many transactions; no server
+    /// opens it before the last.
     Load(making::Load),
     /// Copy a store, file by file, to a new folder
     Backup(making::Backup),

@@ -16,9 +16,9 @@ use crate::failure::{Exit, Failure, Outcome};
 
 /// Write stubs for clients of a program
 ///
-/// Stubs are made from the same sources that the server has, or from what a running server says
-/// about itself.
-/// Equal interfaces give equal files, so the files can be committed and kept fresh with --check.
+/// Stubs are made from the same sources that the server has, or from the answer of a running server
+/// about its interface. Equal interfaces give equal files, so the files can be committed and kept
+/// fresh with --check.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ pub struct Args {
     /// Where to write
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
-    /// Write nothing; fail if the files there are not what would be written
+    /// Write nothing; fail if the files there are stale
     #[arg(long)]
     check: bool,
     /// Where imports start [default: the folder of the first file]

@@ -43,8 +43,8 @@ use crate::stubs::{Numbers, Object, Stubs};
 /// - an [`Error::Unseen`] names it.
 ///
 /// A failure is *lost* when no stub is left whose claim would tell it: that of a structure, or of a
-/// call whose stubs were dropped. `Error::Unseen` is the result of
-/// these calls, if there are failures of these kinds that were not told before:
+/// call whose stubs were dropped. `Error::Unseen` is the result of these calls, if there are
+/// failures of these kinds that were not told before:
 ///
 /// - [`claim`](Promise::claim), [`peek`](Promise::peek) and [`resolve`](Session::resolve) of a stub
 ///   that did not fail itself: lost failures;

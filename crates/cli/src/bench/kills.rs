@@ -33,24 +33,24 @@ const LIVES_MS: std::ops::Range<u64> = 20..250;
 /// The longest time until sessions get their last answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What `bifrost bench kills` takes.
+/// The arguments of `bifrost bench kills`.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Ends with an error if anything that was acknowledged is gone, or was done twice.\n\nExamples:\n  bifrost bench kills\n  \
                   bifrost bench kills --kills 1000 --sessions 16"
 )]
 pub struct Args {
-    /// How often the server is killed
+    /// The number of times that the server is killed
     #[arg(long, default_value_t = 100)]
     kills: u64,
-    /// How many sessions work
+    /// The number of sessions that work
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     sessions: u32,
     /// Where the objects are kept: a folder without a store, or the URL of an empty database
     /// [default: a temporary folder]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// What the times between kills are made of
+    /// The seed of the times between kills
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -40,11 +40,11 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// What calls cost: crossings, batches, control structures, the five ways to batch a loop
+    /// The cost of calls: crossings, batches, control structures, the five ways to batch a loop
     Calls(Calls),
-    /// What Theta programs cost: beside the same programs in C, Lua and Go; compiling
+    /// The cost of Theta programs, beside the same programs in C, Lua and Go; compiling
     Theta(theta::Args),
-    /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C,
+    /// The cost of actors: messages, requests, creation, memory; programs of many actors, beside C,
     /// rayon and other actors
     Actors(actors::Args),
     /// Ten programs of the Savina suite for actors, with its sizes
@@ -54,7 +54,7 @@ enum What {
     Sizes(sizes::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
     Oo7(oo7::Args),
-    /// A server that is killed again and again under load, and what it had acknowledged
+    /// A server that is killed again and again under load, and the commits that it had acknowledged
     Kills(kills::Args),
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
@@ -78,7 +78,7 @@ enum What {
     },
 }
 
-/// What `bifrost bench calls` takes.
+/// The arguments of `bifrost bench calls`.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "The client runs on one core, the server on another; without two cores the figures mean \

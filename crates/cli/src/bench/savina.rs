@@ -11,17 +11,17 @@ use super::process::Process;
 use super::report::{self, Case, JsonLines};
 use super::{Failed, note_debug_build};
 
-/// What `bifrost bench savina` takes.
+/// The arguments of `bifrost bench savina`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
     /// The programs to run [default: all]
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
-    /// How many nodes they run on; on one, figures are processor time, on more what passes
+    /// The number of nodes; on one, figures are processor time, on more the time that passes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     nodes: u32,
-    /// How often each runs; a figure is the median
+    /// The number of runs of each; a figure is the median
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: u32,
     /// Write the figures as JSON, one object a line; `-` for the standard output

@@ -23,7 +23,7 @@ use super::{Failed, note_debug_build};
 
 mod session;
 
-/// What `bifrost bench sizes` takes.
+/// The arguments of `bifrost bench sizes`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {

@@ -26,7 +26,7 @@ const STEPS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The element of the list that is fetched.
 const NTH: u32 = 20;
 
-/// Show in a few seconds what batches are good for
+/// Show the use of batches in a few seconds
 ///
 /// Starts a server with a few small objects in a process of its own, connects to it through shared
 /// memory, and measures call by call and in batches: the element of a list, the swap of

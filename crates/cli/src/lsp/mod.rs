@@ -22,11 +22,10 @@ use queue::{Queue, Work};
 
 /// Talk to an editor about Theta sources
 ///
-/// A server of the Language Server Protocol at the standard streams: mistakes while you type, what
-/// a name means, where
-/// it is defined and used, new names, completion, formatting, outlines. An editor starts it;
-/// editors/vscode has an
-/// extension. Exit status 1 if the client leaves without saying so.
+/// A server of the Language Server Protocol at the standard streams: mistakes while you type, the
+/// meaning of a name, where it is defined and used, new names, completion, formatting, outlines. An
+/// editor starts it; editors/vscode has an extension. Exit status 1 if the client leaves without
+/// saying so.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Taken for editors that say so; there is no other way

@@ -33,9 +33,9 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Talk to a server
 ///
 /// Calls are collected until a line asks for an answer (`? $x` or `flush`) and then cross together.
-/// `list $db.users()` shows what an iterator yields. `help` shows the commands, `describe` what the
-/// server has, Tab completes names, Ctrl-D ends; if there are changes that are not committed, the
-/// shell asks what is to become of them.
+/// `list $db.users()` shows the values of an iterator. `help` shows the commands, `describe` the
+/// interface of the server, Tab completes names, Ctrl-D ends. If there are changes that are not
+/// committed, the shell asks whether to commit or drop them.
 ///
 /// With a script on the standard input, or commands as arguments, there is no prompt; the first
 /// line that is no command ends it with status 1. Exceptions of calls are answers and do not.

@@ -1,6 +1,5 @@
 //! The bound of the messages under way from a node to another that has not taken them yet. The
-//! bound of one actor's mail is in [`mailbox`]. The type to read first is
-//! [`Credit`].
+//! bound of one actor's mail is in [`mailbox`]. The type to read first is [`Credit`].
 //!
 //! A node counts the bytes of messages that it has sent to each other one, and the other
 //! acknowledges those that it has taken (`TAKEN`). A sender that is more than [`WINDOW_BYTES`]

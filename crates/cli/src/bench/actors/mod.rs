@@ -31,14 +31,14 @@ use peers::{C, Compiler, OURS, Peer, RAYON, Tool};
 pub use serve::serve;
 use table::Row;
 
-/// What `bifrost bench actors` takes.
+/// The arguments of `bifrost bench actors`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
     /// The cases to run [default: all; with `--instructions`: send]
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
-    /// Who runs beside Theta and C, as far as it is installed
+    /// The systems to run beside Theta and C, as far as they are installed
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["rayon", "go", "erlang", "caf", "kameo"])]
     peers: Vec<Peer>,
     /// Where the programs of peers in Rust are, which `cargo` compiles there

@@ -83,14 +83,14 @@ enum Temperature {
     Cold,
 }
 
-/// What `bifrost bench oo7` takes.
+/// The arguments of `bifrost bench oo7`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
     /// The size of the database
     #[arg(long, default_value = "small3", value_parser = PossibleValuesParser::new(SIZES))]
     size: String,
-    /// What the generator of random numbers begins with
+    /// The seed of the generator of random numbers
     #[arg(long, default_value_t = 1)]
     seed: u32,
     /// An operation to run; can be given several times [default: all]
@@ -100,8 +100,7 @@ pub struct Args {
     #[arg(long, value_enum)]
     way: Vec<Way>,
     /// Keep the database in a store: a folder, a database as postgres://user@host/name, or
-    /// `memory:`; each operation is then measured
-    /// hot and cold
+    /// `memory:`; each operation is then measured hot and cold
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Measure only hot, or only cold [default: both]

@@ -7,7 +7,7 @@ use super::client::{Action, Client, Parts};
 use super::structures::Structures;
 use super::stubs::{Database, Oo7};
 
-/// How a client has an operation run.
+/// The way in which a client has an operation run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
     /// Calls one by one; each basic value is claimed at once

@@ -22,14 +22,14 @@ use ours::Theta;
 use peers::{Language, Peer, Tool};
 use table::Row;
 
-/// What `bifrost bench theta` takes.
+/// The arguments of `bifrost bench theta`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
 pub struct Args {
     /// The cases to run [default: all]
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
-    /// Who runs beside Theta, as far as it is installed
+    /// The languages to run beside Theta, as far as they are installed
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["c", "lua", "luajit", "go"])]
     peers: Vec<Language>,
     /// Runs of each program that count; one before them does not
