@@ -73,7 +73,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        // What is only passed on is not known.
+        // A re-export uses nothing.
         if matches!(item.vis, syn::Visibility::Inherited) {
             self.tree(&mut Vec::new(), &item.tree);
         }

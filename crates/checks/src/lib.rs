@@ -1,5 +1,4 @@
-//! Measures of the repository's text and code, and tests that the repository is what its documents
-//! say.
+//! Measures of the repository's text and code, and tests of its documents against its sources.
 //!
 //! `cargo run -p bifrost-checks` prints the measures with the worst places of each.
 //! `tests/floors.rs` compares the manifests with ARCHITECTURE.md, `tests/sources.rs` the sources

@@ -29,7 +29,7 @@ pub fn of_document(path: &str, document: &str) -> Vec<Paragraph> {
     paragraphs(path, document.lines().map(Some))
 }
 
-/// Joins lines to paragraphs. What is no line of a comment ends one.
+/// Joins lines to paragraphs. A line without a comment ends one.
 fn paragraphs<'t>(path: &str, lines: impl Iterator<Item = Option<&'t str>>) -> Vec<Paragraph> {
     let mut all: Vec<Paragraph> = Vec::new();
     let (mut is_open, mut is_code) = (false, false);
@@ -104,23 +104,23 @@ fn sentences(text: &str) -> Vec<&str> {
 }
 
 /// Words that stand for a noun that was not named.
-const UNNAMED: [&str; 4] = ["what", "who", "whom", "whoever"];
+pub const UNNAMED: [&str; 4] = ["what", "who", "whom", "whoever"];
 
-/// Words with which a sentence begins that names nothing.
-const BEGINS: [&str; 4] = ["what", "who", "how", "whether"];
+/// Words that name nothing at the beginning of a sentence.
+pub const BEGINS: [&str; 4] = ["what", "who", "how", "whether"];
 
-/// Counts over a text. Two can be added.
+/// Counts over some paragraphs.
 #[derive(Clone, Default, Debug)]
 pub struct Counts {
     /// Words, a code span as one.
     pub words: usize,
     /// Code spans.
     pub spans: usize,
-    /// The words *what*, *who*, *whom* and *whoever*.
+    /// The words of [`UNNAMED`]: they stand for a noun that was not named.
     pub unnamed: usize,
     /// The words of each sentence.
     pub sentences: Vec<usize>,
-    /// Sentences that begin with *What*, *Who*, *How* or *Whether*.
+    /// The sentences that begin with a word of [`BEGINS`].
     pub begins: usize,
     /// The words of the longest paragraph.
     pub longest: usize,
@@ -148,12 +148,12 @@ impl Counts {
         counts
     }
 
-    /// *What* and *who* in 1,000 words.
+    /// The words of [`UNNAMED`] in 1,000 words.
     pub fn unnamed_in_1000(&self) -> f64 {
         1000.0 * self.unnamed as f64 / self.words.max(1) as f64
     }
 
-    /// The share of sentences that begin with *What*, *Who*, *How* or *Whether*, in percent.
+    /// The share of sentences that begin with a word of [`BEGINS`], in percent.
     pub fn begins_percent(&self) -> f64 {
         100.0 * self.begins as f64 / self.sentences.len().max(1) as f64
     }

@@ -1,4 +1,4 @@
-//! What the checks read.
+//! The files of the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub fn read(path: &str) -> String {
 }
 
 /// The files of the repository with one of these endings (all if there are none), by their paths
-/// from its folder. What git tracks, or in an unpacked archive whatever is there.
+/// from its folder: those that git tracks, or in an unpacked archive all.
 pub fn files(endings: &[&str]) -> Vec<String> {
     let git = Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output();
     let mut paths = match git {
@@ -52,7 +52,7 @@ fn walk(folder: &Path, prefix: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// What stands between `<!-- NAME -->` and `<!-- end -->` of a document.
+/// The text between `<!-- NAME -->` and `<!-- end -->` of a document.
 pub fn section<'t>(text: &'t str, name: &str) -> &'t str {
     let mark = format!("<!-- {name} -->");
     let start = text.find(&mark).unwrap_or_else(|| panic!("there is no {mark}")) + mark.len();

@@ -27,7 +27,7 @@ pub struct Shape {
     /// Functions that are unsafe, take a pointer to a context first, and words.
     pub functions_of_words: Vec<Part>,
     path: String,
-    /// The functions around what is visited.
+    /// The functions around the visited expression.
     around: Vec<String>,
 }
 

@@ -87,6 +87,71 @@ fn links_lead_somewhere() {
     none(&mistakes);
 }
 
+/// The alternatives of a path with braces: `wire/src/{op,word}.rs` names two files.
+fn alternatives(path: &str) -> Vec<String> {
+    let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    match parts {
+        Some((before, (inner, after))) => {
+            inner.split(',').flat_map(|part| alternatives(&format!("{before}{part}{after}"))).collect()
+        }
+        None => vec![path.to_owned()],
+    }
+}
+
+/// The path that a code span names, if it names one of a file or folder of the repository.
+fn named_path(span: &str) -> Option<&str> {
+    let path = span.split_whitespace().next().filter(|first| *first == span)?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
+    let is_file = [".rs", ".md", ".sh"].iter().any(|ending| path.ends_with(ending));
+    let is_folder = path.ends_with('/') && path.len() > 1;
+    let is_outside = path.starts_with(['/', '.']) || path.starts_with("target/");
+    ((is_file || is_folder) && !is_outside && path.chars().all(is_plain)).then_some(path)
+}
+
+/// True if the end of a tracked path, or a folder in it, is that path.
+fn is_there(tracked: &[String], path: &str) -> bool {
+    tracked.iter().any(|file| match path.strip_suffix('/') {
+        None => file == path || file.ends_with(&format!("/{path}")),
+        Some(folder) => file.starts_with(path) || file.contains(&format!("/{folder}/")),
+    })
+}
+
+#[test]
+fn files_that_are_named_exist() {
+    let tracked = files(&[]);
+    let mut mistakes = Vec::new();
+    for path in &tracked {
+        let is_source = path.ends_with(".rs") && path.starts_with("crates/");
+        let is_document = path.ends_with(".md")
+            && (["docs/internals/", "docs/spec/"].iter().any(|folder| path.starts_with(folder))
+                || ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].contains(&path.as_str()));
+        if !is_source && !is_document {
+            continue;
+        }
+        for (number, line) in read(path).lines().enumerate() {
+            let text = match is_source {
+                true => line.trim_start().strip_prefix("//").unwrap_or_default(),
+                false => line,
+            };
+            let spans = text.split('`').skip(1).step_by(2).filter_map(named_path);
+            let gone = spans.flat_map(alternatives).filter(|named| !is_there(&tracked, named));
+            mistakes.extend(gone.map(|named| format!("{path}:{}: there is no `{named}`", number + 1)));
+        }
+    }
+    none(&mistakes);
+}
+
+#[test]
+fn paths_are_found_in_code_spans() {
+    assert_eq!(named_path("server/src/{nodes,look}.rs"), Some("server/src/{nodes,look}.rs"));
+    assert_eq!(["cargo test", "Session::new", "/tmp/a.rs", "a"].map(named_path), [None; 4]);
+    assert_eq!(alternatives("a/{b,c}.rs"), ["a/b.rs", "a/c.rs"]);
+    let tracked = ["crates/wire/src/op.rs".to_owned()];
+    let there = |path: &str| is_there(&tracked, path);
+    assert!(there("op.rs") && there("wire/src/op.rs") && there("src/") && there("crates/wire/"));
+    assert!(!there("p.rs") && !there("ire/") && !there("wire/op.rs"));
+}
+
 #[test]
 fn every_chapter_is_in_the_index() {
     let index = document(&read("docs/book/README.md"));

@@ -41,7 +41,7 @@ use crate::space::Space;
 
 mod port;
 
-use port::{Patience, Port};
+use port::Port;
 
 /// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
@@ -211,8 +211,8 @@ impl Shared {
 
     /// Ends the run of the nodes here.
     pub(crate) fn end(&self) {
-        for (port, poll) in self.inboxes.iter().zip(&self.polls) {
-            let _ = port.send(Mail::Stop);
+        for (inbox, poll) in self.inboxes.iter().zip(&self.polls) {
+            let _ = inbox.send(Mail::Stop);
             // One that computes does not look.
             poll.kill(poll.epoch(), Kill::Stop);
         }
@@ -362,16 +362,7 @@ impl Nodes {
             }
             // A single node is the only one to know that it has nothing to do.
             if all > 1 || hosts {
-                let (next, links) = (node + 1, links.clone());
-                let port = Port {
-                    node,
-                    shared: shared.clone(),
-                    links,
-                    mail,
-                    found: None,
-                    next,
-                    patience: Patience::new(),
-                };
+                let port = Port::new(node, shared.clone(), links.clone(), mail);
                 cx.actors.set_network(Box::new(port), all);
             }
         }
@@ -619,15 +610,7 @@ mod tests {
         let joined = Joined::new(0, 2, 2, false, vec![None, None]);
         let nodes = Nodes::joined(first_space(limits), joined, limits, |_| {}, |_| {}).expect("nodes");
         let shared = &nodes.shared;
-        let mut port = Port {
-            node: 0,
-            shared: shared.clone(),
-            links: None,
-            mail: channel().1,
-            found: None,
-            next: 1,
-            patience: Patience::new(),
-        };
+        let mut port = Port::new(0, shared.clone(), None, channel().1);
         let mut without_backlog = || [(); 4].map(|()| port.claim_node_without_backlog());
         assert_eq!(without_backlog(), [Some(1), Some(2), Some(3), None]);
         shared.hint_no_backlog(1);

@@ -157,12 +157,7 @@ impl Remote {
     /// one.
     #[inline]
     pub(super) fn tell_load(&mut self, node: u32) {
-        if let Some(Some(last)) = self.placement.telling.get(node as usize) {
-            self.tell_new_load(node, *last);
-        }
-    }
-
-    fn tell_new_load(&mut self, node: u32, last: u32) {
+        let Some(Some(last)) = self.placement.telling.get(node as usize).copied() else { return };
         let load = self.load_besides(node);
         if load.abs_diff(last) > TOLD_STEP + last / 8 {
             self.placement.telling[node as usize] = Some(load);

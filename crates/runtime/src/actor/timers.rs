@@ -74,15 +74,6 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// Returns the shorter of two waiting times.
-#[inline]
-fn sooner(one: Option<i64>, other: Option<i64>) -> Option<i64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
-
 /// Returns the waiting time of an idle node: until the time of the first timer, of a search, or of
 /// a look at its waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
@@ -94,7 +85,7 @@ pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
         let look = (*cx).look_in_ms();
         let parked = (*cx).actors.mailboxes.until_ns().filter(|_| !(*cx).actors.is_ordered());
         let parked = parked.map(|until| (until.saturating_sub((*cx).now_ns()) / 1_000_000) as i64);
-        match sooner(sooner(timer, search::wait_ms(cx)), parked) {
+        match [timer, search::wait_ms(cx), parked].into_iter().flatten().min() {
             Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
             None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
         }

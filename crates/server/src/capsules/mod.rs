@@ -31,6 +31,7 @@ mod link;
 #[cfg(test)]
 mod tests;
 
+pub use frame::{FRAMES, FrameKind};
 pub use greeting::{JoinError, Joined, Terms, Waiting, join};
 pub(crate) use link::Links;
 

@@ -156,8 +156,8 @@ fn who_speaks_of_what_does_not_exist_is_lost_at_once() {
     let table: [(&str, Vec<u8>); 9] = [
         ("rest of a node of another", frame(&Frame::Idle(Numbers::of(&numbers(&[1, 0]))))),
         ("rest of a node of none", frame(&Frame::Idle(Numbers::of(&numbers(&[2]))))),
-        ("hunger of a node of another", frame(&Frame::NoBacklog(Numbers::of(&numbers(&[0]))))),
-        ("hunger of a node of none", frame(&Frame::NoBacklog(Numbers::of(&numbers(&[u32::MAX]))))),
+        ("no backlog of a node of another", frame(&Frame::NoBacklog(Numbers::of(&numbers(&[0]))))),
+        ("no backlog of a node of none", frame(&Frame::NoBacklog(Numbers::of(&numbers(&[u32::MAX]))))),
         ("the loss of who is told", frame(&Frame::Lost(0))),
         ("the loss of none", frame(&Frame::Lost(2))),
         ("counts of too few", rest(1, 0)),

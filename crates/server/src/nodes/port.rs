@@ -37,13 +37,13 @@ const TELL: Duration = Duration::from_micros(20);
 /// The time that a node looks for mail before it sleeps: as long as that has paid lately. Where two
 /// nodes have one processor, none comes while one looks.
 #[derive(Debug)]
-pub(super) struct Patience {
+struct Patience {
     time: Duration,
     short_sleeps: u32,
 }
 
 impl Patience {
-    pub(super) fn new() -> Patience {
+    fn new() -> Patience {
         Patience { time: LOOK_MAX, short_sleeps: 0 }
     }
 
@@ -65,19 +65,29 @@ impl Patience {
 /// A node's way to the others: its part of the network.
 #[derive(Debug)]
 pub(super) struct Port {
-    pub(super) node: u32,
-    pub(super) shared: Arc<Shared>,
+    node: u32,
+    shared: Arc<Shared>,
     /// To the nodes of other processes, if there are any.
-    pub(super) links: Option<Arc<Links>>,
-    pub(super) mail: Receiver<Mail>,
+    links: Option<Arc<Links>>,
+    mail: Receiver<Mail>,
     /// The mail that was found there and not taken yet.
-    pub(super) found: Option<Mail>,
+    found: Option<Mail>,
     /// The node at which the search for an idle one begins.
-    pub(super) next: u32,
-    pub(super) patience: Patience,
+    next: u32,
+    patience: Patience,
 }
 
 impl Port {
+    /// Makes the port of a node, with its receiver of mail.
+    pub(super) fn new(
+        node: u32,
+        shared: Arc<Shared>,
+        links: Option<Arc<Links>>,
+        mail: Receiver<Mail>,
+    ) -> Port {
+        Port { node, shared, links, mail, found: None, next: node + 1, patience: Patience::new() }
+    }
+
     /// Turns mail into the event for a node, which is counted as busy or, with `rested`, is not.
     fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
         let active = &self.shared.active;
@@ -307,14 +317,14 @@ impl Network for Port {
     }
 
     fn claim_node_without_backlog(&mut self) -> Option<u32> {
-        let is_hungry = |node: &u32| {
+        let has_no_backlog = |node: &u32| {
             let given = &self.shared.idle[*node as usize].given;
             *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
         };
         // A node that is nearer costs less.
         let here = self.shared.first..self.shared.first + self.shared.inboxes.len() as u32;
         let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
-        here.into_iter().find(is_hungry).or_else(|| others().find(is_hungry))
+        here.into_iter().find(has_no_backlog).or_else(|| others().find(has_no_backlog))
     }
 
     fn idlers(&self) -> Option<Arc<AtomicU32>> {

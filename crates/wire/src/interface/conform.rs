@@ -113,13 +113,16 @@ pub fn conforms(
     }
     let mapping = Mapping::new(client, server);
     let reached = reached(own, wanted);
-    let types = (0..).zip(&own.types).filter(|(number, _)| reached.contains(&TypeNumber(*number)));
-    for (number, ty) in types {
-        if mapping.types[number as usize].is_none() {
+    let mut methods = &mapping.methods[..];
+    for ((number, ty), theirs) in (0..).zip(&own.types).zip(&mapping.types) {
+        let numbers;
+        (numbers, methods) = methods.split_at(ty.methods.len());
+        if !reached.contains(&TypeNumber(number)) {
+            continue;
+        }
+        if theirs.is_none() {
             return Err(Missing::Type { name: ty.name.clone() });
         }
-        let first = own.first_method(TypeNumber(number)).index();
-        let numbers = &mapping.methods[first..first + ty.methods.len()];
         if let Some((method, _)) = ty.methods.iter().zip(numbers).find(|(_, number)| number.is_none()) {
             return Err(Missing::Method { ty: ty.name.clone(), heading: own.heading(method) });
         }
