@@ -2,8 +2,8 @@
 //!
 //! `BIFROST_UPDATE=1 cargo test --workspace --test tables` writes them.
 
+use bifrost_actors::PACKETS;
 use bifrost_checks::repository::{read, root};
-use bifrost_runtime::actor::PACKETS;
 use bifrost_server::capsules::FRAMES;
 use bifrost_wire::{Limit, error, op};
 

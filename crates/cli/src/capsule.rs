@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bifrost_actors::WithActors;
 use bifrost_engine::{Engine, Mode};
 use bifrost_native::Registry;
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Cx, HeapStats, Limits};
 use bifrost_server::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
 use bifrost_server::config::collect;
@@ -207,10 +208,10 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 /// Makes a context ready for nodes.
 pub fn ready(cx: &mut Cx, traced: bool) {
-    cx.actors.set_log(|text| tracing::warn!("{text}"));
-    cx.actors.set_nap(nap);
+    cx.actors().set_log(|text| tracing::warn!("{text}"));
+    cx.actors().set_nap(nap);
     if traced {
-        cx.actors.start_trace();
+        bifrost_actors::start_trace(cx);
     }
 }
 
@@ -349,9 +350,10 @@ impl Report {
             let since_1970 =
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             let began = since_1970.saturating_sub(cx.now_ns());
-            let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
+            let trace =
+                bifrost_actors::take_trace(&mut cx).map(|trace| trace::NodeTrace::new(&trace, began, space));
             let allocated_bytes = cx.taken_bytes();
-            NodeReport { node, stats: cx.actors.stats, allocated_bytes, trace }
+            NodeReport { node, stats: cx.words.stats, allocated_bytes, trace }
         });
         Report { nodes: reports.collect(), heap }
     }

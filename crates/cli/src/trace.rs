@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use bifrost_runtime::actor::{EVENTS_MAX, Trace};
+use bifrost_actors::{EVENTS_MAX, Trace};
 use bifrost_server::space::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -16,7 +16,7 @@ use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program}
 use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, tagged};
 use bifrost_runtime::abi::{VALUES_MAX, Word};
 use bifrost_runtime::native::Natives;
-use bifrost_runtime::{Cx, Image, LinkError, Ret, actor, invoke, natives, object};
+use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
 
 pub use bifrost_interp::HOT_STEPS;
@@ -280,7 +280,7 @@ impl Engine {
         let ret = unsafe {
             let desc = self.image.routine(routine);
             match self.actors {
-                true => actor::call_main(cx, desc, &mut words),
+                true => bifrost_actors::call_main(cx, desc, &mut words),
                 false => invoke::routine(cx, desc, &mut words),
             }
         };

@@ -1,9 +1,9 @@
 //! Requests of code that clients send (`docs/book/language/objects.md`): they wait on the session's
 //! stack, where their replies are needed.
 
+use bifrost_actors::{self as actors, Wanted};
 use bifrost_ir::Site;
 use bifrost_runtime::abi::{Outcome, Ret};
-use bifrost_runtime::actor::{self, Wanted};
 use bifrost_runtime::cx::Kill;
 use smallvec::SmallVec;
 
@@ -46,8 +46,8 @@ impl Run<'_> {
             if (*self.cx).fuel < 0 {
                 return Err((*self.cx).kill(Kill::Fuel));
             }
-            let asked = (*self.cx).asked_at(site.0, rounds);
-            actor::ask(self.cx, sent.method, sent.slot, &words, asked, wanted)
+            let asked = actors::asked_at(&mut *self.cx, site.0, rounds);
+            actors::ask(self.cx, sent.method, sent.slot, &words, asked, wanted)
         }
     }
 
@@ -78,7 +78,7 @@ impl Run<'_> {
         while let Some(at) = self.open.iter().position(own) {
             let open = self.open.remove(at);
             // SAFETY: the request is open and awaited.
-            let ret = unsafe { actor::join(self.cx, open.number) };
+            let ret = unsafe { actors::join(self.cx, open.number) };
             if Outcome::from(ret) != Outcome::Returned {
                 let flow = self.failed(ret, open.site);
                 self.failed_in = Some(open.rounds);
@@ -97,7 +97,7 @@ impl Run<'_> {
         self.open.retain(|open| {
             let other = open.frame.0 != frame.0;
             if !other {
-                cx.need_no_value(open.number);
+                actors::need_no_value(cx, open.number);
             }
             other
         });

@@ -13,7 +13,7 @@ use bifrost_ir::{
     Site, Stmt, Var, ways,
 };
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor::JoinLayout;
+use bifrost_runtime::actor_class::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{

@@ -7,16 +7,16 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bifrost_actors as actors;
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
-use bifrost_runtime::actor::{self, Came};
 use bifrost_runtime::cx::Kill;
-use bifrost_runtime::engine::Interpreter;
+use bifrost_runtime::engine::{Came, Interpreter};
 use bifrost_runtime::image::{Image, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
-use bifrost_runtime::roots;
+use bifrost_runtime::node_host::NodeHost;
 use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
-use bifrost_runtime::{Cx, Mode, object};
+use bifrost_runtime::{Cx, Mode, object, roots};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
@@ -189,6 +189,10 @@ unsafe fn run_code(cx: &mut Cx, prepared: &Prepared, code: Code, args: &[Word]) 
 }
 
 impl Interpreter for Interp {
+    fn node_host(&self) -> &'static dyn NodeHost {
+        actors::HOST
+    }
+
     unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
         let prepared = self.func(func);
         let method = prepared.kind.has_receiver();
@@ -200,7 +204,7 @@ impl Interpreter for Interp {
         };
         if prepared.waits {
             // SAFETY: promised by the caller.
-            return unsafe { actor::begin(cx, func, args, 0) };
+            return unsafe { actors::begin(cx, func, args, 0) };
         }
         let mut run = Run::new(self, cx, closure);
         let flow = run.function(prepared, args);

@@ -1,16 +1,17 @@
 //! Functions that may wait: methods of actors, and routines that request.
 //!
-//! The interpreter keeps the variables of such a function in its join ([`bifrost_runtime::actor`]).
+//! The interpreter keeps the variables of such a function in its join ([`bifrost_actors`]).
 //! When the function must wait, it unwinds and says at which of its ways in; to go on, it walks
 //! down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of its blocks, and a
 //! function that does not wait pays for its join only. Read [`Interp::run_script`] first.
 
+use bifrost_actors::{self as actors, Answer, Concerned, LANDED, Next, Origin, Verdict, WithActors};
 use bifrost_ir::MethodRef;
 use bifrost_ir::ways::AFRESH;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
-use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{self, Answer, Came, Concerned, Due, LANDED, Next, Origin, Verdict};
+use bifrost_runtime::actor_layout::{Due, join};
 use bifrost_runtime::cx::stack_pointer;
+use bifrost_runtime::engine::Came;
 use bifrost_runtime::object::{get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
@@ -33,7 +34,7 @@ impl Interp {
     ) -> Ret {
         // SAFETY: promised by the caller: the join has room for the variables.
         unsafe {
-            let prepared = self.func(actor::layout_of(running).func);
+            let prepared = self.func(actors::layout_of(running).func);
             let mut run = Run::new(self, cx, std::ptr::null());
             run.path = SmallVec::from_slice(path);
             run.resuming = !path.is_empty();
@@ -44,7 +45,7 @@ impl Interp {
                 Flow::Return => {
                     // A method of an actor answers by other statements.
                     if get(running, join::ACTOR) == 0 && prepared.results > 0 {
-                        actor::answer(cx, running, Answer::Value((*cx).results[0]));
+                        actors::answer(cx, running, Answer::Value((*cx).results[0]));
                     }
                     Ret::NOTHING
                 }
@@ -71,7 +72,7 @@ impl Run<'_> {
 
     /// Leaves: the caller goes on with the function in this way.
     pub(crate) fn land(&mut self, next: Next) -> Flow {
-        self.cx().actors.land(next);
+        self.cx().actors().land(next);
         Flow::Landed
     }
 
@@ -79,11 +80,11 @@ impl Run<'_> {
     #[inline]
     pub(crate) fn end_step(&mut self, way: Option<u32>) -> Flow {
         let Some(way) = way.filter(|_| self.join != 0) else { return Flow::Next };
-        if self.cx().actors.must_make_way() {
+        if actors::must_make_way(self.cx()) {
             return self.land(Next::Stop(way));
         }
         // SAFETY: the join is that of the function whose loop this is.
-        match unsafe { actor::goes_on_as_code(self.cx, self.join, way) } {
+        match unsafe { actors::goes_on_as_code(self.cx, self.join, way) } {
             true => self.land(Next::Way(way)),
             false => Flow::Next,
         }
@@ -100,16 +101,16 @@ impl Run<'_> {
 
     pub(crate) fn create(&mut self, frame: Frame, create: &Create) -> Flow {
         let site = match create.place {
-            Destination::Here => actor::Site::Here,
-            Destination::On(place) => actor::Site::On(frame.get(place) as i64),
-            Destination::Anywhere => actor::Site::Anywhere(stack_pointer()),
+            Destination::Here => actors::Site::Here,
+            Destination::On(place) => actors::Site::On(frame.get(place) as i64),
+            Destination::Anywhere => actors::Site::Anywhere(stack_pointer()),
         };
         let mut words: SmallVec<[Word; 8]> = SmallVec::new();
         words.push(0);
         words.extend(create.args.iter().map(|place| frame.get(*place)));
         // SAFETY: the function is verified: the class is one of actors, whose creator takes these
         // words, which the frame keeps.
-        let ret = unsafe { actor::create(self.cx, create.table, create.creator, &mut words, site) };
+        let ret = unsafe { actors::create(self.cx, create.table, create.creator, &mut words, site) };
         if !ret.returned() {
             return self.failed(ret, create.site);
         }
@@ -125,8 +126,8 @@ impl Run<'_> {
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes
         // these words; the frame keeps them.
         let ret = unsafe {
-            let left = actor::send_past(self.cx, sent.slot, &words);
-            actor::log_sent(self.cx, sent.method, left)
+            let left = actors::send_past(self.cx, sent.slot, &words);
+            actors::log_sent(self.cx, sent.method, left)
         };
         if ret.returned() { Flow::Next } else { self.failed(ret, sent.site) }
     }
@@ -140,7 +141,7 @@ impl Run<'_> {
         }
         let words = self.words(frame, &sent.args);
         // SAFETY: as in `send`.
-        let ret = unsafe { actor::send(self.cx, sent.slot, &words) };
+        let ret = unsafe { actors::send(self.cx, sent.slot, &words) };
         match Outcome::from(ret) {
             Outcome::Signalled => Came::Exception(self.kept(sent)),
             _ => Came::With(ret),
@@ -149,7 +150,7 @@ impl Run<'_> {
 
     /// The exception that a message came back with.
     fn kept(&mut self, sent: &Message) -> Word {
-        self.cx().kept_exception(&Origin::Method(sent.method))
+        actors::kept_exception(self.cx(), &Origin::Method(sent.method))
     }
 
     pub(crate) fn request(&mut self, frame: Frame, request: &Request) -> Flow {
@@ -162,7 +163,7 @@ impl Run<'_> {
         if request.element.is_some() && !self.resuming {
             // SAFETY: the function is verified: with an element, the variable is an array or
             // vector.
-            let there = unsafe { actor::has_element(&image, frame.get(request.dst), element) };
+            let there = unsafe { actors::has_element(&image, frame.get(request.dst), element) };
             if !there {
                 return self.op_failed(OpError::Bounds, sent.site);
             }
@@ -173,18 +174,22 @@ impl Run<'_> {
             let ret = match self.came(frame, sent) {
                 Came::With(ret) => ret,
                 Came::Exception(kept) => {
-                    let request = actor::next_request(self.join);
-                    actor::note_exception(self.join, kept, Due::new(pending, is_element).of_request(request));
+                    let request = actors::next_request(self.join);
+                    actors::note_exception(
+                        self.join,
+                        kept,
+                        Due::new(pending, is_element).of_request(request),
+                    );
                     return Flow::Next;
                 }
             };
             match Outcome::from(ret) {
                 Outcome::Returned if is_element => {
-                    actor::store_element(&image, frame.get(request.dst), element, ret.value);
+                    actors::store_element(&image, frame.get(request.dst), element, ret.value);
                 }
                 Outcome::Returned => frame.set(request.dst, ret.value),
                 Outcome::Pending => {
-                    actor::pend(self.cx, self.join, ret.value, pending, is_element.then_some(element));
+                    actors::pend(self.cx, self.join, ret.value, pending, is_element.then_some(element));
                 }
                 _ => return self.failed(ret, sent.site),
             }
@@ -197,7 +202,7 @@ impl Run<'_> {
         let (pending, waiter) = (&wait.pending, self.join);
         // SAFETY: the join is this function's.
         unsafe {
-            let counts = actor::layout_of(waiter).counts;
+            let counts = actors::layout_of(waiter).counts;
             if pending.iter().any(|at| get(waiter, counts + usize::from(*at)) > 0) {
                 let way = wait.way.expect("only functions that may wait have something pending");
                 return self.land(Next::Stop(way));
@@ -210,9 +215,9 @@ impl Run<'_> {
                     stays: wait.kept.contains(&at) && !due.is_element(),
                 })
             };
-            match actor::first_exception(waiter, &concerns) {
+            match actors::first_exception(waiter, &concerns) {
                 Some(kept) => {
-                    let ret = self.cx().raise_kept(kept);
+                    let ret = actors::raise_kept(self.cx(), kept);
                     self.failed(ret, wait.site)
                 }
                 None => Flow::Next,
@@ -223,7 +228,7 @@ impl Run<'_> {
     pub(crate) fn reply(&mut self, frame: Frame, value: Option<Place>) -> Flow {
         let value = value.map_or(0, |place| frame.get(place));
         // SAFETY: the join is this function's.
-        unsafe { actor::answer(self.cx, self.join, Answer::Value(value)) };
+        unsafe { actors::answer(self.cx, self.join, Answer::Value(value)) };
         Flow::Next
     }
 
@@ -233,14 +238,14 @@ impl Run<'_> {
             let ret = match self.came(frame, sent) {
                 Came::With(ret) => ret,
                 Came::Exception(kept) => {
-                    actor::answer(self.cx, self.join, Answer::Exception(kept));
+                    actors::answer(self.cx, self.join, Answer::Exception(kept));
                     return Flow::Next;
                 }
             };
             match Outcome::from(ret) {
-                Outcome::Returned => actor::answer(self.cx, self.join, Answer::Value(ret.value)),
+                Outcome::Returned => actors::answer(self.cx, self.join, Answer::Value(ret.value)),
                 Outcome::Pending => {
-                    let ret = actor::delegate_early(self.cx, self.join, ret.value);
+                    let ret = actors::delegate_early(self.cx, self.join, ret.value);
                     if !ret.returned() {
                         return self.failed(ret, sent.site);
                     }
@@ -259,12 +264,12 @@ impl Run<'_> {
         site: bifrost_ir::Site,
     ) -> Flow {
         // SAFETY: the join is this function's, and the table one of places of answers.
-        let ret = unsafe { actor::new_replier(self.cx, table) };
+        let ret = unsafe { actors::new_replier(self.cx, table) };
         if !ret.returned() {
             return self.failed(ret, site);
         }
         // SAFETY: as above.
-        unsafe { actor::delegate(self.cx, self.join, ret.value) };
+        unsafe { actors::delegate(self.cx, self.join, ret.value) };
         frame.set(dst, ret.value);
         Flow::Next
     }
@@ -273,7 +278,7 @@ impl Run<'_> {
         let value = value.map_or(0, |place| frame.get(place));
         // SAFETY: the function is verified: the word is a replier, whose answers have the value's
         // type.
-        let ret = unsafe { actor::deliver_now(self.cx, frame.get(replier), value) };
+        let ret = unsafe { actors::deliver_now(self.cx, frame.get(replier), value) };
         if ret.returned() { Flow::Next } else { Flow::Killed }
     }
 
@@ -299,7 +304,7 @@ impl Run<'_> {
                         Some(_) => get(waiter, join::FLAGS) & join::BOUND,
                         None => join::BOUND,
                     };
-                    actor::begin(self.cx, call.func, &words, join::NESTED | bound)
+                    actors::begin(self.cx, call.func, &words, join::NESTED | bound)
                 }
             };
             match Outcome::from(ret) {
@@ -309,7 +314,7 @@ impl Run<'_> {
                     set(waiter, join::AWAITED, 0);
                     let due = Due::new(Due::CALL, false);
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
-                    actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
+                    actors::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
                     // The object that took the place of the answer may have given it already.
                     return match get(waiter, join::MISSING) {
                         0 => self.called(call.site),
@@ -329,9 +334,9 @@ impl Run<'_> {
     fn called(&mut self, site: bifrost_ir::Site) -> Flow {
         let concerns = |due: Due, _| due.is_call().then_some(Concerned { raised: true, stays: false });
         // SAFETY: the join is this function's.
-        match unsafe { actor::first_exception(self.join, &concerns) } {
+        match unsafe { actors::first_exception(self.join, &concerns) } {
             Some(kept) => {
-                let ret = self.cx().raise_kept(kept);
+                let ret = actors::raise_kept(self.cx(), kept);
                 self.failed(ret, site)
             }
             None => Flow::Next,
@@ -358,10 +363,10 @@ impl Run<'_> {
                     seen.push(*method);
                     new
                 });
-                actor::take_message(self.cx, actor, &mut methods, &mut |cx, method, sent| {
-                    let words = actor::words_of(sent);
+                actors::take_message(self.cx, actor, &mut methods, &mut |cx, method, sent| {
+                    let words = actors::words_of(sent);
                     for (at, arm) in select.arms.iter().enumerate().filter(|(_, arm)| arm.method == method) {
-                        if actor::refused(cx, actor::class_of(actor), arm.slot, words)? {
+                        if actors::refused(cx, actors::class_of(actor), arm.slot, words)? {
                             return Ok(Verdict::Refuses);
                         }
                         if self.fits(function, frame, arm, words)? {
@@ -378,11 +383,11 @@ impl Run<'_> {
             };
             if let (Some((_, taken)), Some(at)) = (taken, chosen) {
                 self.selected();
-                let words = actor::words_of(taken);
+                let words = actors::words_of(taken);
                 for (place, word) in select.arms[at].vars.iter().zip(&words[1..]) {
                     frame.set(*place, *word);
                 }
-                actor::begin_arm(running, taken);
+                actors::begin_arm(running, taken);
                 return self.arm(function, frame, select, at);
             }
             let flags = get(running, join::FLAGS);
@@ -392,9 +397,9 @@ impl Run<'_> {
                 return self.arm(function, frame, select, select.arms.len());
             }
             if first {
-                actor::start_timer(self.cx, running, limit);
+                actors::start_timer(self.cx, running, limit);
             }
-            let takes = select.arms.iter().fold(0_u64, |all, arm| all | 1 << actor::bit_of(arm.method));
+            let takes = select.arms.iter().fold(0_u64, |all, arm| all | 1 << actors::bit_of(arm.method));
             set(running, join::MISSING, takes);
             set(running, join::FLAGS, flags | join::SELECTS);
             self.land(Next::Stop(select.way))
@@ -407,7 +412,7 @@ impl Run<'_> {
         unsafe {
             let flags = get(self.join, join::FLAGS);
             if flags & join::SELECTS != 0 {
-                actor::end_timer(self.cx, self.join);
+                actors::end_timer(self.cx, self.join);
             }
             set(self.join, join::FLAGS, flags & !(join::SELECTS | join::LATE));
             set(self.join, join::AWAITED, 0);
@@ -418,7 +423,7 @@ impl Run<'_> {
     fn kept_of(&mut self, method: bifrost_ir::MethodId) -> Word {
         // SAFETY: the join is that of an actor's method.
         let ty = unsafe { Table::of(get(self.join, join::ACTOR)) }.info().ty;
-        self.cx().kept_exception(&Origin::Method(MethodRef { ty, method }))
+        actors::kept_exception(self.cx(), &Origin::Method(MethodRef { ty, method }))
     }
 
     /// True if an arm takes a message. A condition that fails takes none.
@@ -432,7 +437,7 @@ impl Run<'_> {
             _ => {
                 self.failed = false;
                 let kept = self.kept_of(arm.method);
-                self.cx().log_lost(kept);
+                actors::log_lost(self.cx(), kept);
                 Ok(false)
             }
         }
@@ -457,14 +462,14 @@ impl Run<'_> {
                 }
                 let kept = self.kept_of(arm.method);
                 let _kept = self.cx().keep(kept);
-                if actor::is_answered(self.join) {
-                    self.cx().log_lost(kept);
+                if actors::is_answered(self.join) {
+                    actors::log_lost(self.cx(), kept);
                 }
                 self.failed = false;
-                actor::end_arm(self.cx, self.join, Answer::Exception(kept));
+                actors::end_arm(self.cx, self.join, Answer::Exception(kept));
                 return Flow::Next;
             }
-            actor::end_arm(self.cx, self.join, Answer::Value(0));
+            actors::end_arm(self.cx, self.join, Answer::Value(0));
         }
         flow
     }

@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
-use bifrost_runtime::actor::ActorClass;
+use bifrost_runtime::actor_class::ActorClass;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};

@@ -11,14 +11,16 @@
 //! functions at the top are shared with the code of functions that send messages
 //! ([`lower`](crate::lower)).
 
+use bifrost_actors::outlet::Packet;
+use bifrost_actors::{self as actors, MAIL_LONG};
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
-use bifrost_runtime::actor::layout::{MessageKind, mail, message, owed};
-use bifrost_runtime::actor::outlet::{Packet, offset as outlet};
-use bifrost_runtime::actor::{self, ActorClass, MAIL_LONG, SPARE_ARGS, State};
+use bifrost_runtime::actor_class::{ActorClass, MessageKind, State};
+use bifrost_runtime::actor_layout::{mail, message, owed};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
+use bifrost_runtime::node_words::{Outlet, SPARE_ARGS};
 use bifrost_runtime::{Code, Form, MethodEntry};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -182,8 +184,8 @@ impl Jit {
         let known = self.lock().message_stubs.get(&key).copied();
         known.unwrap_or_else(|| {
             let enter = match form {
-                Form::Request => actor::enter_message as *const u8,
-                Form::Past => actor::enter_past as *const u8,
+                Form::Request => actors::enter_message as *const u8,
+                Form::Past => actors::enter_past as *const u8,
             };
             let code = self.words_entry(enter, slot, arity, references);
             let code = code.unwrap_or(Code(helper::no_code as *const u8));
@@ -283,13 +285,14 @@ impl Jit {
             }
             match form {
                 Form::Request => {
-                    let call = self.end_in(b, &[cx, actor, outcome, value], actor::leave_method as *const u8);
+                    let call =
+                        self.end_in(b, &[cx, actor, outcome, value], actors::leave_method as *const u8);
                     roots.quiet.insert(call);
                 }
                 Form::Past => {
                     let slot = b.ins().iconst(types::I64, i64::from(slot));
                     exit::record(b, cx, &[actor]);
-                    self.end_in(b, &[cx, actor, slot, outcome, value], actor::leave_past as *const u8);
+                    self.end_in(b, &[cx, actor, slot, outcome, value], actors::leave_past as *const u8);
                 }
             }
         })?;
@@ -402,21 +405,22 @@ impl Jit {
             let (cx, actor) = (words[0], words[1]);
             let other = cold_block(b);
             leave_if_looked(b, cx, other);
-            let next = load(b, cx, outlet::NEXT);
-            let end = load(b, cx, outlet::END);
+            let outlet = load(b, cx, offset::OUTLET);
+            let next = load(b, outlet, Outlet::NEXT);
+            let end = load(b, outlet, Outlet::END);
             let after = b.ins().iadd_imm_s(next, packet.bytes() as i64);
             let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
             leave_if(b, full, other);
             let place = load(b, actor, field(Packet::PLACE));
             let node = b.ins().ushr_imm_u(place, 32);
-            let open = load(b, cx, outlet::NODE);
+            let open = load(b, outlet, Outlet::NODE);
             let elsewhere = b.ins().icmp(IntCC::NotEqual, node, open);
             leave_if(b, elsewhere, other);
-            let idle = load(b, cx, outlet::IDLE);
+            let idle = load(b, outlet, Outlet::IDLE);
             let idle = b.ins().uload8(types::I64, MemFlagsData::trusted(), idle, 0);
             leave_if(b, idle, other);
 
-            store(b, after, cx, outlet::NEXT);
+            store(b, after, outlet, Outlet::NEXT);
             let bytes = MemFlagsData::new().with_notrap();
             let number = |b: &mut FunctionBuilder<'_>, [low, high]: [u32; 2]| {
                 b.ins().iconst(types::I64, (u64::from(high) << 32 | u64::from(low)) as i64)

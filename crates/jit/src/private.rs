@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use bifrost_ir::{
     Block, Body, Callee, ClassId, Destination, Func, MethodRef, Operand, Part, Program, Stmt, Var,
 };
-use bifrost_runtime::actor::ActorClass;
+use bifrost_runtime::actor_class::ActorClass;
 use bifrost_runtime::image::Image;
 
 /// Methods and iterators of arrays that leave bounds and storage as they are, and hand the array to

@@ -61,7 +61,7 @@ pub enum Outcome {
     Returned = 0,
     /// With an exception: `Cx::signal_id` and its values.
     Signalled = 1,
-    /// Not yet: [`Ret::value`] is the object that owes the answer ([`crate::actor`]).
+    /// Not yet: [`Ret::value`] is the object that owes the answer (crate `actors`).
     Pending = 2,
     /// Only of a closure, and of the iterator that it was handed to: the body left the loop (by
     /// break, return, signal or exit), so the iterator must unwind without running handlers.

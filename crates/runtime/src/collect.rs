@@ -14,10 +14,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bifrost_heap::{Exhausted, HeapFull, HeapUse, Need, OBJECT_WORDS, SIZE_MASK, Source, Window};
+use bifrost_heap::{Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, SIZE_MASK, Source, Window};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
-use crate::actor::What;
 use crate::cx::{Collect, Cx, Kill};
 use crate::engine::Engine;
 use crate::image::Table;
@@ -134,7 +133,7 @@ impl Cx {
 
     /// The same without a collection, if there is room for that.
     #[inline]
-    pub(crate) fn alloc_in_room(&mut self, table: &'static Table, fields: usize) -> Option<NonNull<Word>> {
+    pub fn alloc_in_room(&mut self, table: &'static Table, fields: usize) -> Option<NonNull<Word>> {
         let words = OBJECT_WORDS + fields;
         let object = self.window.take(words)?;
         // SAFETY: the object has at least two words.
@@ -267,6 +266,7 @@ impl Cx {
             frames,
             transaction,
             actors,
+            words,
             node,
             collecting,
             ..
@@ -287,13 +287,17 @@ impl Cx {
                     marker.root(*copy);
                 }
                 roots.trace(marker);
-                actors.trace(marker);
+                words.spare = Default::default();
+                if let Some(actors) = actors {
+                    actors.host.trace(&mut actors.state, marker);
+                }
                 Frame::trace(*frames, &mut |word| marker.root(word));
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
-                actors.trace_known(*node, marker);
-                actors.collected(*node, marker.live_bytes(), &|object| marker.lives(object));
+                if let Some(actors) = actors {
+                    actors.host.trace_known(&mut actors.state, *node, marker);
+                }
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }
@@ -301,7 +305,9 @@ impl Cx {
             }
         });
         let took = (self.collecting.now_ns)().saturating_sub(start);
-        self.note(What::Collection, start);
+        if let Some(host) = self.host() {
+            host.collected(self, start);
+        }
         self.collecting.pause_ns = took;
         self.collecting.pause_ns_max = self.collecting.pause_ns_max.max(took);
         self.collecting.pauses_ns += took;
@@ -309,7 +315,7 @@ impl Cx {
 
     /// The living objects of which this is so, found by a collection; none if there can be none
     /// now. They live until the next one.
-    pub(crate) fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {
+    pub fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {
         self.collecting.named = Some(named);
         self.collect();
         self.collecting.named = None;
@@ -317,7 +323,7 @@ impl Cx {
     }
 
     /// Adds the references that running code has on the stack.
-    pub(crate) fn words_of_code(&self, words: &mut Vec<Word>) {
+    pub fn words_of_code(&self, words: &mut Vec<Word>) {
         // SAFETY: the lists are those of the context, and what is on the stack is there by the
         // rules of `abi` and `roots`.
         unsafe {
@@ -326,6 +332,11 @@ impl Cx {
                 trace_code(&**engine, self.exit_frame, self.activation, &mut |word| words.push(word));
             }
         }
+    }
+
+    /// The heap.
+    pub fn heap(&self) -> &Heap {
+        &self.heap
     }
 
     /// The use of the heap, and the time of its collections.
@@ -382,7 +393,7 @@ impl Cx {
     /// # Panics
     /// When the process has no memory left.
     #[cold]
-    pub(crate) fn alloc_beyond(&mut self, table: &'static Table, fields: usize) -> Word {
+    pub fn alloc_beyond(&mut self, table: &'static Table, fields: usize) -> Word {
         if let Ok(object) = self.alloc(table, fields) {
             return object.as_ptr() as Word;
         }

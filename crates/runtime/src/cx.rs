@@ -13,11 +13,12 @@ use bifrost_heap::{Heap, Window};
 use bifrost_ir::SignalId;
 
 use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
-use crate::actor::Actors;
 use crate::collect::Collecting;
 use crate::image::Image;
 use crate::mode::{Doom, Transaction};
 use crate::natives;
+use crate::node_host::{NodeHost, NodeState};
+use crate::node_words::NodeWords;
 use crate::object;
 use crate::roots::{Frame, Roots};
 use crate::structure::{PROCEDURES_TOO_DEEP, Trace};
@@ -261,7 +262,7 @@ pub struct Cx {
     /// The place at which a structure that runs as machine code failed.
     pub trace: Trace,
     /// The address below which the stack is so deep that messages are queued; `usize::MAX` while
-    /// every message must be looked at ([`crate::actor::send`], [`crate::actor::send_past`]).
+    /// every message must be looked at (`actors::send`, `actors::send_past`).
     nesting: usize,
     /// 0, which is known only to code that reads it.
     nothing: u64,
@@ -284,13 +285,27 @@ pub struct Cx {
     output: Output,
     pub(crate) root_object: Word,
     pub(crate) transaction: Transaction,
-    /// The work of the actors of this node.
-    pub actors: Actors,
+    /// The words of the actors of this node that machine code uses.
+    pub words: NodeWords,
+    /// The rest of their state.
+    pub(crate) actors: Option<Hosted>,
     random: u64,
     now_ms: fn() -> i64,
     /// The number of the node whose code this runs, and the number of nodes.
     pub(crate) node: u32,
     nodes: u32,
+}
+
+/// The state of the actors of a context's node, and their host.
+pub(crate) struct Hosted {
+    pub(crate) host: &'static dyn NodeHost,
+    pub(crate) state: NodeState,
+}
+
+impl std::fmt::Debug for Hosted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hosted")
+    }
 }
 
 /// The destination of the text of `print`.
@@ -319,6 +334,8 @@ unsafe impl Send for Cx {}
 /// Offsets of the fields that compiled code uses.
 pub mod offset {
     use super::{Cx, Trace};
+    #[cfg(doc)]
+    use crate::node_words::NodeWords;
     use std::mem::offset_of;
 
     /// The poll word, which prologues compare the stack pointer with.
@@ -340,40 +357,42 @@ pub mod offset {
     /// The word that messages to actors at rest compare the stack pointer with; all bits set if
     /// they may not be calls.
     pub const NESTING: i32 = offset_of!(Cx, nesting) as i32;
-    /// [`Stats::direct`](crate::actor::Stats::direct)
-    pub const DIRECT: i32 = offset_of!(Cx, actors.stats.direct) as i32;
-    /// [`Stats::sent`](crate::actor::Stats::sent)
-    pub const SENT: i32 = offset_of!(Cx, actors.stats.sent) as i32;
-    /// [`Stats::queued`](crate::actor::Stats::queued)
-    pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
-    /// [`Stats::joins`](crate::actor::Stats::joins)
-    pub const JOINS: i32 = offset_of!(Cx, actors.stats.joins) as i32;
-    /// [`Stats::longest_queue`](crate::actor::Stats::longest_queue)
-    pub const LONGEST_QUEUE: i32 = offset_of!(Cx, actors.stats.longest_queue) as i32;
-    /// [`Actors::ran_others`](crate::actor::Actors::ran_others)
-    pub const RAN_OTHERS: i32 = offset_of!(Cx, actors.ran_others) as i32;
-    /// [`Actors::spare`](crate::actor::Actors::spare)
-    pub const SPARE: i32 = offset_of!(Cx, actors.spare) as i32;
-    /// [`Stats::created`](crate::actor::Stats::created)
-    pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
-    /// [`Actors::spreads`](crate::actor::Actors::spreads)
-    pub const SPREADS: i32 = offset_of!(Cx, actors.spreads) as i32;
-    /// [`Actors::ahead_at`](crate::actor::Actors::ahead_at)
-    pub const AHEAD_AT: i32 = offset_of!(Cx, actors.ahead_at) as i32;
-    /// [`Actors::gives_at`](crate::actor::Actors::gives_at)
-    pub const GIVES_AT: i32 = offset_of!(Cx, actors.gives_at) as i32;
-    /// [`Actors::highest`](crate::actor::Actors::highest)
-    pub const HIGHEST: i32 = offset_of!(Cx, actors.highest) as i32;
-    /// [`Actors::looked`](crate::actor::Actors::looked), in four bytes.
-    pub const LOOKED: i32 = offset_of!(Cx, actors.looked) as i32;
-    /// [`Actors::idlers`](crate::actor::Actors::idlers)
-    pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
+    /// [`Stats::direct`](crate::node_words::Stats::direct)
+    pub const DIRECT: i32 = offset_of!(Cx, words.stats.direct) as i32;
+    /// [`Stats::sent`](crate::node_words::Stats::sent)
+    pub const SENT: i32 = offset_of!(Cx, words.stats.sent) as i32;
+    /// [`Stats::queued`](crate::node_words::Stats::queued)
+    pub const QUEUED: i32 = offset_of!(Cx, words.stats.queued) as i32;
+    /// [`Stats::joins`](crate::node_words::Stats::joins)
+    pub const JOINS: i32 = offset_of!(Cx, words.stats.joins) as i32;
+    /// [`Stats::longest_queue`](crate::node_words::Stats::longest_queue)
+    pub const LONGEST_QUEUE: i32 = offset_of!(Cx, words.stats.longest_queue) as i32;
+    /// [`NodeWords::ran_others`]
+    pub const RAN_OTHERS: i32 = offset_of!(Cx, words.ran_others) as i32;
+    /// [`NodeWords::spare`]
+    pub const SPARE: i32 = offset_of!(Cx, words.spare) as i32;
+    /// [`Stats::created`](crate::node_words::Stats::created)
+    pub const CREATED: i32 = offset_of!(Cx, words.stats.created) as i32;
+    /// [`NodeWords::spreads`]
+    pub const SPREADS: i32 = offset_of!(Cx, words.spreads) as i32;
+    /// [`NodeWords::ahead_at`]
+    pub const AHEAD_AT: i32 = offset_of!(Cx, words.ahead_at) as i32;
+    /// [`NodeWords::gives_at`]
+    pub const GIVES_AT: i32 = offset_of!(Cx, words.gives_at) as i32;
+    /// [`NodeWords::highest`]
+    pub const HIGHEST: i32 = offset_of!(Cx, words.highest) as i32;
+    /// [`NodeWords::looked`], in four bytes.
+    pub const LOOKED: i32 = offset_of!(Cx, words.looked) as i32;
+    /// [`NodeWords::idlers`]
+    pub const IDLERS: i32 = offset_of!(Cx, words.idlers) as i32;
     /// True if the method of an actor that runs shall make way for others, in one byte.
-    pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
+    pub const TURN_OVER: i32 = offset_of!(Cx, words.turn_over) as i32;
     /// Of a word that is 0.
     pub const NOTHING: i32 = offset_of!(Cx, nothing) as i32;
     /// Not 0 if a message of the past type was sent since the stack was empty.
-    pub const PAST_SENT: i32 = offset_of!(Cx, actors.past_sent) as i32;
+    pub const PAST_SENT: i32 = offset_of!(Cx, words.past_sent) as i32;
+    /// The address of the [`Outlet`](crate::node_words::Outlet).
+    pub const OUTLET: i32 = offset_of!(Cx, words.outlet) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
     /// `Cx::fuel`
@@ -438,13 +457,16 @@ impl Cx {
             output: Output::Stdout,
             root_object: 0,
             transaction: Transaction::default(),
-            actors: Actors::default(),
+            words: NodeWords::default(),
+            actors: None,
             random: seed | 1,
             now_ms,
             node: 0,
             nodes: 1,
         });
-        cx.set_mailbox_bytes(limits.mailbox_bytes);
+        if let Some(host) = cx.image.interpreter().map(|interpreter| interpreter.node_host()) {
+            cx.actors = Some(Hosted { host, state: host.new_state(&limits, &mut cx.words) });
+        }
         cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(PollAddress(NonNull::from(&cx.poll_words)));
@@ -480,7 +502,8 @@ impl Cx {
         self.enter_node(node, nodes);
     }
 
-    pub(crate) fn enter_node(&mut self, node: u32, nodes: u32) {
+    /// Enters the same of a context that is none of these nodes.
+    pub fn enter_node(&mut self, node: u32, nodes: u32) {
         (self.node, self.nodes) = (node, nodes);
     }
 
@@ -494,6 +517,12 @@ impl Cx {
         self.nodes
     }
 
+    /// True if this is the context of a guest of these nodes: its actors are made elsewhere.
+    #[inline]
+    pub fn is_guest(&self) -> bool {
+        self.node >= self.nodes
+    }
+
     /// Enters the monotonic clock, in nanoseconds, by which collections are timed, and the work of
     /// others for the context.
     pub fn set_clock(&mut self, now_ns: fn() -> u64) {
@@ -503,6 +532,35 @@ impl Cx {
     /// Nanoseconds by that clock; 0 if there is none.
     pub fn now_ns(&self) -> u64 {
         (self.collecting.now_ns)()
+    }
+
+    /// The host of the actors of this node; none in a context that has no interpreter.
+    pub fn host(&self) -> Option<&'static dyn NodeHost> {
+        self.actors.as_ref().map(|actors| actors.host)
+    }
+
+    /// The state of the actors of this node.
+    ///
+    /// # Panics
+    /// In a context that has no interpreter: it runs no code of actors.
+    #[inline(always)]
+    pub fn node_state(&mut self) -> (&mut NodeState, &mut NodeWords) {
+        let actors = self.actors.as_mut().expect("a context with an interpreter");
+        (&mut actors.state, &mut self.words)
+    }
+
+    /// Sends the messages and answers that a transaction of the program has held.
+    pub(crate) fn leave_held(&mut self) {
+        if let Some(host) = self.host() {
+            host.leave_transaction(self);
+        }
+    }
+
+    /// Drops the messages and answers that a transaction of the program has held.
+    pub(crate) fn drop_held(&mut self) {
+        if let Some(actors) = &mut self.actors {
+            actors.host.drop_held(&mut actors.state);
+        }
     }
 
     /// The state to which a call from Rust into code comes back.
@@ -564,15 +622,16 @@ impl Cx {
 
     /// Sets anew the depth of the stack up to which messages may be calls; called after every
     /// change that this depends on.
-    pub(crate) fn limit_nesting(&mut self) {
-        let looked_at = self.holds_messages() || self.actors.looks_at_messages();
+    pub fn limit_nesting(&mut self) {
+        let held = self.actors.as_mut().is_some_and(|actors| actors.host.holds_messages(&mut actors.state));
+        let looked_at = held || self.in_program_transaction() || self.words.looks_at_messages;
         let limit = self.stack_limit + self.limits.stack_bytes / 4;
         self.nesting = if looked_at { usize::MAX } else { limit };
     }
 
     /// True if there is room on the stack for a message that is a call.
     #[inline]
-    pub(crate) fn may_nest(&self) -> bool {
+    pub fn may_nest(&self) -> bool {
         stack_pointer() > self.stack_limit + self.limits.stack_bytes / 4
     }
 
@@ -629,7 +688,7 @@ impl Cx {
 
     /// Asks for attention at the next poll.
     #[cold]
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.poll_words.ask();
     }
 
@@ -658,9 +717,8 @@ impl Cx {
             return Ret::KILLED;
         }
         if self.poll.turn_over.swap(false, Ordering::Relaxed) {
-            self.look_in_time();
-            if self.others_wait() {
-                self.actors.end_turn();
+            if let Some(host) = self.host() {
+                host.end_turn(self);
             }
         }
         Ret::NOTHING
@@ -670,13 +728,11 @@ impl Cx {
     /// above it on the stack for a while. It may collect.
     #[cold]
     pub fn share(&mut self) -> Ret {
-        match self.stop() {
-            ret if ret.returned() && !self.actors.is_ordered() && self.actors.must_make_way() => {
-                // SAFETY: this is the current context, and whoever polls has what it needs where a
-                // collection finds it.
-                unsafe { crate::actor::run_others(self) }
-            }
-            ret => ret,
+        match (self.stop(), self.host()) {
+            // SAFETY: this is the current context, and code that polls has what it needs where a
+            // collection finds it.
+            (ret, Some(host)) if ret.returned() => unsafe { host.run_others(self) },
+            (ret, _) => ret,
         }
     }
 
@@ -694,7 +750,7 @@ impl Cx {
     }
 
     /// True if the run was ended.
-    pub(crate) fn is_killed(&self) -> bool {
+    pub fn is_killed(&self) -> bool {
         let kill = self.poll.kill.load(Ordering::Relaxed);
         kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed)
     }
@@ -803,11 +859,13 @@ impl Cx {
         self.root_object = directory;
     }
 
-    /// Makes a seed decide the order in which the actors of this node run ([`Actors::set_order`]),
+    /// Makes a seed decide the order in which the actors of this node run,
     /// and the random values of the program: the same seed gives the same run.
     pub fn set_order(&mut self, seed: u64) {
         self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        self.actors.set_order(seed);
+        if let Some(host) = self.host() {
+            host.set_order(self, seed);
+        }
     }
 
     /// A number in `0..n`, `n > 0`, from the seed given at the start (xorshift64*).

@@ -3,18 +3,19 @@
 use bifrost_ir::{Func, FuncId, MethodId};
 
 use crate::abi::{Code, Ret, Word};
-use crate::actor::{ActorClass, Came};
+use crate::actor_class::ActorClass;
 use crate::cx::Cx;
 use crate::image::Image;
+use crate::node_host::NodeHost;
 use crate::structure::StructureCode;
 
 /// The form of a message to an actor; each has an entry of its own in the actor's table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Form {
     /// Its answer is awaited: the entry comes back with that, or with the object that owes it
-    /// ([`crate::actor::enter_message`]).
+    /// (`actors::enter_message`).
     Request,
-    /// Its answer is not: the entry comes back returned, or killed ([`crate::actor::enter_past`]).
+    /// Its answer is not: the entry comes back returned, or killed (`actors::enter_past`).
     Past,
 }
 
@@ -63,7 +64,7 @@ pub trait Engine: Send + Sync {
     /// Code that goes on with a function that may wait at the way into it of that number
     /// ([`bifrost_ir::ways`]). It takes a join that has the function's variables and no exception,
     /// and true if that has answered. It comes back as the function does, or as
-    /// [`leave_way`](crate::actor::leave_way) has. `None` if it is to be interpreted from there.
+    /// `actors::leave_way` has. `None` if it is to be interpreted from there.
     fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
         let _ = (image, func, number);
         None
@@ -99,7 +100,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// The same for a method that leaves the actor at rest
-    /// ([`MessageKind::stays_at_rest`](crate::actor::MessageKind::stays_at_rest)), whose function
+    /// ([`MessageKind::stays_at_rest`](crate::actor_class::MessageKind::stays_at_rest)), whose function
     /// is given: its statements are in the entry.
     fn plain_entry(&self, image: &Image, to: MethodEntry<'_>, form: Form, func: FuncId) -> Option<Code> {
         let _ = (image, to, form, func);
@@ -114,7 +115,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// An entry for messages of the past type without references to actors of other nodes. They are
-    /// written where the [`outlet`](crate::actor::outlet) is, if there is room and it leads to the
+    /// written where the [`Outlet`](crate::node_words::Outlet) is, if there is room and it leads to the
     /// actor's node. Without it they go the way of [`Engine::message_stub`].
     fn remote_entry(&self, to: MethodEntry<'_>) -> Option<Code> {
         let _ = to;
@@ -152,6 +153,15 @@ pub trait Engine: Send + Sync {
     }
 }
 
+/// The outcome of the message of a statement.
+#[derive(Clone, Copy, Debug)]
+pub enum Came {
+    /// An outcome that is not `Signalled`.
+    With(Ret),
+    /// An exception, which is kept.
+    Exception(Word),
+}
+
 /// The services that the runtime needs of the interpreter: functions run without machine code.
 pub trait Interpreter: Send + Sync {
     /// Runs a function with the words that its code would be entered with.
@@ -163,16 +173,19 @@ pub trait Interpreter: Send + Sync {
     /// Runs a function that may wait and has a join, from its beginning or from the place to which
     /// the path leads ([`bifrost_ir::ways`]). `came` is the outcome of the message of the statement
     /// there, if it was sent. It ends as code does, but that the answer is in the join; or with
-    /// [`LANDED`](crate::actor::LANDED).
+    /// `actors::LANDED`.
     ///
     /// # Safety
-    /// `cx` is the current context, and `running` a join of the function ([`crate::actor`]), which
+    /// `cx` is the current context, and `running` a join of the function ([`join`](crate::actor_layout::join)), which
     /// the caller keeps.
     unsafe fn go_on(&self, cx: *mut Cx, running: Word, path: &[u32], came: Option<Came>) -> Ret;
 
     /// Makes sure that the image has the layout of the joins of a function
     /// ([`Image::set_join_layout`]).
     fn lay_out(&self, func: FuncId);
+
+    /// The actors of the nodes that run its program, which new contexts get their state from.
+    fn node_host(&self) -> &'static dyn NodeHost;
 
     /// The number of times that something is interpreted before it becomes machine code.
     fn hot_steps(&self) -> u64;

@@ -22,8 +22,7 @@ use bifrost_ir::{
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, VALUES_MAX, Word, YIELDS_MAX};
-use crate::actor::layout::{Tables, exception_table};
-use crate::actor::{ActorClass, JoinLayout, State};
+use crate::actor_class::{ActorClass, JoinLayout, State, Tables, exception_table};
 use crate::content::Content;
 use crate::cx::Cx;
 pub use crate::element::ElementMethod;
@@ -162,7 +161,8 @@ impl Table {
         Code(entry.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set(&self, slot: u32, code: Code) {
+    /// Changes the entry of a slot, one of the class's own: it is code of the same arity.
+    pub fn set(&self, slot: u32, code: Code) {
         // SAFETY: as in `entry`; callers go through the class's own list of slots.
         let entry = unsafe { &*self.entries.as_ptr().add(slot as usize) };
         entry.store(code.0.cast_mut(), Ordering::Release);
@@ -267,7 +267,8 @@ pub struct Image {
     joins: Vec<OnceLock<JoinLayout>>,
     /// The tables of kept exceptions, by which of their values are references.
     exceptions: Mutex<HashMap<u32, &'static Table>>,
-    pub(crate) of_actors: Tables,
+    /// The tables of the objects that belong to all programs with actors.
+    pub of_actors: Tables,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
     modes: Option<Modes>,
@@ -357,7 +358,7 @@ impl Image {
     }
 
     /// The table of kept exceptions of which these values are references.
-    pub(crate) fn exception_table(&self, references: u32) -> &'static Table {
+    pub fn exception_table(&self, references: u32) -> &'static Table {
         let mut tables = self.exceptions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tables.entry(references).or_insert_with(|| exception_table(references))
     }

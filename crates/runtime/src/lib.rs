@@ -7,10 +7,14 @@
 //! objects, and [`transfer`] brings values to other heaps.
 //!
 //! Neither engine is named here. The one that runs a method's code the first time is asked through
-//! [`Engine`].
+//! [`Engine`]. Nor are actors: a context asks for theirs through
+//! [`NodeHost`](node_host::NodeHost), and has the words of theirs that machine code uses
+//! ([`node_words`]). The layout of their objects is in [`actor_layout`] and [`actor_class`], as it
+//! belongs to the image of a program.
 
 pub mod abi;
-pub mod actor;
+pub mod actor_class;
+pub mod actor_layout;
 pub mod collect;
 pub mod content;
 pub mod cx;
@@ -21,6 +25,8 @@ pub mod invoke;
 pub mod mode;
 pub mod native;
 pub mod natives;
+pub mod node_host;
+pub mod node_words;
 pub mod object;
 pub mod roots;
 pub mod structure;
@@ -29,7 +35,7 @@ pub mod transfer;
 pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;
 pub use cx::{Collect, Cx, Kill, Limits};
-pub use engine::{Engine, Form, Interpreter, MethodEntry};
+pub use engine::{Came, Engine, Form, Interpreter, MethodEntry};
 pub use image::{ClassInfo, ElementMethod, Image, LinkError, RoutineDesc, Table};
 pub use mode::{Doom, Keeper, Mode, NotFetched, NotKept, Overtaken, UNDONE, changed_by_others, is_undone};
 pub use roots::{Kept, Root, RootSet};

@@ -410,7 +410,7 @@ impl Cx {
     }
 
     /// True if a `transaction` statement of the program is under way.
-    pub(crate) fn in_program_transaction(&self) -> bool {
+    pub fn in_program_transaction(&self) -> bool {
         self.transaction.scope == Scope::Inside
     }
 
@@ -463,8 +463,8 @@ impl Cx {
         let kept = keeper.commit(self);
         self.set_scope(Scope::Outside);
         match kept {
-            Ok(()) => crate::actor::leave_transaction(self),
-            Err(_) => self.actors.drop_held(),
+            Ok(()) => self.leave_held(),
+            Err(_) => self.drop_held(),
         }
         match kept {
             Ok(()) => Ret::NOTHING,
@@ -480,7 +480,7 @@ impl Cx {
         let Some(keeper) = self.transaction.keeper.clone() else { return ended };
         keeper.abort(self);
         self.set_scope(Scope::Outside);
-        self.actors.drop_held();
+        self.drop_held();
         if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
             let overtaken = std::mem::take(&mut self.transaction.stale);
             return self.aborted(&changed_by_others(&overtaken));

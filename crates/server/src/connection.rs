@@ -168,7 +168,7 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
         "session.close"
     );
     drop((session, stream));
-    space.lock().post_messages();
+    bifrost_actors::post_messages(&mut space.lock());
     space.lock().heap_stats().past()
 }
 

@@ -1,5 +1,5 @@
 //! The nodes of a server, which run the actors of its program, and the sessions, which are their
-//! guests (`runtime::actor::guest`).
+//! guests (`actors::guest`).
 //!
 //! Read `Hosts` first: it owns the nodes, and makes the context of a session that of a guest.
 //! `Guests` is the table of guests that the nodes see; `Guest` is a session's way to the nodes. The
@@ -20,10 +20,10 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bifrost_actors::{Named, Network, Received, Wait, WithActors, grant, release};
 use bifrost_cache::Cache;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
-use bifrost_runtime::actor::{Named, Network, Received, Wait, grant, release};
 use bifrost_transport::{HangUp, Stream};
 use parking_lot::{Mutex, RwLock};
 
@@ -288,8 +288,8 @@ impl Hosts {
         let (spaces, caches): (Vec<_>, Vec<_>) = contexts.into_iter().unzip();
         let ready = |cx: &mut Cx| {
             cx.set_transactions_by_program();
-            cx.actors.set_log(|text| tracing::warn!(text, "actor.log"));
-            cx.actors.set_nap(crate::nodes::nap);
+            cx.actors().set_log(|text| tracing::warn!(text, "actor.log"));
+            cx.actors().set_nap(crate::nodes::nap);
         };
         let nodes = Arc::new(Nodes::hosting(spaces, ready));
         start(engine, &nodes.spaces()[0]).map_err(StartError::Start)?;
@@ -333,8 +333,8 @@ impl Hosts {
         let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
         let next = number % nodes;
         let guest = Guest { number, shared: shared.clone(), mail, port, open: false, next, _watch };
-        cx.set_guest(number, nodes);
-        cx.actors.set_network(Box::new(guest), nodes);
+        bifrost_actors::set_guest(&mut cx, number, nodes);
+        bifrost_actors::set_network(&mut cx, Box::new(guest), nodes);
     }
 
     /// Returns the metrics of the nodes.

@@ -1,5 +1,5 @@
 //! The time at which a node that rests is to look at its waits
-//! ([`Wait::IdleFor`](bifrost_runtime::actor::Wait)).
+//! ([`Wait::IdleFor`](bifrost_actors::Wait)).
 //!
 //! Time is counted in ticks, of which a thread of the run makes one every two milliseconds: a node
 //! that goes to rest asks no clock.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_cache::{Counted, TIME_BOUNDS_US, Times};
 use bifrost_repository::Gauges;
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
 

@@ -25,9 +25,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use bifrost_actors as actors;
 use bifrost_engine::Engine;
-use bifrost_runtime::actor::{self, Stats};
 use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Cx, HeapStats, Limits};
 use parking_lot::Mutex;
 
@@ -363,7 +364,7 @@ impl Nodes {
             // A single node is the only one to know that it has nothing to do.
             if all > 1 || hosts {
                 let port = Port::new(node, shared.clone(), links.clone(), mail);
-                cx.actors.set_network(Box::new(port), all);
+                bifrost_actors::set_network(&mut cx, Box::new(port), all);
             }
         }
         Nodes { spaces, shared, simulation: None, links }
@@ -402,7 +403,7 @@ impl Nodes {
         for (node, space) in (0..).zip(&nodes.spaces) {
             let mut cx = space.lock();
             cx.set_order(seed.wrapping_mul(u64::from(NODES_MAX)) + u64::from(node));
-            cx.actors.set_network(simulation.port(node), count);
+            bifrost_actors::set_network(&mut cx, simulation.port(node), count);
         }
         nodes.simulation = Some(simulation);
         Ok(nodes)
@@ -540,7 +541,7 @@ impl Nodes {
 
     /// Returns the counts of the actors of each node.
     pub fn stats(&self) -> Vec<Stats> {
-        self.spaces.iter().map(|space| space.lock().actors.stats).collect()
+        self.spaces.iter().map(|space| space.lock().words.stats).collect()
     }
 
     /// Returns the counts of all heaps together.
@@ -579,7 +580,7 @@ fn run_node(space: &Space) {
     cx.begin();
     let cx: &mut Cx = &mut cx;
     // SAFETY: the context is locked, and runs.
-    unsafe { actor::run_node(cx) };
+    unsafe { actors::run_node(cx) };
     cx.leave();
 }
 
@@ -590,7 +591,7 @@ pub fn nap(ms: u64) {
 
 #[cfg(test)]
 mod tests {
-    use bifrost_runtime::actor::Network;
+    use bifrost_actors::Network;
 
     use super::*;
 

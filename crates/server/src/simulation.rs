@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bifrost_actors::{Network, Received, Wait, step_node};
 use bifrost_runtime::Cx;
-use bifrost_runtime::actor::{Network, Received, Wait, step_node};
 
 use crate::space::Space;
 

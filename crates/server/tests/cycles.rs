@@ -5,6 +5,7 @@ mod orders;
 
 use std::collections::BTreeSet;
 
+use bifrost_actors::WithActors;
 use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
@@ -254,7 +255,7 @@ fn rings_over_two_nodes_go_and_those_in_use_stay() {
     let engine = load(include_str!("../../cli/tests/rings.theta"), Mode::Compiled);
     let main = engine.find_entry("main", 1).expect("the program has one");
     let space = Space::new(engine.clone(), Limits::default()).expect("there is memory for a heap");
-    let nodes = Nodes::new(space, 2, Limits::default(), |cx| cx.actors.set_nap(nap)).expect("nodes");
+    let nodes = Nodes::new(space, 2, Limits::default(), |cx| cx.actors().set_nap(nap)).expect("nodes");
     let arguments = ["40".to_owned()];
     let ran = nodes.run(|space| run_here(space, main, Some(&arguments))).expect("there are threads");
     assert_eq!(ran.output, "1000 of 1000\n");

@@ -6,6 +6,7 @@ mod orders;
 
 use std::sync::Mutex;
 
+use bifrost_actors::WithActors;
 use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
 use orders::output::{run_on, run_with, simulated};
@@ -100,8 +101,8 @@ end main";
             LOGGED.lock().expect("nobody panics with it").clear();
             let limits = Limits::default();
             let output = match nodes {
-                1 => run_with(&engine, limits, &[], |cx| cx.actors.set_log(log)).0.output,
-                nodes => run_on(&engine, limits, nodes, &[], |cx| cx.actors.set_log(log)).0.output,
+                1 => run_with(&engine, limits, &[], |cx| cx.actors().set_log(log)).0.output,
+                nodes => run_on(&engine, limits, nodes, &[], |cx| cx.actors().set_log(log)).0.output,
             };
             assert_eq!(output, "21\n");
             let mut logged = LOGGED.lock().expect("nobody panics with it").clone();

@@ -6,8 +6,9 @@ mod orders;
 
 use std::sync::Arc;
 
+use bifrost_actors::WithActors;
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::nodes::nap;
 use orders::load;
@@ -24,8 +25,8 @@ fn limits(collect: Collect) -> Limits {
 fn ran(engine: &Arc<Engine>, nodes: u32, arguments: &[&str]) -> (String, Vec<Stats>) {
     let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let (ran, stats) = run_on(engine, limits(Collect::Ordinary), nodes, &arguments, |cx| {
-        cx.actors.set_log(|said| panic!("nothing is dropped: {said}"));
-        cx.actors.set_nap(nap);
+        cx.actors().set_log(|said| panic!("nothing is dropped: {said}"));
+        cx.actors().set_nap(nap);
     });
     (ran.output, stats)
 }

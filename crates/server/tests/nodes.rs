@@ -6,9 +6,10 @@ mod orders;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bifrost_actors::WithActors;
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::actor::Stats;
 use bifrost_runtime::cx::Kill;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
@@ -18,7 +19,7 @@ use orders::output::{self, run_on, simulated, simulated_with_loss};
 fn printed(engine: &Arc<Engine>, nodes: u32, collect: Collect, arguments: &[&str]) -> (String, Vec<Stats>) {
     let limits = Limits { collect, ..Limits::default() };
     let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
-    let (ran, stats) = run_on(engine, limits, nodes, &arguments, |cx| cx.actors.set_nap(nap));
+    let (ran, stats) = run_on(engine, limits, nodes, &arguments, |cx| cx.actors().set_nap(nap));
     (ran.output, stats)
 }
 
@@ -290,7 +291,7 @@ main ()
 end main";
     let engine = load(text, Mode::Compiled);
     let space = Space::new(engine.clone(), Limits::default()).expect("there is memory for a heap");
-    let nodes = Nodes::new(space, 3, Limits::default(), |cx| cx.actors.set_nap(nap)).expect("nodes");
+    let nodes = Nodes::new(space, 3, Limits::default(), |cx| cx.actors().set_nap(nap)).expect("nodes");
     let main = engine.find_entry("main", 0).expect("the program has one");
     let said = nodes.run(|space| {
         space.capture_output();
@@ -585,7 +586,7 @@ end main";
     let (told, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let arguments = ["400000".to_owned()];
-        let _ = told.send(run_on(&engine, limits, 2, &arguments, |cx| cx.actors.set_nap(nap)));
+        let _ = told.send(run_on(&engine, limits, 2, &arguments, |cx| cx.actors().set_nap(nap)));
     });
     // A heap that is full is collected for each message: that would take an hour.
     let (ran, stats) = ended.recv_timeout(Duration::from_secs(60)).expect("the heap is not filled");

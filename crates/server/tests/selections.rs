@@ -3,6 +3,7 @@
 #[path = "support/orders.rs"]
 mod orders;
 
+use bifrost_actors::WithActors;
 use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
 use orders::output::{run_on, simulated};
@@ -19,7 +20,7 @@ fn prints_on_one_and_two(text: &str, expected: &str) {
         let engine = load(text, mode);
         for collect in [Collect::Ordinary, Collect::Zeal(1)] {
             let limits = Limits { collect, ..Limits::default() };
-            let (ran, _) = run_on(&engine, limits, 2, &[], |cx| cx.actors.set_log(|_| {}));
+            let (ran, _) = run_on(&engine, limits, 2, &[], |cx| cx.actors().set_log(|_| {}));
             assert_eq!(ran.output, expected, "{mode:?} on two nodes, {collect:?}");
         }
         for seed in 0..SEEDS {

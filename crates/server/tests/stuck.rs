@@ -7,8 +7,9 @@ mod orders;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bifrost_actors::WithActors;
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::nodes::nap;
 use orders::load;
@@ -29,7 +30,7 @@ fn run(engine: &Arc<Engine>, nodes: u32, seed: Option<u64>, arguments: &[&str]) 
             (ran.output, ran.stats)
         }
         None => {
-            let (ran, stats) = run_on(engine, limits, nodes, &arguments, |cx| cx.actors.set_nap(nap));
+            let (ran, stats) = run_on(engine, limits, nodes, &arguments, |cx| cx.actors().set_nap(nap));
             (ran.output, stats)
         }
     };

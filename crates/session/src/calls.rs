@@ -13,10 +13,10 @@
 //! objects alive.
 
 use crate::tables::MethodRow;
+use bifrost_actors::Base;
 use bifrost_interp::{BatchEnd, OpError, apply};
 use bifrost_ir::{SignalId, Signature, TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word, enter};
-use bifrost_runtime::actor::Base;
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Cx, Table, UNDONE, invoke};
 use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, mention};
@@ -259,7 +259,7 @@ impl Session {
         }
         words.extend(procedure.captured.iter().map(|(word, _)| *word));
         let calls = cx.calls;
-        cx.number_from(Base::At(self.next()));
+        bifrost_actors::number_from(cx, Base::At(self.next()));
         // SAFETY: the arguments were just checked; the captured words have the types they were
         // captured with.
         let end = unsafe { self.tables.engine().run(cx, &procedure.batch, &words) };

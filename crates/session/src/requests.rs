@@ -6,9 +6,9 @@
 //! session waits. So requests of a batch that do not need each other run at once. They are no part
 //! of the transaction.
 
+use bifrost_actors::{self as actors, Asked, Wanted};
 use bifrost_ir::{MethodRef, TypeId};
 use bifrost_runtime::abi::{Outcome, Word};
-use bifrost_runtime::actor::{self, Asked, Wanted};
 use bifrost_runtime::{Cx, Ret};
 use bifrost_wire::{Command, Ref};
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ impl Session {
         let asked = Asked { call: self.next(), rounds: SmallVec::new() };
         // SAFETY: the receiver and the arguments were just checked against the method's heading;
         // what they refer to is held by the batch and the handles.
-        let sent = unsafe { actor::ask(cx, row.method, slot, words, asked, wanted) };
+        let sent = unsafe { actors::ask(cx, row.method, slot, words, asked, wanted) };
         match sent {
             Ok(number) if awaited => self.make_one(cx, Future::Open(number, row.method)),
             Ok(_) => self.make_one(cx, Future::Nothing),
@@ -54,7 +54,7 @@ impl Session {
             return;
         }
         // SAFETY: no code runs in the context, and the request is open.
-        let ret = unsafe { actor::join(cx, number) };
+        let ret = unsafe { actors::join(cx, number) };
         let future = self.joined(cx, method, ret, position, SmallVec::new());
         if let Future::Object(word, _) = future {
             self.hold(cx, word);
@@ -91,7 +91,7 @@ impl Session {
 
     /// Waits for all that is open, in the order in which it was asked.
     pub(crate) fn join_all(&mut self, cx: &mut Cx) {
-        if !cx.has_open_requests() {
+        if !bifrost_actors::has_open_requests(cx) {
             return;
         }
         let open = |future: &Future| matches!(future, Future::Open(..));
@@ -111,7 +111,7 @@ impl Session {
         }
         // Requests of structures that nothing in them needed.
         // SAFETY: no code runs in the context.
-        let failed = match unsafe { cx.open_requests() } {
+        let failed = match unsafe { bifrost_actors::open_requests(cx) } {
             Ok(failed) => failed,
             Err(_) => {
                 self.killed(cx, self.next(), SmallVec::new());
@@ -120,7 +120,7 @@ impl Session {
         };
         for (number, method, asked) in failed {
             // SAFETY: as above.
-            let ret = unsafe { actor::join(cx, number) };
+            let ret = unsafe { actors::join(cx, number) };
             self.joined(cx, method, ret, asked.call, asked.rounds);
         }
     }

@@ -197,7 +197,7 @@ impl Session {
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
-            cx.set_open_max(self.limits.size(Limit::Requests));
+            bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
         }
         self.transactions.refresh(cx, self.batch.commands == 0);
         cx.begin();
@@ -208,7 +208,7 @@ impl Session {
         self.batch.fuel = cx.fuel;
         self.batch.heap_bytes = cx.batch_heap_bytes();
         cx.leave();
-        cx.post_messages();
+        bifrost_actors::post_messages(cx);
         self.transactions.rest(cx);
         cx.make_room_for_others();
         at
@@ -241,7 +241,7 @@ impl Session {
                 }
                 self.foresee(&mut sight, receiver, &bytes[at..]);
                 at += used;
-                match self.batch.dead || cx.has_open_requests() {
+                match self.batch.dead || bifrost_actors::has_open_requests(cx) {
                     true => self.command(cx, Command::Call { method, receiver, args }),
                     false => self.call(cx, method, receiver, args, false),
                 }
@@ -518,7 +518,7 @@ impl Session {
                 _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
             };
         }
-        if cx.has_open_requests() {
+        if bifrost_actors::has_open_requests(cx) {
             self.join_operands(cx, &command);
         }
         if self.batch.dead && self.skipped(&command) {
@@ -621,7 +621,7 @@ impl Session {
             _ => cx.lookup(name),
         };
         let found = match persistent {
-            Ok(None) if of_actor != Some(false) => cx.published(name),
+            Ok(None) if of_actor != Some(false) => bifrost_actors::published(cx, name),
             found => found,
         };
         let found = match found {
@@ -877,7 +877,7 @@ impl Session {
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);
-        cx.forget_requests();
+        bifrost_actors::forget_requests(cx);
         self.batch.futures.clear();
         if self.batch.futures.capacity() > 1 << 16 {
             self.batch.futures = Vec::new();

@@ -175,7 +175,7 @@ impl Session {
                 self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
             }
             _ => {
-                cx.hold_messages(NO_REQUESTS);
+                bifrost_actors::hold_messages(cx, NO_REQUESTS);
                 self.work(cx, &shipped.commands[..shipped.flush]);
                 if let Some(scan) = self.scan.take() {
                     self.unfinished(cx, scan);
@@ -184,7 +184,7 @@ impl Session {
             }
         }
         if self.ended() {
-            return cx.leave_messages(false);
+            return bifrost_actors::leave_messages(cx, false);
         }
         let conflict = |failure: &Failure| {
             matches!(failure.kind, FailureKind::Refused { number: ErrorNumber::Conflict, .. })
@@ -199,7 +199,7 @@ impl Session {
             match self.transactions.commit(cx, self.tables, &self.handles, batch) {
                 Ok(()) => committed = true,
                 Err(Refusal::Repeated(reply)) => {
-                    cx.leave_messages(false);
+                    bifrost_actors::leave_messages(cx, false);
                     return self.repeat(cx, &reply, shipped.frees);
                 }
                 Err(Refusal::Not(number, text)) => {
@@ -210,7 +210,7 @@ impl Session {
                 }
             }
         }
-        cx.leave_messages(committed);
+        bifrost_actors::leave_messages(cx, committed);
         if lost && shipped.tries > 1 {
             shipped.tries -= 1;
             shipped.failed += 1;

@@ -16,12 +16,12 @@
 
 use std::sync::Arc;
 
+use bifrost_actors::Base;
 use bifrost_engine::Batch;
 use bifrost_interp::{BatchEnd, Prepared, Trace};
 use bifrost_ir::verify::{VerifyError, VerifyErrorKind};
 use bifrost_ir::{Block, Callee, SignalId, Signature, Site, Stmt, TypeId};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor::Base;
 use bifrost_runtime::{Cx, Table};
 use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNumber, Ref, Value, decode};
 use smallvec::SmallVec;
@@ -244,7 +244,7 @@ impl Session {
     fn scan_command(&mut self, cx: &mut Cx, scan: &mut Scan, command: Command<'_>) {
         use bifrost_wire::op;
         let depth = self.limits.size(Limit::Depth);
-        if cx.has_open_requests() {
+        if bifrost_actors::has_open_requests(cx) {
             self.join_operands(cx, &command);
         }
         let wanted_iterator = std::mem::take(&mut scan.wants_iterator);
@@ -571,7 +571,7 @@ impl Session {
         self.counters.structures += 1;
         let words: SmallVec<[Word; 16]> = scan.params.iter().map(|(word, _)| *word).collect();
         let calls = cx.calls;
-        cx.number_from(Base::After(scan.base));
+        bifrost_actors::number_from(cx, Base::After(scan.base));
         // SAFETY: the words have the types that the content names, and the batch was built for that
         // content.
         let end = unsafe { self.tables.engine().run(cx, batch, &words) };

@@ -1,7 +1,7 @@
 //! New actors: made in place where their creator is small, else by the runtime (003 section 5.2).
 
+use bifrost_actors::Site;
 use bifrost_ir::{ClassId, Destination, FuncId, FuncKind, Operand, Var};
-use bifrost_runtime::actor::Site;
 use bifrost_runtime::cx::offset;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 

@@ -1,9 +1,9 @@
 //! Messages, and the ends of functions that may wait.
 //!
 //! A message is a call through the receiver's table. A request that does not come back with its
-//! result gets a join, which takes the reply ([`bifrost_runtime::actor::pend`]), and the code goes
+//! result gets a join, which takes the reply ([`bifrost_actors::pend`]), and the code goes
 //! on. Where replies are awaited it asks the join if the variable is *held* there. The code leaves
-//! ([`bifrost_runtime::actor::leave_code`]) in three cases:
+//! ([`bifrost_actors::leave_code`]) in three cases:
 //!
 //! - a variable that it awaits is held;
 //! - the function makes way for others;
@@ -13,13 +13,14 @@
 //! outcome of that helper. So the way on which all is answered at once costs one comparison for
 //! each wait.
 
+use bifrost_actors::{Exit, LOOKS, given, layout_for};
 use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::ways::own_method;
 use bifrost_ir::{Body, Callee, Destination, FuncKind, MethodRef, Operand, Stmt, TypeKind, Var};
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
-use bifrost_runtime::actor::layout::{Kind, join, owed};
-use bifrost_runtime::actor::{ActorClass, Due, Exit, LOOKS, State, given, layout_for};
+use bifrost_runtime::actor_class::{ActorClass, State};
+use bifrost_runtime::actor_layout::{Due, Kind, join, owed};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;

@@ -18,8 +18,7 @@ use super::{
     ClassInfo, Image, LinkError, RoutineDesc, TABLE_WORDS, Table, WellKnownSignals, arity, entry_of,
 };
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
-use crate::actor::layout::{Tables, mail_field, replier_shape};
-use crate::actor::{ActorClass, State};
+use crate::actor_class::{ActorClass, State, Tables, mail_field, replier_shape};
 use crate::content::Content;
 use crate::cx::Cx;
 use crate::element::ElementMethod;

@@ -122,11 +122,15 @@ extern "C" fn group_count(cx: &mut Cx, _desc: Word, count: Word) -> Ret {
     }
 }
 
+/// The failure of names of actors in a context that runs none.
+const NO_HOST: &str = "there are no actors here";
+
 extern "C" fn publish(cx: &mut Cx, _desc: Word, name: Word, actor: Word) -> Ret {
     // SAFETY: the arguments are a string and an actor by the heading.
     unsafe {
         let name = text(name).to_owned();
-        cx.publish(&name, actor).err().unwrap_or(Ret::NOTHING)
+        let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+        host.publish(cx, &name, actor).err().unwrap_or(Ret::NOTHING)
     }
 }
 
@@ -137,7 +141,8 @@ extern "C" fn published(cx: &mut Cx, desc: Word, name: Word) -> Ret {
     // SAFETY: routines are entered with their descriptor, and this one has a result.
     let routine = unsafe { RoutineDesc::of(desc) }.routine;
     let wanted = cx.image().program().routines[routine].signature.results[0];
-    match cx.published(&name) {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    match host.published(cx, &name) {
         // SAFETY: what has a name is an actor.
         Ok(Some(actor)) if unsafe { Table::of(actor) }.info().has_type(wanted) => Ret::of(actor),
         Ok(_) => cx.signal(cx.image().signals().not_found),
@@ -148,7 +153,8 @@ extern "C" fn published(cx: &mut Cx, desc: Word, name: Word) -> Ret {
 extern "C" fn withdraw(cx: &mut Cx, _desc: Word, name: Word) -> Ret {
     // SAFETY: the argument is a string by the heading.
     let name = unsafe { text(name) }.to_owned();
-    match cx.withdraw(&name) {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    match host.withdraw(cx, &name) {
         Ok(true) => Ret::NOTHING,
         Ok(false) => cx.signal(cx.image().signals().not_found),
         Err(ret) => ret,

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use bifrost_runtime::actor::{Named, Network, Received, Stats, Wait};
+use bifrost_actors::{Named, Network, Received, Wait};
+use bifrost_runtime::node_words::Stats;
 
 use super::{Mail, Shared};
 use crate::capsules::Links;

@@ -6,8 +6,9 @@ pub mod output;
 
 use std::sync::Arc;
 
+use bifrost_actors::WithActors;
 use bifrost_engine::{Engine, Mode, Run};
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use output::{Ran, run_with};
@@ -37,7 +38,7 @@ pub fn ran(engine: &Arc<Engine>, collect: Collect, seed: Option<u64>, arguments:
     let limits = Limits { collect, ..Limits::default() };
     let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     run_with(engine, limits, &arguments, |cx| {
-        cx.actors.set_log(|_| {});
+        cx.actors().set_log(|_| {});
         if let Some(seed) = seed {
             cx.set_order(seed);
         }

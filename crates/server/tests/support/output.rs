@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bifrost_engine::Engine;
 use bifrost_ir::RoutineId;
 use bifrost_repository::ClassNumber;
-use bifrost_runtime::actor::Stats;
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Cx, HeapStats, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::Nodes;
@@ -50,7 +50,7 @@ pub fn run_with(
     let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
     ready(&mut space.lock());
     let ran = run_in(&space, main, plain.is_none().then_some(arguments));
-    let stats = space.lock().actors.stats;
+    let stats = space.lock().words.stats;
     (ran, stats)
 }
 

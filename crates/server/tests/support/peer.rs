@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bifrost_actors::{Network, Received, Wait, step_node};
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::actor::{Network, Received, Wait, step_node};
 use bifrost_runtime::{Collect, Cx, Limits};
 use bifrost_theta::{Options, Sources, compile};
 
@@ -301,10 +301,10 @@ fn run(data: &[u8], last: Vec<u8>) -> Ended {
         cx
     });
     let [node, peer] = &mut contexts;
-    peer.actors.set_network(Box::new(Theirs(shared.clone())), 2);
+    bifrost_actors::set_network(peer, Box::new(Theirs(shared.clone())), 2);
     peer.begin();
     let peer_at = std::ptr::from_mut::<Cx>(peer) as usize;
-    node.actors.set_network(Box::new(Ours { shared: shared.clone(), peer: peer_at }), 2);
+    bifrost_actors::set_network(node, Box::new(Ours { shared: shared.clone(), peer: peer_at }), 2);
     let main = engine.find_entry("main", 0).expect("it has `main`");
     // SAFETY: the context runs this engine's image, and `main` takes nothing.
     let ended = unsafe { engine.call(node, main, &[]) };

@@ -142,14 +142,14 @@ Ir
 Ir                  file:function
 --------------------------------------------------------------------------------
   800,000 (64.80%)  ???:0x0000000004a3b2c0 [???]
-  300,000 (24.30%)  actor/mod.rs:bifrost_runtime::actor::send'2 [/bin/bifrost]
+  300,000 (24.30%)  actor/mod.rs:bifrost_actors::send'2 [/bin/bifrost]
   100,000 ( 8.10%)  ???:0x0000000004a3b300 [???]
 ";
         let counted = parse(text).unwrap();
         assert_eq!(counted.total, 1_234_567);
         let functions: Vec<(&str, u64)> =
             counted.by_function.iter().map(|(function, count)| (&**function, *count)).collect();
-        assert_eq!(functions, [(MACHINE_CODE, 900_000), ("bifrost_runtime::actor::send'2", 300_000)]);
+        assert_eq!(functions, [(MACHINE_CODE, 900_000), ("bifrost_actors::send'2", 300_000)]);
         assert_eq!(parse("nothing"), None);
     }
 }

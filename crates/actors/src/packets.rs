@@ -1,44 +1,45 @@
 //! The packets between nodes, as bytes: messages and answers are written and read here. The nodes
-//! themselves and the objects that they know are in [`super::remote`]. The functions to read first
+//! themselves and the objects that they know are in [`crate::remote`]. The functions to read first
 //! are [`send`] and [`send_past`], which write a message; [`answer`]; and [`accept`], which reads
 //! all packets of a node. Packets that are not sent yet belong to `Remote`.
 //!
-//! The kinds and their parts are the table [`kinds`](super::kinds). Those of a search are read in
-//! [`search`], those of rounds of requests in [`rounds`]. Values are written as [`crate::transfer`]
+//! The kinds and their parts are the table [`kinds`](crate::kinds). Those of a search are read in
+//! [`search`], those of rounds of requests in [`rounds`]. Values are written as [`bifrost_runtime::transfer`]
 //! says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
-use super::credit::{Against, FAR_LONG};
-use super::guest::chooser;
-use super::kinds::{
+use crate::credit::{Against, FAR_LONG};
+use crate::guest::chooser;
+use crate::host::WithActors;
+use crate::kinds::{
     ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
 };
-use super::layout::{away, exception, far, mail, message, outgoing, owed};
-use super::mailbox;
-use super::node::Work;
-use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
-use super::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
-use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
-use crate::content::Place;
-use crate::cx::Cx;
-use crate::image::Table;
-use crate::object::{get, set};
-use crate::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
+use crate::mailbox;
+use crate::node::Work;
+use crate::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
+use crate::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
+use bifrost_runtime::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
+use bifrost_runtime::actor_layout::{away, exception, far, mail, message, outgoing, owed};
+use bifrost_runtime::content::Place;
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::{get, set};
+use bifrost_runtime::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
 
 /// The index and generation in place of a waiter, if none waits.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// Returns a packet of numbers with its length, as it stands among packets.
-pub(super) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
+pub(crate) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
     let mut packet = (1 + 4 * numbers.len() as u32).to_le_bytes().to_vec();
     packet.push(kind);
     put(&mut packet, numbers);
     packet
 }
 
-pub(super) fn put(packet: &mut Vec<u8>, numbers: &[u32]) {
+pub(crate) fn put(packet: &mut Vec<u8>, numbers: &[u32]) {
     numbers.iter().for_each(|number| packet.extend_from_slice(&number.to_le_bytes()));
 }
 
@@ -74,7 +75,7 @@ unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writin
         let actor = args[0];
         let (info, method) = (Table::of(actor).info(), method_of(actor, slot));
         let address = far_address(get(actor, far::PLACE), get(actor, far::GENERATION));
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         if remote.is_lost(address.node) {
             return Err((*cx).failure(LOST));
         }
@@ -82,11 +83,11 @@ unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writin
         let mut packet = remote.begin(address.node, MESSAGE, numbers);
         match write(cx, &args[1..], &class_of(actor).message(method).arguments, &mut packet) {
             Ok(()) => {
-                (*cx).actors.stats.sent += 1;
+                (*cx).words.stats.sent += 1;
                 Ok((packet, method))
             }
             Err(ret) => {
-                (*cx).actors.remote.drop_packet(packet);
+                (*cx).actors().remote.drop_packet(packet);
                 Err(ret)
             }
         }
@@ -100,13 +101,13 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
     unsafe {
         let windows = match (*cx).is_guest() {
             true => 0,
-            false => (*cx).actors.remote.credit.sent(packet.node, packet.bytes()),
+            false => (*cx).actors().remote.credit.sent(packet.node, packet.bytes()),
         };
         if windows > 0 {
-            (*cx).actors.end_turn();
+            (*cx).words.turn_over = true;
             // Passive code looks whether its turn is over only when it is asked to.
             (*cx).ask();
-            (*cx).actors.stats.ahead += u64::from(windows > 1);
+            (*cx).words.stats.ahead += u64::from(windows > 1);
         }
     }
 }
@@ -116,7 +117,7 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
 ///
 /// # Errors
 /// The outcome that the sender ends with: the actor's mailbox is full.
-pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
+pub(crate) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     // SAFETY: promised by the caller.
     unsafe { mailbox::admit_far(cx, args[0], slot) }?;
     // SAFETY: promised by the caller, as for `write_message`.
@@ -126,9 +127,9 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<
             unsafe {
                 let node = packet.node;
                 count_sent(cx, &packet);
-                (*cx).actors.remote.end(packet);
-                if super::code::remote(cx, args[0], slot, method) {
-                    (*cx).actors.remote.open_outlet(node);
+                (*cx).actors().remote.end(packet);
+                if crate::code::remote(cx, args[0], slot, method) {
+                    (*cx).actors().remote.open_outlet(node);
                 }
             }
             Ret::NOTHING
@@ -139,7 +140,7 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<
 
 /// Sends a message to an actor of another node. Returns `Pending` with the object for the answer,
 /// or the outcome to end with.
-pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+pub(crate) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     unsafe {
         let admitted = mailbox::admit_far(cx, args[0], slot);
@@ -147,11 +148,11 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             Ok(written) => written,
             Err(ret) => return ret,
         };
-        let made = match std::mem::take(&mut (*cx).actors.remote.unowed) {
+        let made = match std::mem::take(&mut (*cx).actors().remote.unowed) {
             0 => match (*cx).alloc(image_of(cx).of_actors.outgoing, outgoing::FIELDS) {
                 Ok(made) => made.as_ptr() as Word,
                 Err(full) => {
-                    (*cx).actors.remote.drop_packet(packet);
+                    (*cx).actors().remote.drop_packet(packet);
                     return (*cx).out_of_memory(full);
                 }
             },
@@ -162,33 +163,33 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         set(made, outgoing::RECEIVER, args[0]);
         set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
         count_sent(cx, &packet);
-        (*cx).actors.remote.leave_open(packet, made);
-        super::pending(made)
+        (*cx).actors().remote.leave_open(packet, made);
+        crate::pending(made)
     }
 }
 
 /// The place of the waiter in the packet of a message.
-pub(super) const WAITER: usize = 1 + 4 * 4;
+pub(crate) const WAITER: usize = 1 + 4 * 4;
 
 /// Posts the last message without an answer, unless that was done.
 #[inline]
-pub(super) unsafe fn settle_open(cx: *mut Cx) {
+pub(crate) unsafe fn settle_open(cx: *mut Cx) {
     // SAFETY: promised by the caller.
-    unsafe { (*cx).actors.remote.settle(None) };
+    unsafe { (*cx).actors().remote.settle(None) };
 }
 
 /// Sends a message whose answer is awaited.
-pub(super) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
+pub(crate) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.remote.open.is_some_and(|open| open.owing == owing) {
-            (*cx).actors.remote.settle(Some(owing));
+        if (*cx).actors().remote.open.is_some_and(|open| open.owing == owing) {
+            (*cx).actors().remote.settle(Some(owing));
         }
     }
 }
 
 /// Makes an actor on another node. Returns the reference, or the outcome to end with.
-pub(super) unsafe fn create(
+pub(crate) unsafe fn create(
     cx: *mut Cx,
     table: &'static Table,
     creator: u32,
@@ -199,16 +200,16 @@ pub(super) unsafe fn create(
     // are what its creator takes.
     unsafe {
         settle_open(cx);
-        if (*cx).actors.remote.is_lost(node) {
+        if (*cx).actors().remote.is_lost(node) {
             return (*cx).failure(LOST);
         }
         let class = table.info().actor().expect("a class of actors");
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         let own = remote.made[node as usize];
         let index = remote.network.as_mut().and_then(|network| network.next_index(node)).unwrap_or(own);
         let mut packet = remote.begin(node, CREATE, [index, table.info().ty.as_u32(), creator]);
         if let Err(ret) = write(cx, &args[1..], &class.creations[creator as usize], &mut packet) {
-            (*cx).actors.remote.drop_packet(packet);
+            (*cx).actors().remote.drop_packet(packet);
             return ret;
         }
         let generation = chooser((*cx).node(), (*cx).nodes()) + 1;
@@ -216,21 +217,21 @@ pub(super) unsafe fn create(
         let proxy = match at_address(&mut *cx, Leaf::Actor, address, table.info().ty) {
             Ok(proxy) => proxy,
             Err(why) => {
-                (*cx).actors.remote.drop_packet(packet);
+                (*cx).actors().remote.drop_packet(packet);
                 return (*cx).failure(&why.to_string());
             }
         };
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         remote.made[node as usize] = own + 1;
         remote.placement.made(node);
         remote.end(packet);
-        (*cx).actors.stats.created_remotely += 1;
+        (*cx).words.stats.created_remotely += 1;
         Ret::of(proxy)
     }
 }
 
 /// Answers a waiter on another node.
-pub(super) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
+pub(crate) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
     // SAFETY: promised by the caller: `to` is somebody on another node, and the answer one of its
     // method.
     unsafe {
@@ -254,7 +255,7 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
         let method = method_at(method);
         let class = image.table_of(method.ty).info().actor().expect("a class of actors");
         let signature = &image.program().types.method(method).signature;
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         if remote.is_lost(node) {
             return;
         }
@@ -269,11 +270,11 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
         };
         if written.is_err() {
             // The failure goes in place of values that cannot be sent.
-            let failed = (*cx).kept_exception(&Origin::Method(method));
+            let failed = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
             packet.truncate(ANSWER_BYTES);
             let _ = write_exception(cx, failed, signature, &mut packet);
         }
-        (*cx).actors.remote.end(packet);
+        (*cx).actors().remote.end(packet);
     }
 }
 
@@ -307,24 +308,24 @@ unsafe fn write_exception(
 }
 
 /// Answers through a place of answers of another node.
-pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
+pub(crate) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
     // SAFETY: promised by the caller: a place of answers of another node, whose answers have the
     // value's type.
     unsafe {
         settle_open(cx);
         let address = far_address(get(destination, owed::DUE), get(destination, owed::ELEMENT));
-        if (*cx).actors.remote.is_lost(address.node) {
-            return (*cx).actors.log("an answer is dropped: its node is lost");
+        if (*cx).actors().remote.is_lost(address.node) {
+            return (*cx).actors().log("an answer is dropped: its node is lost");
         }
         let numbers = [address.index, address.generation >> 8, 0];
-        let mut packet = (*cx).actors.remote.begin(address.node, ANSWER, numbers);
+        let mut packet = (*cx).actors().remote.begin(address.node, ANSWER, numbers);
         let result = replier_result(&image_of(cx).program().types, Table::of(destination).info().ty);
         let written = write(cx, &[value][..result.len()], &result, &mut packet);
         match written {
-            Ok(()) => (*cx).actors.remote.end(packet),
+            Ok(()) => (*cx).actors().remote.end(packet),
             Err(_) => {
-                (*cx).actors.remote.drop_packet(packet);
-                (*cx).actors.log("an answer could not be sent to its node");
+                (*cx).actors().remote.drop_packet(packet);
+                (*cx).actors().log("an answer could not be sent to its node");
             }
         }
     }
@@ -340,7 +341,7 @@ fn replier_result(types: &Types, ty: TypeId) -> Pattern {
 
 /// The reason why a packet is dropped.
 #[derive(Debug)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     /// No correct node sends it.
     Never(String),
     /// The object that it names is not here any more, or there is no room for it.
@@ -374,13 +375,13 @@ fn late(why: &str) -> Wrong {
     Wrong::Late(why.to_owned())
 }
 
-pub(super) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
+pub(crate) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
     let [number] = numbers(packet)?;
     Ok(number)
 }
 
 #[inline]
-pub(super) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
+pub(crate) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
     let (bytes, rest) = packet.split_at_checked(4 * N).ok_or("it ends too early")?;
     *packet = rest;
     let mut numbers = [0; N];
@@ -391,11 +392,11 @@ pub(super) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wr
 }
 
 /// Handles the packets of a node. Returns the outcome `Killed` or `Returned`.
-pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
+pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     // SAFETY: promised by the caller: the context is the current one.
-    let lost = unsafe { (*cx).actors.remote.is_lost(from) };
+    let lost = unsafe { (*cx).actors().remote.is_lost(from) };
     // SAFETY: as above.
-    let before = unsafe { std::mem::replace(&mut (*cx).actors.remote.origin, from) };
+    let before = unsafe { std::mem::replace(&mut (*cx).actors().remote.origin, from) };
     let (mut rest, mut came) = (if lost { &[] } else { packets }, 0_u32);
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
@@ -406,7 +407,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
                     came = came.saturating_add(4 + packet.len() as u32);
                 }
                 // SAFETY: promised by the caller: the context is the current one.
-                let remote = unsafe { &mut (*cx).actors.remote };
+                let remote = unsafe { &mut (*cx).actors().remote };
                 remote.under_way = remote.searches.is_under_way(from);
                 // SAFETY: promised by the caller: the context is the current one.
                 unsafe { accept_one(cx, from, packet) }
@@ -421,10 +422,10 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
             Ok(_) => {}
             // SAFETY: as above.
             Err(wrong) => unsafe {
-                let remote = &mut (*cx).actors.remote;
+                let remote = &mut (*cx).actors().remote;
                 let never = matches!(wrong, Wrong::Never(_)) || remote.speaks_of_too_much();
-                (*cx).actors.log(&format!("a packet of node {from} is dropped: {}", wrong.why()));
-                if never && (*cx).actors.remote.distrust(from, wrong.why()) {
+                (*cx).actors().log(&format!("a packet of node {from} is dropped: {}", wrong.why()));
+                if never && (*cx).actors().remote.distrust(from, wrong.why()) {
                     rest = &[];
                 }
             },
@@ -443,17 +444,17 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     }
     // SAFETY: as above.
     unsafe {
-        (*cx).actors.remote.under_way = false;
-        (*cx).actors.remote.origin = before;
+        (*cx).actors().remote.under_way = false;
+        (*cx).actors().remote.origin = before;
         if came > 0 {
-            if (*cx).heap.may_be_filled() {
+            if (*cx).heap().may_be_filled() {
                 (*cx).collect();
             }
-            if (*cx).heap.is_filled() {
-                (*cx).actors.remote.credit.hold(from, Against::Heap);
+            if (*cx).heap().is_filled() {
+                (*cx).actors().remote.credit.hold(from, Against::Heap);
             }
         }
-        (*cx).actors.remote.came(from, came);
+        (*cx).actors().remote.came(from, came);
         search::pass_on(cx);
     }
     Ret::NOTHING
@@ -471,21 +472,21 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
             GRANT | RELEASE => {
                 let [index, generation, third] = numbers(rest)?;
                 let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
-                let (own, remote) = ((*cx).node(), &mut (*cx).actors.remote);
+                let (own, remote) = ((*cx).node(), &mut (*cx).actors().remote);
                 if remote.under_way && *kind == GRANT {
                     // The node that was told of it may be a guest, which takes no part in the
                     // search.
                     let address = Address { capsule: 0, node: own, index, generation };
                     remote.searches.was_under_way(own, address);
                 }
-                match (*cx).actors.remote.count(index, generation, node, times) {
+                match (*cx).actors().remote.count(index, generation, node, times) {
                     true => Ok(Ret::NOTHING),
                     false => Err("it speaks of too many actors that were not made".into()),
                 }
             }
             TAKEN => {
-                for waiter in (*cx).actors.remote.credit.taken(from, number(rest)?) {
-                    (*cx).actors.push(Work::Join(waiter));
+                for waiter in (*cx).actors().remote.credit.taken(from, number(rest)?) {
+                    (*cx).actors().push(Work::Join(waiter));
                 }
                 Ok(Ret::NOTHING)
             }
@@ -501,7 +502,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
             }
             LOAD => {
                 let load = number(rest)?;
-                (*cx).actors.remote.placement.told(from, load);
+                (*cx).actors().remote.placement.told(from, load);
                 Ok(Ret::NOTHING)
             }
             SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
@@ -524,7 +525,7 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
         // SAFETY: promised by the caller, as for `answer_at`.
         unsafe {
             let _ = (*cx).failure(wrong.why());
-            let kept = (*cx).kept_exception(&Origin::Method(method_at(to.method)));
+            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method_at(to.method)));
             to.answer(cx, Answer::Exception(kept));
         }
     }
@@ -532,7 +533,7 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
 }
 
 /// True if so many messages wait for an actor.
-pub(super) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
+pub(crate) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
         let post = get(actor, class_of(actor).mail);
@@ -585,14 +586,14 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         let _values = arguments.keep(&mut *cx, &words[1..count]);
         let slot = image.dispatch().slot(method);
         if from < (*cx).nodes() {
-            (*cx).actors.mailboxes.arrives(actor);
+            (*cx).actors().mailboxes.arrives(actor);
         }
         let ret = match entered {
             // The entry for the actor's state takes messages.
             true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
-            false => super::send(cx, slot, &words[..count]),
+            false => crate::send(cx, slot, &words[..count]),
         };
-        (*cx).actors.mailboxes.arrives(0);
+        (*cx).actors().mailboxes.arrives(0);
         // A queued message knows its actor; after any other the actor may be no more.
         if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
             let actor = get(ret.value, message::RECEIVER);
@@ -600,8 +601,8 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
             // The sender to a mailbox that is nearly full is told of that one, and others need not
             // wait for it.
             if !told && has_long_mail(actor, FAR_LONG) {
-                let since_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
-                (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
+                let since_ns = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ns() };
+                (*cx).actors().remote.credit.hold(from, Against::mail(actor, since_ns));
             }
         }
         match Outcome::from(ret) {
@@ -615,13 +616,13 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
                 set(made, away::PLACE, u64::from(from) << 32 | u64::from(waiter));
                 set(made, away::GENERATION, u64::from(of));
                 set(made, away::METHOD, own);
-                super::owe(cx, ret.value, made, Due::new(0, false), 0);
+                crate::owe(cx, ret.value, made, Due::new(0, false), 0);
             }
             Outcome::Returned => away.answer(cx, Answer::Value(ret.value)),
             _ => {
-                let kept = (*cx).kept_exception(&Origin::Method(method));
+                let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
                 match waiter {
-                    NOBODY => (*cx).log_lost(kept),
+                    NOBODY => crate::exceptions::log_lost(&mut *cx, kept),
                     _ => away.answer(cx, Answer::Exception(kept)),
                 }
             }
@@ -642,7 +643,7 @@ unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<()
     unsafe {
         let image = image_of(cx);
         let node = (*cx).node();
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         if remote.under_way {
             let generation = generation << 8 | OWN;
             remote.searches.was_under_way(node, Address { capsule: 0, node, index, generation });
@@ -661,7 +662,7 @@ unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<()
                 let result = replier_result(&image.program().types, Table::of(waiter).info().ty);
                 let mut value = [0];
                 read(cx, packet, &result, &mut value[..result.len()])?;
-                super::deliver_to(cx, waiter, value[0]);
+                crate::deliver_to(cx, waiter, value[0]);
                 Ok(())
             }
             _ => {
@@ -670,7 +671,13 @@ unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<()
                         Ok(answer) => (answer, Ok(())),
                         Err(wrong) => {
                             let _ = (*cx).failure(wrong.why());
-                            (Answer::Exception((*cx).kept_exception(&Origin::Runtime)), Err(wrong))
+                            (
+                                Answer::Exception(crate::exceptions::kept_exception(
+                                    &mut *cx,
+                                    &Origin::Runtime,
+                                )),
+                                Err(wrong),
+                            )
                         }
                     };
                 deliver_owed(cx, waiter, answer);
@@ -706,7 +713,7 @@ unsafe fn read_answer(
         read(cx, packet, &pattern, &mut values[..pattern.len()])?;
         (*cx).signal_id = u64::from(signal);
         (*cx).signal_values = values;
-        Ok(Answer::Exception((*cx).kept_exception(&Origin::Method(method))))
+        Ok(Answer::Exception(crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method))))
     }
 }
 
@@ -724,7 +731,7 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         let address = Address { capsule: 0, node, index, generation: chosen_by + 1 };
         let actor = here(&mut *cx, address, ty).ok_or_else(|| late("the address is used"))?;
         let _actor = (*cx).keep(actor);
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         remote.count(index, chosen_by + 1, from, 1);
         if !remote.set_born(chosen_by, index) {
             // Grants and releases that came before may have let it go.
@@ -736,18 +743,18 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         words[0] = actor;
         if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
             let _ = (*cx).failure(wrong.why());
-            super::create::fail_creation(cx, actor);
+            crate::create::fail_creation(cx, actor);
             return Err(wrong);
         }
         let _values = arguments.keep(&mut *cx, &words[1..count]);
-        (*cx).actors.stats.created += 1;
+        (*cx).words.stats.created += 1;
         if !class.functional {
-            (*cx).actors.remote.placement.tell(from);
+            (*cx).actors().remote.placement.tell(from);
         }
-        let ret = super::create::bear(cx, actor, *func, &words[..count]);
+        let ret = crate::create::bear(cx, actor, *func, &words[..count]);
         if ret.outcome == Outcome::Killed as u64 {
             return Ok(ret);
         }
-        Ok(super::rest(cx, actor, Ret::NOTHING))
+        Ok(crate::rest(cx, actor, Ret::NOTHING))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
-use super::Stats;
-use super::guest::{Named, no_names};
+use crate::guest::{Named, no_names};
+use bifrost_runtime::node_words::Stats;
 
 /// The connection of a node to the others, and its view of them.
 pub trait Network: Send {

@@ -1,5 +1,5 @@
 //! The work of a node: its ready queue, the order of its steps, and the end, when nothing can
-//! happen any more. Messages and answers themselves are in [`super`].
+//! happen any more. Messages and answers themselves are in [`crate`].
 //!
 //! The type to read first is [`Actors`], the actors' part of a context; then `do_next`, which takes
 //! one step:
@@ -24,30 +24,31 @@ use std::sync::atomic::AtomicU32;
 use bifrost_heap::Marker;
 use bifrost_ir::MethodRef;
 
-use super::credit::{Against, HOLD};
-use super::cycles::{self, Suspects};
-use super::guest::Guest;
-use super::layout::{join, mail, message, owed};
-use super::mailbox::{self, Mailboxes};
-use super::network::{Network, Received, Wait};
-use super::packets::{accept, settle_open};
-use super::remote::{Remote, lose};
-use super::rounds::{self, Rounds};
-use super::search::{self, ORDERED};
-use super::stats::Stats;
-use super::timers;
-use super::trace::{Trace, What};
-use super::{
+use crate::credit::{Against, HOLD};
+use crate::cycles::{self, Suspects};
+use crate::guest::Guest;
+use crate::host::WithActors;
+use crate::mailbox::{self, Mailboxes};
+use crate::network::{Network, Received, Wait};
+use crate::packets::{accept, settle_open};
+use crate::remote::{Remote, lose};
+use crate::rounds::{self, Rounds};
+use crate::search::{self, ORDERED};
+use crate::timers;
+use crate::trace::{Trace, What};
+use crate::{
     Answer, LANDED, Next, State, class_of, deliver_owed, layout_of, ready, refused, rest, set_state, state,
 };
-use super::{Origin, Verdict, owe_as, take_message, take_oldest, words_of};
-use crate::abi::{Outcome, Ret, Word};
-use crate::cx::Cx;
-use crate::object::{get, set};
+use crate::{Origin, Verdict, owe_as, take_message, take_oldest, words_of};
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_layout::{join, mail, message, owed};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::node_words::NodeWords;
+use bifrost_runtime::object::{get, set};
 
 /// A piece of work.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// An actor has messages.
     Actor(Word),
     /// A join has all that it waited for.
@@ -66,7 +67,7 @@ impl Work {
 
 /// A message or answer of a transaction of the program; it leaves when that is committed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Held {
+pub(crate) enum Held {
     /// A message.
     Message(Word),
     /// An answer, which may be a reference.
@@ -75,7 +76,7 @@ pub(super) enum Held {
 
 impl Held {
     /// Returns the objects that it consists of.
-    pub(super) fn references(self) -> impl Iterator<Item = Word> {
+    pub(crate) fn references(self) -> impl Iterator<Item = Word> {
         let (first, second) = match self {
             Held::Message(made) => (made, None),
             Held::Answer { destination, value, reference } => (destination, reference.then_some(value)),
@@ -83,12 +84,6 @@ impl Held {
         std::iter::once(first).chain(second)
     }
 }
-
-/// The number of arguments below which the objects of messages are used again.
-pub const SPARE_ARGS: usize = 8;
-
-/// The counter that a node without others reads to learn whether a node has nothing to do.
-static NOBODY: AtomicU32 = AtomicU32::new(0);
 
 /// The counter that a node reads that must ask its network.
 static SOMEBODY: AtomicU32 = AtomicU32::new(1);
@@ -101,54 +96,31 @@ const WAYS: u64 = 8;
 pub struct Actors {
     ready: VecDeque<Work>,
     /// The joins that select, by the time at which their timers are over, and a number.
-    pub(super) timers: BTreeMap<(i64, u64), Word>,
-    pub(super) tokens: u64,
-    pub(super) suspects: Suspects,
-    pub(super) rounds: Rounds,
+    pub(crate) timers: BTreeMap<(i64, u64), Word>,
+    pub(crate) tokens: u64,
+    pub(crate) suspects: Suspects,
+    pub(crate) rounds: Rounds,
     main: Option<Answer>,
     main_is_reference: bool,
     /// The state of the seed, in a run whose order a seed decides.
-    pub(super) order: Option<u64>,
-    /// True if the code that runs has had its time.
-    pub(crate) turn_over: bool,
+    pub(crate) order: Option<u64>,
     log: fn(&str),
-    pub(super) nap: fn(u64),
-    /// A counter that is not 0 while a node may have nothing to do ([`Network::idlers`]).
-    pub(crate) idlers: *const AtomicU32,
-    /// Not 0 if there are other nodes.
-    pub(crate) spreads: u64,
+    pub(crate) nap: fn(u64),
     idlers_kept: Option<Arc<AtomicU32>>,
-    pub(super) remote: Remote,
-    pub(super) guest: Guest,
-    pub(super) mailboxes: Mailboxes,
+    pub(crate) remote: Remote,
+    pub(crate) guest: Guest,
+    pub(crate) mailboxes: Mailboxes,
     trace: Option<Box<Trace>>,
-    /// Not 0 if a message of the past form was sent since the stack was empty.
-    pub(crate) past_sent: u64,
     /// The object that the step under way handles, and the message that it serves.
     step: [Word; 2],
     next: Option<Next>,
-    /// The height of the stack from which a new actor goes to another node.
-    pub(crate) gives_at: usize,
-    /// The same for a node that has something to do and nothing behind it; all bits set before one
-    /// was given anything.
-    pub(crate) ahead_at: usize,
-    /// The highest that the stack was below that, since the last look.
-    pub(crate) highest: usize,
-    pub(crate) looked: u32,
     held: Vec<Held>,
-    /// Served messages to which nothing refers any more, by their number of arguments: a list by
-    /// [`message::NEXT`]. A collection frees them.
-    pub(crate) spare: [Word; SPARE_ARGS],
     /// The number of frames of code that cannot stop and has others above it on the stack.
     others: u32,
-    /// The number of times that others have run so.
-    pub(crate) ran_others: u64,
     /// True if no others may run so now.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
     /// True if packets are being taken.
     accepts: bool,
-    /// The counts of the work done.
-    pub stats: Stats,
 }
 
 impl Default for Actors {
@@ -162,30 +134,19 @@ impl Default for Actors {
             main: None,
             main_is_reference: false,
             order: None,
-            turn_over: false,
             log: |_| {},
             nap: |_| std::hint::spin_loop(),
-            idlers: &raw const NOBODY,
-            spreads: 0,
             idlers_kept: None,
             remote: Remote::default(),
             guest: Guest::default(),
             mailboxes: Mailboxes::default(),
             trace: None,
-            past_sent: 0,
             step: [0; 2],
             next: None,
-            gives_at: 0,
-            ahead_at: usize::MAX,
-            highest: 0,
-            looked: 0,
             held: Vec::new(),
-            spare: [0; SPARE_ARGS],
             others: 0,
-            ran_others: 0,
             alone: false,
             accepts: false,
-            stats: Stats::default(),
         }
     }
 }
@@ -195,8 +156,6 @@ impl Actors {
     /// repeated and its order varied.
     pub(crate) fn set_order(&mut self, seed: u64) {
         self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // Each new actor is asked for.
-        self.gives_at = 0;
     }
 
     /// Sets the function that gets lines about failures that nobody awaits; without it they are
@@ -205,37 +164,17 @@ impl Actors {
         self.log = log;
     }
 
-    /// Starts to keep a trace of events.
-    pub fn start_trace(&mut self) {
-        self.trace = Some(Box::default());
-    }
-
-    /// Returns the trace of the events since then, and ends it.
-    pub fn take_trace(&mut self) -> Option<Trace> {
-        self.trace.take().map(|trace| *trace)
-    }
-
-    /// True if each message must be looked at before it may be a call.
-    pub(crate) fn looks_at_messages(&self) -> bool {
-        self.is_traced() || self.order.is_some()
-    }
-
-    pub(super) fn is_traced(&self) -> bool {
-        self.trace.is_some()
-    }
-
-    /// Lets the node reach others; [`Cx::set_node`] sets their number.
-    pub fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
+    /// Lets the node reach others.
+    pub(crate) fn set_network(&mut self, words: &mut NodeWords, network: Box<dyn Network>, nodes: u32) {
         let idlers = network.idlers();
-        self.idlers = idlers.as_ref().map_or(&raw const SOMEBODY, Arc::as_ptr);
+        words.idlers = idlers.as_ref().map_or(&raw const SOMEBODY, Arc::as_ptr);
+        words.spreads = u64::from(nodes > 1);
         self.idlers_kept = idlers;
-        self.spreads = u64::from(nodes > 1);
         self.remote.set_network(network, nodes);
     }
 
-    /// True if new actors can go to other nodes.
-    pub(super) fn is_spread(&self) -> bool {
-        self.spreads != 0
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.is_some()
     }
 
     /// Sets the function by which the node sleeps, for so many milliseconds at most, when it only
@@ -244,12 +183,12 @@ impl Actors {
         self.nap = nap;
     }
 
-    pub(super) fn log(&self, text: &str) {
+    pub(crate) fn log(&self, text: &str) {
         (self.log)(text);
     }
 
     /// Returns a number below `n` by the seed.
-    pub(super) fn choose(&mut self, n: u64) -> Option<u64> {
+    pub(crate) fn choose(&mut self, n: u64) -> Option<u64> {
         let state = self.order.as_mut()?;
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -258,14 +197,8 @@ impl Actors {
     }
 
     /// True if the seed wants a message queued that could be a call.
-    pub(super) fn postpones(&mut self) -> bool {
+    pub(crate) fn postpones(&mut self) -> bool {
         self.choose(2) == Some(0)
-    }
-
-    /// Notes that the code that runs has had its time: a method that may wait makes way at the end
-    /// of a loop's step.
-    pub(crate) fn end_turn(&mut self) {
-        self.turn_over = true;
     }
 
     /// Notes the way in which the function that runs goes on. Returns the outcome [`LANDED`] for
@@ -276,7 +209,7 @@ impl Actors {
     }
 
     /// Takes the way in which a function goes on that came back with [`LANDED`].
-    pub(super) fn take_next(&mut self) -> Next {
+    pub(crate) fn take_next(&mut self) -> Next {
         self.next.take().expect("whoever has landed says where")
     }
 
@@ -285,26 +218,17 @@ impl Actors {
         self.order.is_some()
     }
 
-    /// True if the method that runs shall make way for others.
-    pub fn must_make_way(&mut self) -> bool {
-        if self.order.is_some() {
-            return self.choose(WAYS) == Some(0);
-        }
-        // Its sender may be below it on the stack, and wait for nothing else.
-        std::mem::take(&mut self.turn_over)
-    }
-
     /// True if packets are being taken.
-    pub(super) fn accepts(&self) -> bool {
+    pub(crate) fn accepts(&self) -> bool {
         self.accepts
     }
 
     /// Returns the amount of work that waits.
-    pub(super) fn ready_count(&self) -> usize {
+    pub(crate) fn ready_count(&self) -> usize {
         self.ready.len()
     }
 
-    pub(super) fn push(&mut self, work: Work) {
+    pub(crate) fn push(&mut self, work: Work) {
         self.ready.push_back(work);
     }
 
@@ -328,11 +252,11 @@ impl Actors {
             || self.mailboxes.is_waiting()
     }
 
-    pub(super) fn hold(&mut self, held: Held) {
+    pub(crate) fn hold(&mut self, held: Held) {
         self.held.push(held);
     }
 
-    pub(super) fn take_held(&mut self) -> Vec<Held> {
+    pub(crate) fn take_held(&mut self) -> Vec<Held> {
         std::mem::take(&mut self.held)
     }
 
@@ -341,21 +265,20 @@ impl Actors {
         self.held.clear();
     }
 
-    pub(super) fn answered(&mut self, answer: Answer) {
+    pub(crate) fn answered(&mut self, answer: Answer) {
         self.main = Some(answer);
     }
 
-    pub(super) fn main(&self) -> Option<&Answer> {
+    pub(crate) fn main(&self) -> Option<&Answer> {
         self.main.as_ref()
     }
 
-    pub(super) fn take_main(&mut self) -> Option<Answer> {
+    pub(crate) fn take_main(&mut self) -> Option<Answer> {
         self.main.take()
     }
 
-    pub(super) fn begin_main(&mut self, is_reference: bool) {
+    pub(crate) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
-        self.past_sent = 0;
         (self.others, self.alone, self.accepts) = (0, false, false);
     }
 
@@ -364,7 +287,6 @@ impl Actors {
     /// # Safety
     /// All of them are objects of the context's heap.
     pub(crate) unsafe fn trace(&mut self, marker: &mut Marker) {
-        self.spare = [0; SPARE_ARGS];
         // SAFETY: promised by the caller.
         unsafe {
             for work in &self.ready {
@@ -434,32 +356,57 @@ impl Actors {
     }
 }
 
-impl Cx {
-    /// True if the node has something else to do than the code that runs, which has had its time.
-    /// The code below it on the stack waits for it, unless it has sent a message of the past form.
-    pub(crate) fn others_wait(&mut self) -> bool {
-        let actors = &mut self.actors;
-        actors.past_sent > 0
-            || !actors.ready.is_empty()
-            || actors.suspects.are_due()
-            || actors.remote.has_mail()
-            || self.timer_is_due()
-    }
+/// True if the node has something else to do than the code that runs, which has had its time.
+/// The code below it on the stack waits for it, unless it has sent a message of the past form.
+pub(crate) fn others_wait(cx: &mut Cx) -> bool {
+    let (actors, words) = cx.actors_and_words();
+    words.past_sent > 0
+        || !actors.ready.is_empty()
+        || actors.suspects.are_due()
+        || actors.remote.has_mail()
+        || crate::timers::timer_is_due(cx)
+}
 
-    /// Returns the clock, if the node is traced; else 0.
-    pub(super) fn trace_clock(&self) -> u64 {
-        if self.actors.is_traced() { self.now_ns() } else { 0 }
-    }
+/// Returns the clock, if the node is traced; else 0.
+pub(crate) fn trace_clock(cx: &mut Cx) -> u64 {
+    if cx.actors().is_traced() { cx.now_ns() } else { 0 }
+}
 
-    /// Adds an event that began at `start_ns` to the trace, if the node is traced.
-    pub(crate) fn note(&mut self, what: What, start_ns: u64) {
-        if self.actors.trace.is_some() {
-            let now = self.now_ns();
-            if let Some(trace) = &mut self.actors.trace {
-                trace.add(what, start_ns, now);
-            }
+/// Adds an event that began at `start_ns` to the trace, if the node is traced.
+pub(crate) fn note(cx: &mut Cx, what: What, start_ns: u64) {
+    if cx.actors().trace.is_some() {
+        let now = cx.now_ns();
+        if let Some(trace) = &mut cx.actors().trace {
+            trace.add(what, start_ns, now);
         }
     }
+}
+
+/// Starts to keep a trace of a node's events.
+pub fn start_trace(cx: &mut Cx) {
+    cx.actors().trace = Some(Box::default());
+    cx.words.looks_at_messages = true;
+}
+
+/// Returns the trace of the events since then, and ends it.
+pub fn take_trace(cx: &mut Cx) -> Option<Trace> {
+    cx.words.looks_at_messages = cx.actors().is_ordered();
+    cx.actors().trace.take().map(|trace| *trace)
+}
+
+/// Lets a node reach others; [`Cx::set_node`] sets their number.
+pub fn set_network(cx: &mut Cx, network: Box<dyn Network>, nodes: u32) {
+    let (actors, words) = cx.actors_and_words();
+    actors.set_network(words, network, nodes);
+}
+
+/// True if the method that runs shall make way for others.
+pub fn must_make_way(cx: &mut Cx) -> bool {
+    if cx.actors().is_ordered() {
+        return cx.actors().choose(WAYS) == Some(0);
+    }
+    // Its sender may be below it on the stack, and wait for nothing else.
+    std::mem::take(&mut cx.words.turn_over)
 }
 
 /// Runs the actors of a node that has no `main`, until the network says that it is over. Returns
@@ -480,7 +427,7 @@ const OTHERS_DEPTH: u32 = 16;
 
 /// Runs others above passive code on the stack, which has had its time and cannot be left. They run
 /// until nothing is to be done, or they have had their time. If that code has sent too much to a
-/// node, they run until the node has taken enough ([`credit`](super::credit)). Returns the outcome
+/// node, they run until the node has taken enough ([`credit`](crate::credit)). Returns the outcome
 /// `Returned` or `Killed`.
 ///
 /// # Safety
@@ -488,32 +435,36 @@ const OTHERS_DEPTH: u32 = 16;
 pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let actors = &(*cx).actors;
-        if actors.alone || actors.others >= OTHERS_DEPTH || (*cx).holds_messages() || !(*cx).may_nest() {
+        let actors = (*cx).actors();
+        if actors.alone
+            || actors.others >= OTHERS_DEPTH
+            || crate::guest::holds_messages(&mut *cx)
+            || !(*cx).may_nest()
+        {
             return Ret::NOTHING;
         }
-        let step = (*cx).actors.step;
+        let step = (*cx).actors().step;
         let _step = (*cx).keep_all(&step);
-        (*cx).actors.others += 1;
-        (*cx).actors.ran_others += 1;
-        (*cx).actors.stats.ways += 1;
-        let full = match (*cx).actors.accepts {
+        (*cx).actors().others += 1;
+        (*cx).words.ran_others += 1;
+        (*cx).words.stats.ways += 1;
+        let full = match (*cx).actors().accepts {
             true => None,
-            false => (*cx).actors.remote.credit.take_full(),
+            false => (*cx).actors().remote.credit.take_full(),
         };
-        let mailbox = match (*cx).actors.accepts {
+        let mailbox = match (*cx).actors().accepts {
             true => 0,
-            false => (*cx).actors.mailboxes.take_full(),
+            false => (*cx).actors().mailboxes.take_full(),
         };
         let _mailbox = (*cx).keep(mailbox);
         let until = (*cx).now_ns().saturating_add(OTHERS_NS);
         let mut patience = mailbox::Patience::new(cx);
         let ended = loop {
-            let far = full.is_some_and(|node| !(*cx).actors.remote.credit.is_open(node));
+            let far = full.is_some_and(|node| !(*cx).actors().remote.credit.is_open(node));
             let parks = mailbox != 0 && !mailbox::is_open(cx, mailbox) && !patience.is_over(cx, mailbox);
             let waits = far || parks;
             let stepped = match self::step(cx) {
-                Ok(false) if waits && !(*cx).actors.remote.has_network() => break Ret::NOTHING,
+                Ok(false) if waits && !(*cx).actors().remote.has_network() => break Ret::NOTHING,
                 Ok(false) if waits => match (*cx).stop() {
                     ret if ret.returned() => wait(cx, Wait::For(HOLD)),
                     ret => Err(ret),
@@ -529,10 +480,10 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
         if mailbox != 0 {
             mailbox::give_up_on(cx, mailbox);
         }
-        (*cx).actors.others -= 1;
-        (*cx).actors.step = step;
+        (*cx).actors().others -= 1;
+        (*cx).actors().step = step;
         // It is not known any more whether messages that it has sent before were served.
-        (*cx).actors.past_sent = 1;
+        (*cx).words.past_sent = 1;
         ended
     }
 }
@@ -542,39 +493,39 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
 unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.accepts {
+        if (*cx).actors().accepts {
             // Others run above work that a packet has begun: the packets behind it come first.
             return Ok(false);
         }
-        let start = (*cx).trace_clock();
-        let ready = (*cx).actors.ready_count();
-        let Actors { remote, stats, .. } = &mut (*cx).actors;
-        let received = remote.receive(wait, ready, stats);
+        let start = trace_clock(&mut *cx);
+        let ready = (*cx).actors().ready_count();
+        let (actors, words) = (*cx).actors_and_words();
+        let received = actors.remote.receive(wait, ready, &words.stats);
         if wait != Wait::No {
-            (*cx).note(What::Idle, start);
+            note(&mut *cx, What::Idle, start);
         }
         match received {
             Received::Packets(from, packets) => {
-                (*cx).actors.suspects.received += 1;
-                let start = (*cx).trace_clock();
-                (*cx).actors.accepts = true;
+                (*cx).actors().suspects.received += 1;
+                let start = trace_clock(&mut *cx);
+                (*cx).actors().accepts = true;
                 let ret = accept(cx, from, &packets);
-                (*cx).actors.accepts = false;
-                (*cx).note(What::Packets(from), start);
-                (*cx).actors.remote.recycle(packets);
+                (*cx).actors().accepts = false;
+                note(&mut *cx, What::Packets(from), start);
+                (*cx).actors().remote.recycle(packets);
                 if ret.returned() { Ok(true) } else { Err(ret) }
             }
             Received::Look => {
-                (*cx).look_now();
+                crate::cycles::look_now(&mut *cx);
                 Ok(true)
             }
             Received::Lost(nodes) => {
-                (*cx).actors.suspects.received += 1;
+                (*cx).actors().suspects.received += 1;
                 lose(cx, &nodes);
                 Ok(true)
             }
             Received::Guest(number) => {
-                (*cx).actors.remote.open_guest(number);
+                (*cx).actors().remote.open_guest(number);
                 Ok(true)
             }
             Received::Nothing => Ok(false),
@@ -590,17 +541,17 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
 unsafe fn wait(cx: *mut Cx, most: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let holds = (*cx).actors.remote.credit.holds;
+        let holds = (*cx).actors().remote.credit.holds;
         let came = receive(cx, if holds { Wait::For(HOLD) } else { most })?;
         if holds && !came {
-            (*cx).actors.remote.release_held(None);
+            (*cx).actors().remote.release_held(None);
         }
         Ok(came || holds)
     }
 }
 
 /// Runs all work until nothing is left. Returns the outcome `Returned` or `Killed`.
-pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
+pub(crate) unsafe fn run(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
         loop {
@@ -609,14 +560,14 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
                 Ok(false) => {}
                 Err(ret) => return ret,
             }
-            let far = (*cx).actors.remote.has_network();
-            if (!far || (*cx).actors.is_ordered()) && mailbox::give_up(cx) {
+            let far = (*cx).actors().remote.has_network();
+            if (!far || (*cx).actors().is_ordered()) && mailbox::give_up(cx) {
                 continue;
             }
             if far {
                 match wait(cx, timers::rest(cx)) {
                     Ok(true) => continue,
-                    Ok(false) => (*cx).look_in_time(),
+                    Ok(false) => crate::cycles::look_in_time(&mut *cx),
                     Err(ret) if ret.returned() && rounds::may_go_on(cx) => continue,
                     Err(ret) => return ret,
                 }
@@ -630,11 +581,11 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
 
 /// Takes the next packets in a context without actors of its own, or does one piece of work.
 /// Returns an outcome to end with if nothing can happen any more, or the run was ended.
-pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
+pub(crate) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
-        if (*cx).actors.remote.has_network() {
-            if (*cx).actors.remote.knows_many() {
+        if (*cx).actors().remote.has_network() {
+            if (*cx).actors().remote.knows_many() {
                 (*cx).collect();
             }
             return receive(cx, Wait::Idle).map(|_| ());
@@ -656,8 +607,8 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     unsafe {
         let stepped = step(cx)? || mailbox::give_up(cx) || timers::wake_next(cx);
         if !stepped {
-            (*cx).actors.remote.release_held(None);
-            (*cx).actors.remote.post_all();
+            (*cx).actors().remote.release_held(None);
+            (*cx).actors().remote.post_all();
         }
         Ok(stepped)
     }
@@ -675,22 +626,22 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
 unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let came = (*cx).actors.looks_around() && look_around(cx)?;
-        let Some(work) = (*cx).actors.pop() else {
+        let came = (*cx).actors().looks_around() && look_around(cx)?;
+        let Some(work) = (*cx).actors().pop() else {
             return Ok(came || cycles::look_at_rest(cx));
         };
-        (*cx).actors.stats.turns += 1;
-        (*cx).actors.turn_over = false;
-        (*cx).actors.remote.credit.begin_turn();
-        (*cx).actors.mailboxes.begin_turn();
-        (*cx).actors.past_sent = 0;
-        (*cx).actors.step = [work.word(), 0];
+        (*cx).words.stats.turns += 1;
+        (*cx).words.turn_over = false;
+        (*cx).actors().remote.credit.begin_turn();
+        (*cx).actors().mailboxes.begin_turn();
+        (*cx).words.past_sent = 0;
+        (*cx).actors().step = [work.word(), 0];
         let ended = match work {
             Work::Join(waiter) => resume(cx, waiter),
             Work::Message(sent) => serve(cx, sent),
             Work::Actor(actor) => turn(cx, actor),
         };
-        (*cx).actors.step = [0; 2];
+        (*cx).actors().step = [0; 2];
         if ended.outcome == Outcome::Killed as u64 {
             return Err(ended);
         }
@@ -713,18 +664,18 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
         cycles::look(cx);
         settle_open(cx);
         let mut came = false;
-        if (*cx).actors.remote.has_network() {
-            if (*cx).actors.remote.knows_many() {
+        if (*cx).actors().remote.has_network() {
+            if (*cx).actors().remote.knows_many() {
                 (*cx).collect();
             }
-            if (*cx).actors.wants_search() || search::wait_ms(cx) == Some(0) {
+            if (*cx).actors().wants_search() || search::wait_ms(cx) == Some(0) {
                 search::ask(cx);
             }
             came = receive(cx, Wait::No)?;
-            if (*cx).actors.remote.credit.holds {
-                let filled = (*cx).heap.is_filled();
-                let now_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
-                (*cx).actors.remote.release_held(Some(&mut |held| match held {
+            if (*cx).actors().remote.credit.holds {
+                let filled = (*cx).heap().is_filled();
+                let now_ns = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ns() };
+                (*cx).actors().remote.release_held(Some(&mut |held| match held {
                     Against::Nothing => false,
                     // The objects that others know are actors.
                     Against::Mail { .. } => held.lasts(now_ns),
@@ -740,7 +691,7 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
 
 /// Goes on with a method that waited. Returns the outcome `Returned` or `Killed`.
 #[inline]
-pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
+pub(crate) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -755,9 +706,9 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
                 set_state(actor, State::Active);
             }
         }
-        match (*cx).actors.is_traced() {
+        match (*cx).actors().is_traced() {
             true => resume_traced(cx, waiter),
-            false => super::code::resume(cx, waiter),
+            false => crate::code::resume(cx, waiter),
         }
     }
 }
@@ -766,9 +717,9 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
 unsafe fn resume_traced(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let (start, func) = ((*cx).trace_clock(), layout_of(waiter).func);
-        let ret = super::code::resume(cx, waiter);
-        (*cx).note(What::Join(func), start);
+        let (start, func) = (trace_clock(&mut *cx), layout_of(waiter).func);
+        let ret = crate::code::resume(cx, waiter);
+        note(&mut *cx, What::Join(func), start);
         ret
     }
 }
@@ -779,7 +730,7 @@ unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
     unsafe {
         let words = words_of(sent);
         let ret = match state(words[0]) {
-            State::Failed => super::failed(cx, words[0]),
+            State::Failed => crate::failed(cx, words[0]),
             _ => served(cx, message::slot(sent), words),
         };
         settle(cx, sent, ret)
@@ -790,17 +741,17 @@ unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
 unsafe fn served(cx: *mut Cx, slot: u32, words: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let start = (*cx).trace_clock();
-        let method = super::method_of(words[0], slot);
-        let ty = crate::image::Table::of(words[0]).info().ty;
-        let ret = super::enter_method(cx, slot, words);
-        (*cx).note(What::Message(MethodRef { ty, method }), start);
+        let start = trace_clock(&mut *cx);
+        let method = crate::method_of(words[0], slot);
+        let ty = bifrost_runtime::image::Table::of(words[0]).info().ty;
+        let ret = crate::enter_method(cx, slot, words);
+        note(&mut *cx, What::Message(MethodRef { ty, method }), start);
         ret
     }
 }
 
 /// Delivers the outcome of a queued message to the object that awaits it.
-pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
+pub(crate) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         match Outcome::from(ret) {
@@ -809,9 +760,10 @@ pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
             Outcome::Pending => owe_as(cx, ret.value, sent),
             Outcome::Returned => deliver_owed(cx, sent, Answer::Value(ret.value)),
             _ => {
-                let ty = crate::image::Table::of(get(sent, message::RECEIVER)).info().ty;
-                let method = super::method_of(get(sent, message::RECEIVER), message::slot(sent));
-                let kept = (*cx).kept_exception(&Origin::Method(MethodRef { ty, method }));
+                let ty = bifrost_runtime::image::Table::of(get(sent, message::RECEIVER)).info().ty;
+                let method = crate::method_of(get(sent, message::RECEIVER), message::slot(sent));
+                let kept =
+                    crate::exceptions::kept_exception(&mut *cx, &Origin::Method(MethodRef { ty, method }));
                 deliver_owed(cx, sent, Answer::Exception(kept));
             }
         }
@@ -828,16 +780,16 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         // A seed decides after each message on the next work.
-        let most = if (*cx).actors.is_ordered() { 1 } else { TURN_MESSAGES };
+        let most = if (*cx).actors().is_ordered() { 1 } else { TURN_MESSAGES };
         let class = class_of(actor);
         let post = get(actor, class.mail);
         let serves = post != 0 && get(post, mail::WAITING) == 0 && get(post, mail::COUNT) > 0;
         if serves
             && state(actor) == State::Active
-            && let Some(code) = super::code::turns(cx, class)
+            && let Some(code) = crate::code::turns(cx, class)
         {
             set(post, mail::SCHEDULED, 0);
-            let ended = crate::abi::enter(code, cx, &[actor, u64::from(most)]);
+            let ended = bifrost_runtime::abi::enter(code, cx, &[actor, u64::from(most)]);
             return rest(cx, actor, ended);
         }
         for _ in 0..most {
@@ -848,7 +800,7 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
             }
             let post = get(actor, class.mail);
             let more = post != 0 && get(post, mail::WAITING) == 0 && get(post, mail::COUNT) > 0;
-            if !more || (*cx).actors.turn_over || state(actor) != State::Active {
+            if !more || (*cx).words.turn_over || state(actor) != State::Active {
                 break;
             }
         }
@@ -894,7 +846,7 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
             }
             Err(ret) => return Err(ret),
         };
-        (*cx).actors.step[1] = sent;
+        (*cx).actors().step[1] = sent;
         set_state(actor, State::Active);
         let ret = served(cx, message::slot(sent), words_of(sent));
         let settled = settle(cx, sent, ret);
@@ -903,7 +855,7 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
 }
 
 /// Takes the oldest message that an actor does not refuse.
-unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> Result<Option<Word>, Ret> {
+unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &crate::ActorClass) -> Result<Option<Word>, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);

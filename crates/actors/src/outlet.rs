@@ -6,44 +6,54 @@
 //! function that reads packets which were not posted, or writes others, closes the way first
 //! ([`Remote::close_outlet`]). The next such message opens it again.
 
-use std::mem::offset_of;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 
 use bifrost_ir::MethodId;
 
-use super::kinds::MESSAGE;
-use super::layout::far;
-use super::packets::{NOBODY, WAITER};
-use super::remote::{LENGTH_BYTES, POST_BYTES, Remote};
-use crate::abi::Word;
-use crate::cx::Cx;
+use crate::kinds::MESSAGE;
+use crate::packets::{NOBODY, WAITER};
+use crate::remote::{LENGTH_BYTES, POST_BYTES, Remote};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::far;
+use bifrost_runtime::node_words::Outlet;
 
-/// The place of the way; all fields are 0 while it is closed.
-#[derive(Default, Debug)]
-pub(super) struct Outlet {
-    /// The address of the next packet.
-    next: Word,
-    /// The address beyond which no packet goes.
-    end: Word,
-    /// The node.
-    node: Word,
-    /// The address of a byte that is 1 if the node has nothing to do: then packets for it go at
-    /// once.
-    idle: Word,
+/// The words of the way, at an address that machine code reads from the context.
+#[derive(Debug)]
+pub(crate) struct Way(NonNull<Outlet>);
+
+// SAFETY: it owns the words, which only the thread that runs the node uses.
+unsafe impl Send for Way {}
+
+impl Default for Way {
+    fn default() -> Way {
+        Way(NonNull::from(Box::leak(Box::default())))
+    }
 }
 
-/// The offsets of these fields in the context.
-pub mod offset {
-    use super::{Cx, offset_of};
+impl Drop for Way {
+    fn drop(&mut self) {
+        // SAFETY: `default` has leaked the box; the context goes with its actors.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
 
-    /// `Outlet::next`
-    pub const NEXT: i32 = offset_of!(Cx, actors.remote.outlet.next) as i32;
-    /// `Outlet::end`
-    pub const END: i32 = offset_of!(Cx, actors.remote.outlet.end) as i32;
-    /// `Outlet::node`
-    pub const NODE: i32 = offset_of!(Cx, actors.remote.outlet.node) as i32;
-    /// `Outlet::idle`
-    pub const IDLE: i32 = offset_of!(Cx, actors.remote.outlet.idle) as i32;
+impl Way {
+    /// Returns the address of the words.
+    pub(crate) fn address(&self) -> *mut Outlet {
+        self.0.as_ptr()
+    }
+
+    #[inline]
+    fn get(&self) -> Outlet {
+        // SAFETY: the words live as long as this, and machine code does not run now.
+        unsafe { self.0.read() }
+    }
+
+    fn set(&mut self, to: Outlet) {
+        // SAFETY: as in `get`.
+        unsafe { self.0.write(to) };
+    }
 }
 
 /// The head of each packet of a message that nobody awaits, without the actor, as machine code
@@ -98,7 +108,7 @@ impl Packet {
 impl Remote {
     /// Opens the way to a node to which a packet was just sent, and to which no packet is under
     /// construction.
-    pub(super) fn open_outlet(&mut self, node: u32) {
+    pub(crate) fn open_outlet(&mut self, node: u32) {
         self.close_outlet();
         let Some(idle) = self.network.as_mut().and_then(|network| network.idleness(node)) else { return };
         let left = self.credit.left(node);
@@ -109,20 +119,21 @@ impl Remote {
         }
         let next = packets.as_mut_ptr() as Word + packets.len() as Word;
         let idle = std::ptr::from_ref::<AtomicBool>(idle) as Word;
-        self.outlet = Outlet { next, end: next + room as Word, node: Word::from(node), idle };
+        self.outlet.set(Outlet { next, end: next + room as Word, node: Word::from(node), idle });
     }
 
     /// Closes the way: the packets that went that way are among those for their node now, and
     /// counted.
     #[inline]
-    pub(super) fn close_outlet(&mut self) {
-        if self.outlet.next != 0 {
+    pub(crate) fn close_outlet(&mut self) {
+        if self.outlet.get().next != 0 {
             self.close_open_outlet();
         }
     }
 
     fn close_open_outlet(&mut self) {
-        let Outlet { next, node, .. } = std::mem::take(&mut self.outlet);
+        let Outlet { next, node, .. } = self.outlet.get();
+        self.outlet.set(Outlet::default());
         let node = node as u32;
         let packets = &mut self.outbox[node as usize];
         let length = next as usize - packets.as_ptr() as usize;

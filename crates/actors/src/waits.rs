@@ -14,24 +14,24 @@
 //! dormant actor that refuses its queued messages, and a place of answers can be used by any actor
 //! that has it. So the waits read here stay true until the awaited reply comes, whatever others do.
 
-use super::layout::{join, mail, message, owed};
-use super::walk::{Cut, FIRM};
-use super::{Due, Kind, class_of};
-use crate::abi::Word;
-use crate::object::get;
+use crate::walk::{Cut, FIRM};
+use crate::{Due, Kind, class_of};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::{join, mail, message, owed};
+use bifrost_runtime::object::get;
 
 /// A wait's subject: it cannot go on before an answer comes.
 #[derive(Clone, Copy)]
-pub(super) enum Waiter {
+pub(crate) enum Waiter {
     /// The join of a method of this node.
     Method(Word),
-    /// A request of another node ([`away`](super::layout::away)).
+    /// A request of another node ([`away`](bifrost_runtime::actor_layout::away)).
     Away(Word),
 }
 
 impl Waiter {
     /// Returns the join, if it is a method of this node.
-    pub(super) fn method(self) -> Option<Word> {
+    pub(crate) fn method(self) -> Option<Word> {
         match self {
             Waiter::Method(waiter) => Some(waiter),
             Waiter::Away(_) => None,
@@ -41,7 +41,7 @@ impl Waiter {
 
 /// True if a join waits for replies or the end of a call, and for nothing else.
 #[inline]
-pub(super) unsafe fn is_blocked(waiter: Word) -> bool {
+pub(crate) unsafe fn is_blocked(waiter: Word) -> bool {
     const MASK: u64 = join::WAITS | join::SELECTS | join::READY | join::ENDED;
     // SAFETY: promised by the caller: a join.
     unsafe { get(waiter, join::FLAGS) & MASK == join::WAITS }
@@ -49,7 +49,7 @@ pub(super) unsafe fn is_blocked(waiter: Word) -> bool {
 
 /// Returns the waiter that cannot go on before an answer comes.
 #[inline]
-pub(super) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
+pub(crate) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
     // SAFETY: promised by the caller: something that owes an answer.
     unsafe {
         let (mut owing, mut to) = (owing, get(owing, owed::TO));
@@ -75,7 +75,7 @@ pub(super) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
 /// Returns the join of the actor's method that waits for replies, if the actor takes no message
 /// before.
 #[inline]
-pub(super) unsafe fn blocked_method(actor: Word) -> Option<Word> {
+pub(crate) unsafe fn blocked_method(actor: Word) -> Option<Word> {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
         let class = class_of(actor);
@@ -104,7 +104,7 @@ unsafe fn lists_behind(blocked: Word) -> Option<(Word, usize)> {
 }
 
 /// Names those that cannot go on before a blocked method does because they await an answer of it.
-pub(super) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter)) {
+pub(crate) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter)) {
     // SAFETY: promised by the caller: a join that is blocked; all that are reached are objects of
     // the node.
     unsafe {
@@ -129,7 +129,7 @@ pub(super) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl F
 
 /// Names those that cannot go on before a blocked method does because their requests are queued for
 /// its actor, with the messages. Stops after `most` steps, and returns `false` then.
-pub(super) unsafe fn each_queued(
+pub(crate) unsafe fn each_queued(
     blocked: Word,
     steps: &mut u64,
     most: u64,
@@ -157,7 +157,7 @@ pub(super) unsafe fn each_queued(
 
 /// Names all that cannot go on before a blocked method does, with the queued message whose answer
 /// they await, or [`FIRM`].
-pub(super) unsafe fn each_waiter(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter, Cut)) {
+pub(crate) unsafe fn each_waiter(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter, Cut)) {
     // SAFETY: as in `each_answer`.
     unsafe {
         each_answer(blocked, steps, |waiter| act(waiter, FIRM));

@@ -1,5 +1,5 @@
 //! Actors on other nodes: the objects that stand for them here, and the packets between nodes (003
-//! section 5; THAL's remote creation). Packets are written and read in [`packets`](super::packets).
+//! section 5; THAL's remote creation). Packets are written and read in [`packets`](crate::packets).
 //! The type to read first is [`Remote`], then [`Export`]; the functions are [`address_of`] and
 //! [`at_address`].
 //!
@@ -19,7 +19,7 @@
 //!
 //! A release may overtake the grant of another node, and a count may be below 0 for a while. But
 //! the node that has granted is still listed then, because its own release comes behind its grant.
-//! Cycles of actors over several nodes are found by [`search`](super::search).
+//! Cycles of actors over several nodes are found by [`search`](crate::search).
 //!
 //! A node can be lost, with the process that it is in ([`Received::Lost`], [`lose`]).
 
@@ -30,39 +30,40 @@ use bifrost_ir::TypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::credit::Credit;
-use super::guest::{Named, chooser, no_names};
-use super::kinds::{GRANT, RELEASE};
-use super::layout::{far, owed, replier};
-use super::network::{Network, Received, Wait};
-use super::node::Work;
-use super::outlet::Outlet;
-use super::packets::{WAITER, put, settle_open};
-use super::placement::Placement;
-use super::search::Searches;
-use super::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
-use crate::abi::Word;
-use crate::cx::Cx;
-use crate::image::Table;
-use crate::object::{get, set};
-use crate::transfer::{Address, Leaf, NotReceived};
+use crate::credit::Credit;
+use crate::guest::{Named, chooser, no_names};
+use crate::host::WithActors;
+use crate::kinds::{GRANT, RELEASE};
+use crate::network::{Network, Received, Wait};
+use crate::node::Work;
+use crate::outlet::Way;
+use crate::packets::{WAITER, put, settle_open};
+use crate::placement::Placement;
+use crate::search::Searches;
+use crate::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::{far, owed, replier};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::{get, set};
+use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
 
 /// The failure of requests to a node that is lost.
-pub(super) const LOST: &str = "node lost";
+pub(crate) const LOST: &str = "node lost";
 
 /// The generation of addresses that their node chose. Those that another chose have its number and
 /// 1.
-pub(super) const OWN: u32 = 0;
+pub(crate) const OWN: u32 = 0;
 
 /// The bytes of packets for a busy node from which they are sent.
-pub(super) const POST_BYTES: usize = 8 << 10;
+pub(crate) const POST_BYTES: usize = 8 << 10;
 
 /// The most actors that a node has spoken of and that were not made yet. A node that speaks of more
 /// makes none of them.
-pub(super) const NOT_MADE_MAX: u32 = 1 << 20;
+pub(crate) const NOT_MADE_MAX: u32 = 1 << 20;
 
 /// The bytes of the length of a packet.
-pub(super) const LENGTH_BYTES: usize = 4;
+pub(crate) const LENGTH_BYTES: usize = 4;
 
 /// The most buffers that are kept for packets to come.
 const SPARE_MAX: usize = 4;
@@ -82,43 +83,43 @@ const POST_TURNS: u32 = 32;
 /// The part of a node that knows other nodes: the objects known to them, the proxies, and the
 /// packets to be sent.
 #[derive(Default)]
-pub(super) struct Remote {
-    pub(super) network: Option<Box<dyn Network>>,
+pub(crate) struct Remote {
+    pub(crate) network: Option<Box<dyn Network>>,
     /// The number of unanswered requests to other nodes among the objects below.
-    pub(super) asked: usize,
+    pub(crate) asked: usize,
     /// The number of searches through all requests of this node.
-    pub(super) looks: u32,
+    pub(crate) looks: u32,
     /// The objects of this node that others know, by index: actors, places of answers, and those
     /// whose answer is under way.
-    pub(super) exports: Vec<Export>,
+    pub(crate) exports: Vec<Export>,
     free: Vec<u32>,
     exported: FxHashMap<Word, u32>,
     /// The actors that others have made here: by the number of the node that chose the address,
     /// then by index.
-    pub(super) born: Vec<FxHashMap<u32, Export>>,
+    pub(crate) born: Vec<FxHashMap<u32, Export>>,
     /// The number of all actors in `born`.
-    pub(super) born_count: usize,
+    pub(crate) born_count: usize,
     /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
     /// by one address, so one object stands for it in each.
     names: FxHashMap<Word, (u32, u32)>,
     /// By node: the number of actors that were made there.
-    pub(super) made: Vec<u32>,
+    pub(crate) made: Vec<u32>,
     /// The objects that stand here for actors and places of answers of other nodes, and how often
     /// this node was told of each.
-    pub(super) proxies: FxHashMap<Address, (Word, u32)>,
+    pub(crate) proxies: FxHashMap<Address, (Word, u32)>,
     /// The addresses that were forgotten, and whose owners do not know it yet.
     forgotten: Vec<(Address, u32)>,
     /// The number of proxies above which a collection may pay.
     proxies_most: usize,
     /// By node: packets that were not posted yet.
-    pub(super) outbox: Vec<Vec<u8>>,
+    pub(crate) outbox: Vec<Vec<u8>>,
     /// The place where machine code writes more of them.
-    pub(super) outlet: Outlet,
+    pub(crate) outlet: Way,
     /// The node that was given a new actor because it had nothing to do. The next packet for it,
     /// the actor's message, leaves at once.
     gift: Option<u32>,
     /// By node: true if it is lost.
-    pub(super) lost: Vec<bool>,
+    pub(crate) lost: Vec<bool>,
     /// The guests that there are, and in `to_guests` the packets for them that were not posted yet.
     /// The names' table is one for ever.
     guests: FxHashSet<u32>,
@@ -127,22 +128,22 @@ pub(super) struct Remote {
     /// Buffers for packets, taken from packets that came.
     spare: Vec<Vec<u8>>,
     /// The last request, until it is known whether its answer is wanted.
-    pub(super) open: Option<Open>,
+    pub(crate) open: Option<Open>,
     /// The object for the answer to the last request whose answer is not wanted, for use by the
     /// next request; or 0.
-    pub(super) unowed: Word,
-    pub(super) searches: Searches,
-    pub(super) credit: Credit,
-    pub(super) placement: Placement,
+    pub(crate) unowed: Word,
+    pub(crate) searches: Searches,
+    pub(crate) credit: Credit,
+    pub(crate) placement: Placement,
     /// True if the packets that arrive were under way when the picture of a search was taken.
-    pub(super) under_way: bool,
+    pub(crate) under_way: bool,
     /// The node whose packets are read.
-    pub(super) origin: u32,
+    pub(crate) origin: u32,
     /// By node: the number of entries of `born` for actors that were not made, and of which it has
     /// spoken first.
-    pub(super) not_made: Vec<u32>,
+    pub(crate) not_made: Vec<u32>,
     /// The number of objects that were let go because they were garbage, though others knew them.
-    pub(super) swept: u64,
+    pub(crate) swept: u64,
 }
 
 impl std::fmt::Debug for Remote {
@@ -154,9 +155,9 @@ impl std::fmt::Debug for Remote {
 
 /// A request whose packet is the last for its node, and does not name its waiter yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
+pub(crate) struct Open {
     /// The object that owes the answer here.
-    pub(super) owing: Word,
+    pub(crate) owing: Word,
     node: u32,
     /// The packet's place among those for the node.
     start: usize,
@@ -164,10 +165,10 @@ pub(super) struct Open {
 
 /// A packet that is being written, behind others for its node.
 #[derive(Debug)]
-pub(super) struct Writing {
-    pub(super) node: u32,
+pub(crate) struct Writing {
+    pub(crate) node: u32,
     /// The other packets, and the bytes of this one so far.
-    pub(super) packets: Vec<u8>,
+    pub(crate) packets: Vec<u8>,
     /// The place of its length.
     start: usize,
 }
@@ -175,29 +176,29 @@ pub(super) struct Writing {
 impl Writing {
     /// Returns the number of bytes that the packet has so far, and before it.
     #[inline]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.packets.len() - self.start
     }
 
     /// Cuts the packet off after so many bytes.
-    pub(super) fn truncate(&mut self, bytes: usize) {
+    pub(crate) fn truncate(&mut self, bytes: usize) {
         self.packets.truncate(self.start + LENGTH_BYTES + bytes);
     }
 }
 
 /// An object that others know.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Export {
-    pub(super) word: Word,
-    pub(super) generation: u32,
+pub(crate) struct Export {
+    pub(crate) word: Word,
+    pub(crate) generation: u32,
     /// By node: the number of times that it was told of this, and has not forgotten it.
     known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
-    pub(super) asked: Option<u32>,
+    pub(crate) asked: Option<u32>,
     /// The number of the node's searches at that time.
-    pub(super) asked_at: u32,
+    pub(crate) asked_at: u32,
     /// True if an actor that others make here was made, not only heard of.
-    pub(super) created: bool,
+    pub(crate) created: bool,
     /// Until then: the node that has spoken of it first.
     origin: u32,
 }
@@ -205,7 +206,7 @@ pub(super) struct Export {
 impl Export {
     /// Counts that a node was told of it, or has forgotten it. Returns true if no node knows it any
     /// more.
-    pub(super) fn count(&mut self, node: u32, times: i64) -> bool {
+    pub(crate) fn count(&mut self, node: u32, times: i64) -> bool {
         match self.known.iter_mut().find(|(other, _)| *other == node) {
             Some((_, count)) => *count += times,
             None => self.known.push((node, times)),
@@ -228,7 +229,7 @@ impl Export {
 }
 
 impl Remote {
-    pub(super) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
+    pub(crate) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
         self.close_outlet();
         self.network = Some(network);
         // The last entries are those of guests.
@@ -245,39 +246,39 @@ impl Remote {
     }
 
     /// True if a node is no more.
-    pub(super) fn is_lost(&self, node: u32) -> bool {
+    pub(crate) fn is_lost(&self, node: u32) -> bool {
         let lost = self.lost.get(node as usize).copied();
         lost.unwrap_or_else(|| !self.guests.contains(&node) && self.has_network())
     }
 
     /// Adds a guest of this number.
-    pub(super) fn open_guest(&mut self, number: u32) {
+    pub(crate) fn open_guest(&mut self, number: u32) {
         self.guests.insert(number);
     }
 
-    pub(super) fn home(&mut self) -> u32 {
+    pub(crate) fn home(&mut self) -> u32 {
         self.network.as_mut().map_or(0, |network| network.home())
     }
 
-    pub(super) fn has_names(&self) -> bool {
+    pub(crate) fn has_names(&self) -> bool {
         self.network.as_ref().is_some_and(|network| network.has_names())
     }
 
-    pub(super) fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
+    pub(crate) fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
         self.network.as_mut().map_or_else(|| Err(no_names()), |network| network.publish(name, actor))
     }
 
-    pub(super) fn find(&mut self, name: &str) -> Option<Named> {
+    pub(crate) fn find(&mut self, name: &str) -> Option<Named> {
         self.network.as_mut()?.find(name)
     }
 
-    pub(super) fn has_network(&self) -> bool {
+    pub(crate) fn has_network(&self) -> bool {
         self.network.is_some()
     }
 
     /// Returns the objects that live even if no node knows them: those that await answers of other
     /// nodes, and actors that are not born yet.
-    pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
         let born = self.born.iter().flat_map(|born| born.values());
         let not_made = born.filter(|born| !born.created).map(|born| born.word);
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
@@ -287,13 +288,13 @@ impl Remote {
     }
 
     /// Returns the objects that others know.
-    pub(super) fn known_objects(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn known_objects(&self) -> impl Iterator<Item = Word> {
         let born = self.born.iter().flat_map(|born| born.values());
         self.exports.iter().chain(born).map(|export| export.word)
     }
 
     /// Returns the objects that guests know.
-    pub(super) fn known_by_guests(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn known_by_guests(&self) -> impl Iterator<Item = Word> {
         let nodes = self.lost.len() as u32;
         let born = self.born.iter().flat_map(|born| born.values());
         let known = self.exports.iter().chain(born);
@@ -301,13 +302,13 @@ impl Remote {
     }
 
     /// Returns the number of objects that others know.
-    pub(super) fn known(&self) -> usize {
+    pub(crate) fn known(&self) -> usize {
         self.exports.len() - self.free.len() + self.born_count
     }
 
     /// Forgets an object of this node that others know and that is garbage. Returns true if it was
     /// there.
-    pub(super) fn let_go(&mut self, address: Address) -> bool {
+    pub(crate) fn let_go(&mut self, address: Address) -> bool {
         if let Some(chosen_by) = (address.generation & 0xff).checked_sub(1) {
             let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&address.index));
             // Its place stays until those that knew it have said so.
@@ -319,7 +320,7 @@ impl Remote {
     }
 
     /// Forgets the proxies to which nothing here refers any more.
-    pub(super) fn forget(&mut self, node: u32, lives: &dyn Fn(Word) -> bool) {
+    pub(crate) fn forget(&mut self, node: u32, lives: &dyn Fn(Word) -> bool) {
         let forgotten = &mut self.forgotten;
         let before = forgotten.len();
         self.proxies.retain(|address, (proxy, told)| {
@@ -337,7 +338,7 @@ impl Remote {
     }
 
     /// True if a collection may let many proxies go, or something was found to be garbage.
-    pub(super) fn knows_many(&self) -> bool {
+    pub(crate) fn knows_many(&self) -> bool {
         self.proxies.len() > self.proxies_most || self.searches.has_swept
     }
 
@@ -358,7 +359,7 @@ impl Remote {
     /// Counts that a node was told of an object of this node, or has forgotten it. An object that
     /// no node knows any more is let go. Returns false if the node whose packets are read has
     /// spoken of too many actors that were not made.
-    pub(super) fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) -> bool {
+    pub(crate) fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) -> bool {
         if self.is_lost(node) {
             return true;
         }
@@ -394,7 +395,7 @@ impl Remote {
 
     /// Returns the entry of an actor that others make here, or adds one. Returns nothing if its
     /// maker is no node, or if too many were spoken of that were not made.
-    pub(super) fn heard_of(&mut self, chosen_by: u32, index: u32) -> Option<&mut Export> {
+    pub(crate) fn heard_of(&mut self, chosen_by: u32, index: u32) -> Option<&mut Export> {
         let origin = chooser(self.origin, self.lost.len() as u32);
         match self.born.get_mut(chosen_by as usize)?.entry(index) {
             Entry::Occupied(known) => Some(known.into_mut()),
@@ -411,13 +412,13 @@ impl Remote {
     }
 
     /// True if the node whose packets are read has spoken of too many actors that were not made.
-    pub(super) fn speaks_of_too_much(&self) -> bool {
+    pub(crate) fn speaks_of_too_much(&self) -> bool {
         self.not_made[chooser(self.origin, self.lost.len() as u32) as usize] == NOT_MADE_MAX
     }
 
     /// Notes that an actor that others make here is made now, or will never be. Returns true if it
     /// was not made before.
-    pub(super) fn set_born(&mut self, chosen_by: u32, index: u32) -> bool {
+    pub(crate) fn set_born(&mut self, chosen_by: u32, index: u32) -> bool {
         let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
         let Some(born) = born.filter(|born| !born.created) else { return false };
         born.created = true;
@@ -425,7 +426,7 @@ impl Remote {
         true
     }
 
-    pub(super) fn export(&mut self, word: Word) -> (u32, u32) {
+    pub(crate) fn export(&mut self, word: Word) -> (u32, u32) {
         let index = match self.free.pop() {
             Some(index) => {
                 self.exports[index as usize].word = word;
@@ -441,19 +442,19 @@ impl Remote {
 
     /// Returns the object that others know by an index, and the node from which an answer is
     /// awaited for it.
-    pub(super) fn awaited(&self, index: u32, generation: u32) -> Option<(Word, Option<u32>)> {
+    pub(crate) fn awaited(&self, index: u32, generation: u32) -> Option<(Word, Option<u32>)> {
         let export = self.exports.get(index as usize)?;
         (export.generation == generation && export.word != 0).then_some((export.word, export.asked))
     }
 
     /// Reports a node that has sent bytes that no correct node sends. Returns true if it will be
     /// lost.
-    pub(super) fn distrust(&mut self, node: u32, why: &str) -> bool {
+    pub(crate) fn distrust(&mut self, node: u32, why: &str) -> bool {
         self.network.as_mut().is_some_and(|network| network.distrust(node, why))
     }
 
     /// Takes back an object that was exported for one use.
-    pub(super) fn take(&mut self, index: u32, generation: u32) -> Option<Word> {
+    pub(crate) fn take(&mut self, index: u32, generation: u32) -> Option<Word> {
         let export = self.exports.get_mut(index as usize)?;
         if export.generation != generation || export.word == 0 {
             return None;
@@ -471,7 +472,7 @@ impl Remote {
     ///
     /// # Safety
     /// `waiter` is a join, and answers are awaited for objects.
-    pub(super) unsafe fn give_up(&mut self, waiter: Word) {
+    pub(crate) unsafe fn give_up(&mut self, waiter: Word) {
         // SAFETY: promised by the caller.
         let of = |export: &Export| export.asked.is_some() && unsafe { get(export.word, owed::TO) } == waiter;
         let exports = (0..).zip(&self.exports).filter(|(_, export)| of(export));
@@ -493,7 +494,7 @@ impl Remote {
     /// Begins a packet in the buffer from which it leaves. Nothing else goes to the node until its
     /// end.
     #[inline]
-    pub(super) fn begin<const N: usize>(&mut self, node: u32, kind: u8, numbers: [u32; N]) -> Writing {
+    pub(crate) fn begin<const N: usize>(&mut self, node: u32, kind: u8, numbers: [u32; N]) -> Writing {
         debug_assert!(self.open.is_none(), "what goes to a node is settled before the next");
         let mut packets = std::mem::take(self.packets(node));
         if packets.capacity() == 0 {
@@ -524,14 +525,14 @@ impl Remote {
     }
 
     /// Drops a packet that is being written.
-    pub(super) fn drop_packet(&mut self, mut writing: Writing) {
+    pub(crate) fn drop_packet(&mut self, mut writing: Writing) {
         writing.packets.truncate(writing.start);
         self.put_back(writing);
     }
 
     /// Ends a packet, which can go.
     #[inline]
-    pub(super) fn end(&mut self, writing: Writing) {
+    pub(crate) fn end(&mut self, writing: Writing) {
         let node = writing.node;
         self.close(writing);
         self.added(node);
@@ -539,7 +540,7 @@ impl Remote {
 
     /// Ends the packet of a request: it goes when it is known whether its answer is wanted.
     #[inline]
-    pub(super) fn leave_open(&mut self, writing: Writing, owing: Word) {
+    pub(crate) fn leave_open(&mut self, writing: Writing, owing: Word) {
         let node = writing.node;
         let start = self.close(writing);
         self.open = Some(Open { owing, node, start });
@@ -548,7 +549,7 @@ impl Remote {
     /// Sends the request that was left open, if there is one. Its answer is wanted if `owing` is
     /// the object of the request.
     #[inline]
-    pub(super) fn settle(&mut self, owing: Option<Word>) {
+    pub(crate) fn settle(&mut self, owing: Option<Word>) {
         let Some(Open { owing: made, node, start }) = self.open.take() else { return };
         if owing != Some(made) {
             self.unowed = made;
@@ -564,7 +565,7 @@ impl Remote {
         self.added(node);
     }
 
-    pub(super) fn post(&mut self, node: u32, packet: &[u8]) {
+    pub(crate) fn post(&mut self, node: u32, packet: &[u8]) {
         if self.is_lost(node) {
             return;
         }
@@ -603,14 +604,14 @@ impl Remote {
     }
 
     /// Keeps the buffer of packets that came, for packets to send.
-    pub(super) fn recycle(&mut self, mut packets: Vec<u8>) {
+    pub(crate) fn recycle(&mut self, mut packets: Vec<u8>) {
         if self.spare.len() < SPARE_MAX && (PACKET_BYTES..=2 * ROOM_BYTES).contains(&packets.capacity()) {
             packets.clear();
             self.spare.push(packets);
         }
     }
 
-    pub(super) fn post_all(&mut self) {
+    pub(crate) fn post_all(&mut self) {
         self.release();
         self.post_unsent();
     }
@@ -635,28 +636,28 @@ impl Remote {
     }
 
     /// True if packets came or are to be sent.
-    pub(super) fn has_mail(&mut self) -> bool {
+    pub(crate) fn has_mail(&mut self) -> bool {
         self.close_outlet();
         let unsent = self.outbox.iter().chain(self.to_guests.values()).any(|packets| !packets.is_empty());
         unsent || self.network.as_mut().is_some_and(|network| network.has_mail())
     }
 
-    pub(super) fn claim_idle_node(&mut self) -> Option<u32> {
+    pub(crate) fn claim_idle_node(&mut self) -> Option<u32> {
         self.network.as_mut().and_then(|network| network.claim_idle_node())
     }
 
     /// Notes that a node was given a new actor, because it had nothing to do.
-    pub(super) fn gives(&mut self, node: u32) {
+    pub(crate) fn gives(&mut self, node: u32) {
         self.gift = Some(node);
     }
 
-    pub(super) fn claim_node_without_backlog(&mut self) -> Option<u32> {
+    pub(crate) fn claim_node_without_backlog(&mut self) -> Option<u32> {
         self.network.as_mut().and_then(|network| network.claim_node_without_backlog())
     }
 
     /// Receives packets, after those to be sent were sent.
     #[inline]
-    pub(super) fn receive(&mut self, wait: Wait, ready: usize, stats: &Stats) -> Received {
+    pub(crate) fn receive(&mut self, wait: Wait, ready: usize, stats: &Stats) -> Received {
         self.release();
         self.turns += 1;
         let posts = wait != Wait::No || self.turns >= POST_TURNS;
@@ -677,7 +678,7 @@ impl Remote {
 }
 
 /// Returns the address of an actor or a place of answers, for another node, which is told of it.
-pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
+pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
     let node = cx.node();
     // SAFETY: whoever encodes values hands over references to actors and places of answers.
     let far = unsafe {
@@ -691,7 +692,7 @@ pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
             Leaf::Actor | Leaf::Replier => None,
         }
     };
-    let remote = &mut cx.actors.remote;
+    let remote = &mut cx.actors().remote;
     if let Some(address) = far {
         if address.node != to {
             let mut packet = vec![GRANT];
@@ -719,24 +720,24 @@ pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
     Address { capsule: 0, node, index, generation: export.generation << 8 | OWN }
 }
 
-pub(super) fn far_address(place: Word, generation: Word) -> Address {
+pub(crate) fn far_address(place: Word, generation: Word) -> Address {
     let place = place & !far::FULL;
     Address { capsule: 0, node: (place >> 32) as u32, index: place as u32, generation: generation as u32 }
 }
 
 /// Returns the object that stands here for an address, or is at it.
-pub(super) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
+pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
     if address.node == cx.node() {
         return here(cx, address, ty).ok_or(NotReceived::Address(address));
     }
     if address.node >= cx.nodes() {
         return Err(NotReceived::Address(address));
     }
-    if cx.actors.remote.under_way {
+    if cx.actors().remote.under_way {
         let node = cx.node();
-        cx.actors.remote.searches.was_under_way(node, address);
+        cx.actors().remote.searches.was_under_way(node, address);
     }
-    if let Some((proxy, told)) = cx.actors.remote.proxies.get_mut(&address) {
+    if let Some((proxy, told)) = cx.actors().remote.proxies.get_mut(&address) {
         *told += 1;
         return Ok(*proxy);
     }
@@ -761,24 +762,24 @@ pub(super) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) 
             }
         }
     };
-    cx.actors.remote.proxies.insert(address, (proxy, 1));
+    cx.actors().remote.proxies.insert(address, (proxy, 1));
     Ok(proxy)
 }
 
 /// Returns the object of this node at an address. An actor whose address another node chose may not
 /// be born yet.
-pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
-    if cx.actors.remote.under_way {
-        cx.actors.remote.searches.was_under_way(address.node, address);
+pub(crate) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
+    if cx.actors().remote.under_way {
+        cx.actors().remote.searches.was_under_way(address.node, address);
     }
     let chosen_by = address.generation & 0xff;
     let found = match chosen_by {
         OWN => {
-            let export = cx.actors.remote.exports.get(address.index as usize)?;
+            let export = cx.actors().remote.exports.get(address.index as usize)?;
             (export.generation == address.generation >> 8 && export.word != 0).then_some(export.word)?
         }
         other => {
-            let known = cx.actors.remote.born.get(other as usize - 1)?.get(&address.index);
+            let known = cx.actors().remote.born.get(other as usize - 1)?.get(&address.index);
             match known.map_or((0, false), |known| (known.word, known.created)) {
                 // The actor was garbage.
                 (0, true) => return None,
@@ -796,17 +797,17 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
 fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     let table = cx.image().find_table(ty)?;
     let class = table.info().actor()?;
-    cx.actors.remote.heard_of(chosen_by, index)?;
+    cx.actors().remote.heard_of(chosen_by, index)?;
     let actor = cx.alloc(table, class.mail + 1).ok()?.as_ptr() as Word;
     // SAFETY: the object is an actor of the class.
     unsafe { set_state(actor, State::Active) };
-    cx.actors.remote.heard_of(chosen_by, index)?.word = actor;
-    cx.actors.remote.names.insert(actor, (chosen_by, index));
-    if cx.actors.remote.is_lost(chosen_by) {
+    cx.actors().remote.heard_of(chosen_by, index)?.word = actor;
+    cx.actors().remote.names.insert(actor, (chosen_by, index));
+    if cx.actors().remote.is_lost(chosen_by) {
         // Its creation will not arrive any more.
         let _ = cx.failure(LOST);
         // SAFETY: as above, and others know the actor, so that it is kept.
-        unsafe { super::create::fail_creation(cx, actor) };
+        unsafe { crate::create::fail_creation(cx, actor) };
     }
     Some(actor)
 }
@@ -817,13 +818,13 @@ fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> 
 /// - The objects that they knew, and those that others have granted to them, are let go.
 /// - Actors that they were about to make here fail as if their creator had failed.
 /// - Their packets that are still under way are dropped.
-pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
+pub(crate) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
     // SAFETY: promised by the caller: the context is the current one; what others know are objects
     // of their kinds.
     unsafe {
         settle_open(cx);
-        (*cx).actors.lose_mailboxes(nodes);
-        let remote = &mut (*cx).actors.remote;
+        (*cx).actors().lose_mailboxes(nodes);
+        let remote = &mut (*cx).actors().remote;
         remote.guests.retain(|guest| !nodes.contains(guest));
         remote.to_guests.retain(|guest, _| !nodes.contains(guest));
         let count = remote.lost.len();
@@ -847,21 +848,22 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             .collect();
         let _not_made = (*cx).keep_all(&not_made);
         for (index, generation) in waiters {
-            let Some(waiter) = (*cx).actors.remote.take(index, generation) else { continue };
+            let Some(waiter) = (*cx).actors().remote.take(index, generation) else { continue };
             let _kept = (*cx).keep(waiter);
             let _ = (*cx).failure(LOST);
-            let kept = (*cx).kept_exception(&Origin::Runtime);
+            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Runtime);
             deliver_owed(cx, waiter, Answer::Exception(kept));
         }
         for actor in not_made {
             let _ = (*cx).failure(LOST);
-            super::create::fail_creation(cx, actor);
+            crate::create::fail_creation(cx, actor);
         }
-        for waiter in nodes.clone().flat_map(|node| (*cx).actors.remote.credit.lose(node)).collect::<Vec<_>>()
+        for waiter in
+            nodes.clone().flat_map(|node| (*cx).actors().remote.credit.lose(node)).collect::<Vec<_>>()
         {
-            (*cx).actors.push(Work::Join(waiter));
+            (*cx).actors().push(Work::Join(waiter));
         }
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         let struck = (0..).zip(&mut remote.exports).filter_map(|(index, export)| {
             let struck = export.word != 0 && export.strike(nodes);
             struck.then_some((index, export.generation))
@@ -888,6 +890,6 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             remote.searches.dropped += remote.known();
             return;
         }
-        super::rounds::lose(cx);
+        crate::rounds::lose(cx);
     }
 }

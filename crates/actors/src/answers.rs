@@ -7,16 +7,18 @@
 //! ([`deliver_now`]). An answer that comes before its destination is known is kept in a place of
 //! answers ([`keep_answer`]).
 
-use super::layout::{JoinLayout, join, owed, replier};
-use super::{
+use crate::host::WithActors;
+use crate::{
     Answer, Due, Kind, cycles, delegate, guest, image_of, layout_of, may_nest, node, note_exception, packets,
     ready, store_element,
 };
-use crate::abi::{Outcome, Ret, Word};
-use crate::cx::Cx;
-use crate::image::Table;
-use crate::object::{get, set};
 use bifrost_ir::TypeKind;
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_class::JoinLayout;
+use bifrost_runtime::actor_layout::{join, owed, replier};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::{get, set};
 
 /// Enters the destination of the answer that an outcome `Pending` promised.
 ///
@@ -60,7 +62,7 @@ unsafe fn deliver_kept(cx: *mut Cx, destination: Word) {
 }
 
 /// Hands the destination of one answer on to another.
-pub(super) unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
+pub(crate) unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let due = Due::from_word(get(before, owed::DUE));
@@ -90,7 +92,7 @@ unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Wo
     unsafe {
         if to == 0 {
             if let Answer::Exception(kept) = answer {
-                (*cx).log_lost(kept);
+                crate::exceptions::log_lost(&mut *cx, kept);
             }
             return 0;
         }
@@ -109,14 +111,14 @@ unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Wo
                     return bring(cx, to, answer);
                 }
             }
-            _ => (*cx).actors.answered(answer),
+            _ => (*cx).actors().answered(answer),
         }
         0
     }
 }
 
 /// Brings the answer that an object owes to its waiter, which goes on when its turn comes.
-pub(super) unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
+pub(crate) unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
         let waiter = bring(cx, owing, answer);
@@ -132,7 +134,7 @@ pub(super) unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that has sent the request.
 #[inline(always)]
-pub(super) unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
+pub(crate) unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -159,7 +161,7 @@ unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: 
         let flags = get(waiter, join::FLAGS);
         if flags & join::ENDED != 0 {
             if let Answer::Exception(kept) = answer {
-                (*cx).log_lost(kept);
+                crate::exceptions::log_lost(&mut *cx, kept);
             }
             return 0;
         }
@@ -211,7 +213,7 @@ unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Wor
 /// answer comes. Returns the outcome `Returned`, or the outcome to end with.
 ///
 /// # Safety
-/// As for [`answer`](super::answer).
+/// As for [`answer`](crate::answer).
 pub unsafe fn delegate_early(cx: *mut Cx, running: Word, owing: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -275,7 +277,7 @@ pub unsafe fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
 ///
 /// # Safety
 /// `cx` is the current context, `destination` a replier whose answers the word is one of.
-pub(super) unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
+pub(crate) unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let waiter = bring_to(cx, destination, value);
@@ -302,7 +304,7 @@ pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
             ready(cx, waiter);
             return Ret::NOTHING;
         }
-        (*cx).actors.past_sent = 1;
+        (*cx).words.past_sent = 1;
         match node::resume(cx, waiter) {
             ret if ret.outcome == Outcome::Killed as u64 => ret,
             _ => Ret::NOTHING,
@@ -320,7 +322,7 @@ unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
             let ty = Table::of(destination).info().ty;
             let reference =
                 matches!(image.program().types.kind(ty), TypeKind::Replier(r) if image.is_reference(r));
-            (*cx).actors.hold(node::Held::Answer { destination, value, reference });
+            (*cx).actors().hold(node::Held::Answer { destination, value, reference });
             return 0;
         }
         if Kind::FarReplier.is(destination) {
@@ -328,7 +330,7 @@ unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
             return 0;
         }
         if get(destination, replier::USED) != 0 {
-            (*cx).actors.log("a second answer to one message is ignored");
+            (*cx).actors().log("a second answer to one message is ignored");
             return 0;
         }
         set(destination, replier::USED, 1);

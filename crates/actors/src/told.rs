@@ -6,17 +6,18 @@ use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::layout::{away, join, mail, message};
-use super::packets::{Wrong, number, numbers, put};
-use super::rounds::NO_REQUEST;
-use super::trace::What;
-use super::waits::{Waiter, each_answer, is_blocked, waiter_of};
-use super::{State, class_of, image_of, layout_of, method_of, state};
-use crate::abi::Word;
-use crate::cx::Cx;
-use crate::image::Table;
-use crate::object::get;
+use crate::host::WithActors;
+use crate::packets::{Wrong, number, numbers, put};
+use crate::rounds::NO_REQUEST;
+use crate::trace::What;
+use crate::waits::{Waiter, each_answer, is_blocked, waiter_of};
+use crate::{State, class_of, image_of, layout_of, method_of, state};
 use bifrost_ir::MethodRef;
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::{away, join, mail, message};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::get;
 
 /// The most lines that a node tells.
 const LINES_MAX: usize = 256;
@@ -30,7 +31,7 @@ const NAME_BYTES_MAX: usize = 1024;
 /// A wait of a method; or, without its object, the name of the method that awaits the answer to a
 /// request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// The request that a method of another node waits for, in place of its name.
     request: [u32; 3],
     waiter: String,
@@ -38,7 +39,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn write(&self, packet: &mut Vec<u8>) {
+    pub(crate) fn write(&self, packet: &mut Vec<u8>) {
         put(packet, &self.request);
         for text in [&self.waiter, &self.what] {
             put(packet, &[text.len() as u32]);
@@ -47,7 +48,7 @@ impl Line {
     }
 
     /// Reads all lines of a packet.
-    pub(super) fn read_all(packet: &mut &[u8]) -> Result<Vec<Line>, Wrong> {
+    pub(crate) fn read_all(packet: &mut &[u8]) -> Result<Vec<Line>, Wrong> {
         let mut lines = Vec::new();
         while !packet.is_empty() {
             if lines.len() == LINES_MAX {
@@ -120,14 +121,14 @@ impl Told {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
+pub(crate) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
     // SAFETY: promised by the caller; nothing is allocated in the heap while what lives is looked
     // at.
     unsafe {
         let joins = (*cx).living(|object| Table::of(object).info().name == "join");
         let mut told = Told { node: (*cx).node(), lines: Vec::new(), explained: FxHashSet::default() };
         let asked =
-            (*cx).actors.remote.exports.iter().enumerate().filter(|(_, export)| export.asked.is_some());
+            (*cx).actors().remote.exports.iter().enumerate().filter(|(_, export)| export.asked.is_some());
         for (index, export) in asked {
             if let Some(Waiter::Method(waiter)) = waiter_of(export.word) {
                 told.explained.insert(waiter);
@@ -145,7 +146,7 @@ pub(super) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
             }
         }
         let mut met = FxHashSet::default();
-        let busy: Vec<Word> = (*cx).actors.suspects.busy().to_vec();
+        let busy: Vec<Word> = (*cx).actors().suspects.busy().to_vec();
         for actor in busy.into_iter().filter(|actor| met.insert(*actor)) {
             tell_queued(cx, &mut told, actor);
         }
@@ -189,7 +190,7 @@ unsafe fn tell_queued(cx: *mut Cx, told: &mut Told, actor: Word) {
 }
 
 /// Returns the lines of all nodes as one text: those of `main` first.
-pub(super) fn text(lines: &[Line]) -> String {
+pub(crate) fn text(lines: &[Line]) -> String {
     let (names, waits): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.what.is_empty());
     let names: FxHashMap<[u32; 3], &str> = names.iter().map(|line| (line.request, &*line.waiter)).collect();
     let waits = waits.iter().filter_map(|line| {

@@ -8,13 +8,13 @@ use std::hash::Hash;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::abi::Word;
+use bifrost_runtime::abi::Word;
 
 /// The name of an edge that can be cut; [`FIRM`] for one that cannot.
-pub(super) type Cut = Word;
+pub(crate) type Cut = Word;
 
 /// An edge that cannot be cut.
-pub(super) const FIRM: Cut = 0;
+pub(crate) const FIRM: Cut = 0;
 
 /// A vertex that was met.
 #[derive(Clone, Copy)]
@@ -37,14 +37,14 @@ struct Step<V> {
 
 /// A cycle that is to be cut: its vertices in order, of which the last leads to the first, and the
 /// edge to cut.
-pub(super) struct Cycle<'a, V> {
-    pub(super) vertices: &'a mut dyn Iterator<Item = V>,
-    pub(super) cut: Cut,
+pub(crate) struct Cycle<'a, V> {
+    pub(crate) vertices: &'a mut dyn Iterator<Item = V>,
+    pub(crate) cut: Cut,
 }
 
 /// Finds cycles that can be reached from some vertices, until `found` returns that it wants no
 /// more. `edges` appends the edges of a vertex.
-pub(super) fn cycles<V: Copy + Eq + Hash>(
+pub(crate) fn cycles<V: Copy + Eq + Hash>(
     starts: impl IntoIterator<Item = V>,
     mut edges: impl FnMut(V, &mut Vec<(V, Cut)>),
     mut found: impl FnMut(Cycle<'_, V>) -> bool,

@@ -1,5 +1,5 @@
 //! The search for requests that wait for themselves over several nodes. The requests of one node
-//! are searched in [`cycles`](super::cycles). The functions to read first are [`tell`], [`accept`]
+//! are searched in [`cycles`](crate::cycles). The functions to read first are [`tell`], [`accept`]
 //! and `join_when_due`; the state is in [`Rounds`].
 //!
 //! Each node tells the first one its waits: which answers to requests of others cannot come before
@@ -26,16 +26,17 @@
 
 use rustc_hash::FxHashMap;
 
-use super::cycles::{fail_all, look_at_all};
-use super::kinds::{ASK, CUT, CUT_DONE, WAITS};
-use super::layout::away;
-use super::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
-use super::told::{self, Line};
-use super::waits::{Waiter, each_waiter, waiter_of};
-use super::walk::{Cut, FIRM, cycles};
-use crate::abi::Word;
-use crate::cx::Cx;
-use crate::object::get;
+use crate::cycles::{fail_all, look_at_all};
+use crate::host::WithActors;
+use crate::kinds::{ASK, CUT, CUT_DONE, WAITS};
+use crate::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
+use crate::told::{self, Line};
+use crate::waits::{Waiter, each_waiter, waiter_of};
+use crate::walk::{Cut, FIRM, cycles};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::away;
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object::get;
 
 /// The most waits of each kind that a node tells.
 const WAITS_MAX: usize = 1 << 17;
@@ -55,7 +56,7 @@ type Request = [u32; 3];
 
 /// The state of the search for rounds over several nodes.
 #[derive(Default, Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     /// The number of the first node's last question.
     number: u32,
     /// The packet of waits that was told since then.
@@ -65,7 +66,7 @@ pub(super) struct Rounds {
     is_asked: bool,
     with_names: bool,
     /// The number of requests of rounds within this node that have failed since waits were told.
-    pub(super) cut: u32,
+    pub(crate) cut: u32,
     /// Of the first node: by node, the waits that it has told since it was asked.
     heard: Vec<Option<Waits>>,
     /// Of the first node: true if waits were told since all were joined.
@@ -84,7 +85,7 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// True if waits are to be joined.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.is_new && self.cutting == 0
     }
 
@@ -213,7 +214,7 @@ unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     // SAFETY: promised by the caller: the context is the current one, between two turns.
     unsafe {
         let (mut waits, mut methods, mut steps, mut young) = (Waits::default(), Methods::default(), 0, false);
-        let (nodes, remote) = ((*cx).nodes(), &(*cx).actors.remote);
+        let (nodes, remote) = ((*cx).nodes(), &(*cx).actors().remote);
         if remote.asked == 0 {
             return (waits, steps, young);
         }
@@ -267,18 +268,18 @@ unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn tell(cx: *mut Cx) -> u64 {
+pub(crate) unsafe fn tell(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
-        if !(*cx).actors.remote.has_network() || (*cx).nodes() < 2 {
+        if !(*cx).actors().remote.has_network() || (*cx).nodes() < 2 {
             return 0;
         }
         settle_open(cx);
-        let is_asked = std::mem::take(&mut (*cx).actors.rounds.is_asked);
+        let is_asked = std::mem::take(&mut (*cx).actors().rounds.is_asked);
         let (waits, steps, young) = waits_here(cx, is_asked);
-        (*cx).actors.suspects.young = young;
-        let with_names = std::mem::take(&mut (*cx).actors.rounds.with_names);
-        let rounds = &mut (*cx).actors.rounds;
+        (*cx).actors().suspects.young = young;
+        let with_names = std::mem::take(&mut (*cx).actors().rounds.with_names);
+        let rounds = &mut (*cx).actors().rounds;
         let mut packet = vec![WAITS];
         put(&mut packet, &[rounds.number, rounds.cut]);
         waits.write(&mut packet);
@@ -296,7 +297,7 @@ pub(super) unsafe fn tell(cx: *mut Cx) -> u64 {
                 0 => {
                     let _ = hear(cx, 0, &mut &packet[1..]);
                 }
-                _ => (*cx).actors.remote.post(0, &packet),
+                _ => (*cx).actors().remote.post(0, &packet),
             }
         }
         join_when_due(cx, false);
@@ -312,7 +313,7 @@ unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> 
         let waits = Waits::read(packet)?;
         let lines = Line::read_all(packet)?;
         let nodes = (*cx).nodes() as usize;
-        let rounds = &mut (*cx).actors.rounds;
+        let rounds = &mut (*cx).actors().rounds;
         if cut > 0 {
             rounds.note_cut();
         }
@@ -338,14 +339,14 @@ enum Place {
 unsafe fn join_when_due(cx: *mut Cx, must: bool) {
     // SAFETY: promised by the caller: `cx` is the current context, between two turns.
     unsafe {
-        if !(*cx).actors.rounds.is_due() {
+        if !(*cx).actors().rounds.is_due() {
             return;
         }
-        let begun = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ms() };
-        if !must && begun < (*cx).actors.rounds.next_ms {
+        let begun = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ms() };
+        if !must && begun < (*cx).actors().rounds.next_ms {
             return;
         }
-        let rounds = &mut (*cx).actors.rounds;
+        let rounds = &mut (*cx).actors().rounds;
         rounds.is_new = false;
         let found = rounds_in(&rounds.heard);
         let steps: usize = rounds.heard.iter().flatten().map(Waits::len).sum();
@@ -353,10 +354,10 @@ unsafe fn join_when_due(cx: *mut Cx, must: bool) {
         if !found.is_empty() {
             rounds.note_cut();
         }
-        (*cx).actors.stats.searched += steps as u64;
-        if !(*cx).actors.is_ordered() {
+        (*cx).words.stats.searched += steps as u64;
+        if !(*cx).actors().is_ordered() {
             let now = (*cx).now_ms();
-            (*cx).actors.rounds.next_ms =
+            (*cx).actors().rounds.next_ms =
                 now + (JOIN_TIMES * (now - begun).max(0)).clamp(JOIN_MS, JOIN_MS_MAX);
         }
         for round in found {
@@ -415,7 +416,7 @@ unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
                 let mut packet = vec![CUT];
                 put(&mut packet, &[place as u32]);
                 put(&mut packet, round.as_flattened());
-                return (*cx).actors.remote.post(request[0], &packet);
+                return (*cx).actors().remote.post(request[0], &packet);
             }
             match queued_between(cx, request, round[(place + 1) % round.len()]) {
                 Between::Queued(sent) => {
@@ -429,7 +430,7 @@ unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
         }
         match own {
             0 => cut_done(cx),
-            _ => (*cx).actors.remote.post(0, &[CUT_DONE]),
+            _ => (*cx).actors().remote.post(0, &[CUT_DONE]),
         }
     }
 }
@@ -448,7 +449,7 @@ unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: R
     // SAFETY: promised by the caller: `cx` is the current context; all that is reached are objects
     // of the node.
     unsafe {
-        let Some((owing, Some(_))) = (*cx).actors.remote.awaited(index, generation) else {
+        let Some((owing, Some(_))) = (*cx).actors().remote.awaited(index, generation) else {
             return Between::Nothing;
         };
         let first = match waiter_of(owing) {
@@ -491,7 +492,7 @@ unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: R
 unsafe fn cut_done(cx: *mut Cx) {
     // SAFETY: promised by the caller: `cx` is the current context, between two turns.
     unsafe {
-        let rounds = &mut (*cx).actors.rounds;
+        let rounds = &mut (*cx).actors().rounds;
         if rounds.cutting > 0 {
             rounds.cutting -= 1;
             if rounds.cutting == 0 {
@@ -507,7 +508,7 @@ unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
     // turns.
     unsafe {
         let nodes = (*cx).nodes();
-        let actors = &mut (*cx).actors;
+        let actors = (*cx).actors();
         let rounds = &mut actors.rounds;
         rounds.number = rounds.number.wrapping_add(1);
         (rounds.is_asked, rounds.with_names, rounds.told) = (true, with_names, None);
@@ -530,27 +531,27 @@ unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
+pub(crate) unsafe fn may_go_on(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
         if (*cx).nodes() < 2 {
-            return (*cx).may_be_stuck() && look_at_all(cx);
+            return crate::cycles::may_be_stuck(&mut *cx) && look_at_all(cx);
         }
         if (*cx).node() != 0 {
             return false;
         }
-        if std::mem::take(&mut (*cx).actors.rounds.cutting) > 0 {
+        if std::mem::take(&mut (*cx).actors().rounds.cutting) > 0 {
             // The node that was to cut a round has not said that it did, and never will.
             return false;
         }
         join_when_due(cx, true);
-        let rounds = &mut (*cx).actors.rounds;
+        let rounds = &mut (*cx).actors().rounds;
         if std::mem::take(&mut rounds.at_end) {
             return false;
         }
         if !std::mem::take(&mut rounds.has_cut) {
             rounds.at_end = true;
-            let with_names = (*cx).actors.main().is_none();
+            let with_names = (*cx).actors().main().is_none();
             ask_all(cx, with_names);
         }
         true
@@ -562,10 +563,10 @@ pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn lose(cx: *mut Cx) {
+pub(crate) unsafe fn lose(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
-        (*cx).actors.rounds.told = None;
+        (*cx).actors().rounds.told = None;
         if (*cx).node() == 0 {
             ask_all(cx, false);
         }
@@ -579,7 +580,7 @@ pub(super) unsafe fn lose(cx: *mut Cx) {
 ///
 /// # Errors
 /// The reason why a packet is refused.
-pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
+pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller.
     unsafe {
         let (node, nodes) = ((*cx).node(), (*cx).nodes());
@@ -593,7 +594,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
             }
             ASK if from == 0 => {
                 let [number, with_names] = numbers(packet)?;
-                let rounds = &mut (*cx).actors.rounds;
+                let rounds = &mut (*cx).actors().rounds;
                 (rounds.number, rounds.told) = (number, None);
                 (rounds.is_asked, rounds.with_names) = (true, with_names != 0);
                 look_at_all(cx);
@@ -618,11 +619,11 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn waits_as_text(cx: *mut Cx) -> String {
+pub(crate) unsafe fn waits_as_text(cx: *mut Cx) -> String {
     // SAFETY: promised by the caller.
     unsafe {
-        let lines = match (*cx).actors.remote.has_network() && (*cx).nodes() > 1 {
-            true => std::mem::take(&mut (*cx).actors.rounds.lines),
+        let lines = match (*cx).actors().remote.has_network() && (*cx).nodes() > 1 {
+            true => std::mem::take(&mut (*cx).actors().rounds.lines),
             false => told::lines(cx),
         };
         told::text(&lines)
@@ -630,4 +631,4 @@ pub(super) unsafe fn waits_as_text(cx: *mut Cx) -> String {
 }
 
 /// The request of a line that names its waiter itself.
-pub(super) const NO_REQUEST: Request = [NOBODY; 3];
+pub(crate) const NO_REQUEST: Request = [NOBODY; 3];

@@ -27,11 +27,12 @@
 use bifrost_heap::{Marker, Summary};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
-use super::packets::{Wrong, number, put};
-use super::remote::{OWN, Remote};
-use crate::cx::Cx;
-use crate::transfer::Address;
+use crate::host::WithActors;
+use crate::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
+use crate::packets::{Wrong, number, put};
+use crate::remote::{OWN, Remote};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::transfer::Address;
 
 /// The least number of objects known to others for which a search is made.
 const KNOWN_MIN: usize = 10_000;
@@ -52,11 +53,11 @@ const LOOKS: u32 = 32;
 
 /// In a run whose order a seed decides: the number of turns of which one asks for a search. Only a
 /// node with objects that others know asks.
-pub(super) const ORDERED: u64 = 64;
+pub(crate) const ORDERED: u64 = 64;
 
 /// The state of searches in a node.
 #[derive(Debug, Default)]
-pub(super) struct Searches {
+pub(crate) struct Searches {
     /// The number of the last one that was heard of.
     last: u32,
     /// The part in it, until it is over.
@@ -75,10 +76,10 @@ pub(super) struct Searches {
     /// The number of times that it was asked whether one is wanted.
     looks: u32,
     /// True if an object was let go, and the next collection may free it.
-    pub(super) has_swept: bool,
+    pub(crate) has_swept: bool,
     /// The number of objects that guests have forgotten since the last search and that others know
     /// still.
-    pub(super) dropped: usize,
+    pub(crate) dropped: usize,
     /// The time at which the part of the search under way was made. `next_ms` is the earliest time
     /// for the next search for the sake of objects that guests have forgotten.
     begun_ms: Option<i64>,
@@ -149,24 +150,24 @@ impl Part {
 }
 
 impl Searches {
-    pub(super) fn new() -> Searches {
+    pub(crate) fn new() -> Searches {
         Searches { known_most: KNOWN_MIN, live_most: Some(LIVE_BYTES_MIN), ..Searches::default() }
     }
 
     /// True if the next collection makes a part.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
     /// True if packets that arrive from a node were under way when the picture was taken.
-    pub(super) fn is_under_way(&self, from: u32) -> bool {
+    pub(crate) fn is_under_way(&self, from: u32) -> bool {
         self.part.as_ref().is_some_and(|part| part.awaited.get(from as usize).is_none_or(|awaited| *awaited))
     }
 
     /// Notes that an object was in a packet that was under way when the picture was taken: it
     /// lives.
     #[cold]
-    pub(super) fn was_under_way(&mut self, node: u32, address: Address) {
+    pub(crate) fn was_under_way(&mut self, node: u32, address: Address) {
         if let Some(part) = &mut self.part {
             part.mark(node, address);
         }
@@ -174,7 +175,7 @@ impl Searches {
 
     /// Notes the number of bytes that live after a collection, and the number of objects that
     /// others know.
-    pub(super) fn collected(&mut self, live_bytes: usize, known: usize) {
+    pub(crate) fn collected(&mut self, live_bytes: usize, known: usize) {
         let most = *self.live_most.get_or_insert(LIVE_BYTES_MIN.max(live_bytes.saturating_mul(2)));
         self.wanted = known > 0 && live_bytes > most;
     }
@@ -183,7 +184,7 @@ impl Searches {
 impl Remote {
     /// True if a search is wanted, and none is under way. It is asked at each turn, and looks at
     /// one of [`LOOKS`].
-    pub(super) fn wants_search(&mut self) -> bool {
+    pub(crate) fn wants_search(&mut self) -> bool {
         self.searches.looks = self.searches.looks.wrapping_add(1);
         self.searches.looks.is_multiple_of(LOOKS)
             && self.searches.part.is_none()
@@ -197,7 +198,7 @@ impl Remote {
     ///
     /// # Safety
     /// As for [`Marker::root`]; the words that others know, and the proxies, are objects.
-    pub(super) unsafe fn make_part(&mut self, node: u32, marker: &mut Marker) {
+    pub(crate) unsafe fn make_part(&mut self, node: u32, marker: &mut Marker) {
         let mut part = Part::new(node, &self.lost);
         let mut names = FxHashMap::default();
         let mut from = Vec::new();
@@ -254,7 +255,7 @@ impl Remote {
     /// Drops the part of this node, because nodes are lost and the picture is not whole any more.
     /// It says so (`WANT`), and the first node begins anew with those that are left. A node that
     /// does not know of the loss yet waits for a `SEARCH` that is not sent, until it does.
-    pub(super) fn give_up_search(&mut self, node: u32) {
+    pub(crate) fn give_up_search(&mut self, node: u32) {
         self.searches.heard.clear();
         match self.searches.part.take() {
             None => {}
@@ -359,13 +360,13 @@ impl Remote {
 unsafe fn take_part(cx: *mut Cx, search: u32) {
     // SAFETY: promised by the caller: the context is the current one, between two turns.
     unsafe {
-        super::packets::settle_open(cx);
+        crate::packets::settle_open(cx);
         let (node, now) = ((*cx).node(), (*cx).now_ms());
-        let searches = &mut (*cx).actors.remote.searches;
+        let searches = &mut (*cx).actors().remote.searches;
         (searches.last, searches.due, searches.part) = (search, true, None);
         (searches.dropped, searches.begun_ms) = (0, Some(now));
         (*cx).collect();
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         if remote.searches.due {
             remote.make_part_unseen(node);
         }
@@ -377,11 +378,11 @@ unsafe fn take_part(cx: *mut Cx, search: u32) {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn ask(cx: *mut Cx) {
+pub(crate) unsafe fn ask(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
         let node = (*cx).node();
-        let remote = &mut (*cx).actors.remote;
+        let remote = &mut (*cx).actors().remote;
         if node != 0 {
             // This holds until the next collection finds that it is still wanted.
             remote.searches.wanted = false;
@@ -407,11 +408,11 @@ pub(super) unsafe fn ask(cx: *mut Cx) {
 ///
 /// # Safety
 /// `cx` is the current context.
-pub(super) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
+pub(crate) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
     // SAFETY: promised by the caller.
     unsafe {
-        let searches = &(*cx).actors.remote.searches;
-        if searches.dropped == 0 || searches.part.is_some() || (*cx).actors.remote.known() == 0 {
+        let searches = &(*cx).actors().remote.searches;
+        if searches.dropped == 0 || searches.part.is_some() || (*cx).actors().remote.known() == 0 {
             return None;
         }
         Some(searches.next_ms.saturating_sub((*cx).now_ms()).max(0))
@@ -423,19 +424,19 @@ pub(super) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn pass_on(cx: *mut Cx) {
+pub(crate) unsafe fn pass_on(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
         let node = (*cx).node();
-        let actors = &mut (*cx).actors;
+        let (actors, words) = (*cx).actors_and_words();
         actors.remote.pass_on(node);
-        actors.stats.swept = actors.remote.swept;
+        words.stats.swept = actors.remote.swept;
         let searches = &mut actors.remote.searches;
         if searches.part.is_none()
             && let Some(begun) = searches.begun_ms.take()
         {
             let now = (*cx).now_ms();
-            (*cx).actors.remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
+            (*cx).actors().remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
         }
     }
 }
@@ -447,25 +448,25 @@ pub(super) unsafe fn pass_on(cx: *mut Cx) {
 ///
 /// # Errors
 /// The fault of the packet.
-pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
+pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     let search = number(packet)?;
     // SAFETY: promised by the caller.
     unsafe {
         let node = (*cx).node();
-        let last = (*cx).actors.remote.searches.last;
+        let last = (*cx).actors().remote.searches.last;
         let newer = search.wrapping_sub(last) as i32 > 0;
         match kind {
             SEARCH => {
                 if newer {
                     take_part(cx, search);
                 }
-                let searches = &mut (*cx).actors.remote.searches;
+                let searches = &mut (*cx).actors().remote.searches;
                 if let Some(part) = searches.part.as_mut().filter(|_| searches.last == search) {
                     part.awaited[from as usize] = false;
                 }
             }
             WANT if node == 0 => {
-                let searches = &(*cx).actors.remote.searches;
+                let searches = &(*cx).actors().remote.searches;
                 // A node that has heard of the search under way has given it up.
                 if search == last || searches.part.is_none() {
                     ask(cx);
@@ -474,7 +475,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
             // It is a packet of a search that was given up.
             _ if search != last => {}
             LIVE => {
-                let Some(part) = &mut (*cx).actors.remote.searches.part else { return Ok(()) };
+                let Some(part) = &mut (*cx).actors().remote.searches.part else { return Ok(()) };
                 part.counts.received[from as usize] += 1;
                 while !packet.is_empty() {
                     let (index, generation) = (number(packet)?, number(packet)?);
@@ -482,12 +483,12 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
                 }
             }
             SEARCHED if node == 0 => {
-                let nodes = (*cx).actors.remote.lost.len();
+                let nodes = (*cx).actors().remote.lost.len();
                 let mut numbers = || (0..nodes).map(|_| number(packet)).collect::<Result<Vec<u32>, Wrong>>();
                 let (sent, received) = (numbers()?, numbers()?);
-                (*cx).actors.remote.hear(from, Counts { sent, received });
+                (*cx).actors().remote.hear(from, Counts { sent, received });
             }
-            SWEEP if from == 0 => (*cx).actors.remote.sweep(node),
+            SWEEP if from == 0 => (*cx).actors().remote.sweep(node),
             _ => return Err("it is not of the first node, or not for it".into()),
         }
         Ok(())

@@ -3,12 +3,13 @@
 use bifrost_ir::MethodId;
 use smallvec::SmallVec;
 
-use super::layout::{ActorClass, mail, message};
-use super::node::settle;
-use super::{alone, class_of, remove};
-use crate::abi::{Outcome, Ret, Word};
-use crate::cx::Cx;
-use crate::object::get;
+use crate::node::settle;
+use crate::{alone, class_of, remove};
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_class::ActorClass;
+use bifrost_runtime::actor_layout::{mail, message};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object::get;
 
 /// The result of a condition for one message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ pub unsafe fn take_message(
         if post == 0 || get(post, mail::COUNT) == 0 {
             return Ok(None);
         }
-        (*cx).actors.stats.saw_queue(mail::count(get(post, mail::COUNT)));
+        (*cx).words.stats.saw_queue(mail::count(get(post, mail::COUNT)));
         let methods: SmallVec<[MethodId; 8]> = methods.collect();
         loop {
             let found = match find_message(cx, post, class, &methods, accepts) {
@@ -91,9 +92,9 @@ unsafe fn find_message(
         for method in methods {
             let (mut before, mut at) = (0, get(post, class.list_of(*method)));
             while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
-                let others = (*cx).actors.ran_others;
+                let others = (*cx).words.ran_others;
                 let verdict = accepts(cx, *method, at);
-                if (*cx).actors.ran_others != others {
+                if (*cx).words.ran_others != others {
                     return None;
                 }
                 match verdict {
@@ -116,7 +117,7 @@ unsafe fn find_message(
 }
 
 /// Takes the oldest message out of the queue of an actor that refuses none.
-pub(super) unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
+pub(crate) unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
     // SAFETY: promised by the caller: an actor.
     unsafe {
         let class = class_of(actor);
@@ -124,7 +125,7 @@ pub(super) unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
         if post == 0 || get(post, mail::COUNT) == 0 {
             return None;
         }
-        (*cx).actors.stats.saw_queue(mail::count(get(post, mail::COUNT)));
+        (*cx).words.stats.saw_queue(mail::count(get(post, mail::COUNT)));
         let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
         for at in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
             let first = get(post, at);

@@ -69,7 +69,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub(super) fn add(&mut self, what: What, start_ns: u64, end_ns: u64) {
+    pub(crate) fn add(&mut self, what: What, start_ns: u64, end_ns: u64) {
         match self.events.len() < EVENTS_MAX {
             true => self.events.push(Event { what, start_ns, took_ns: end_ns.saturating_sub(start_ns) }),
             false => self.dropped += 1,

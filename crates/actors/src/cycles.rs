@@ -2,7 +2,7 @@
 //! longer rounds. Rounds over several nodes are in [`rounds`]. The functions to read first are
 //! [`look`] and [`look_at_all`]; the state is in [`Suspects`].
 //!
-//! There are two searches. Both go backwards along the waits ([`waits`](super::waits)), and fail a
+//! There are two searches. Both go backwards along the waits ([`waits`](crate::waits)), and fail a
 //! queued request of the round.
 //!
 //! 1. A request that is queued for an actor that waits is looked at before the next turn
@@ -21,19 +21,21 @@
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::layout::{join, mail, message};
-use super::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
-use super::walk::cycles;
-use super::{Answer, Kind, State, class_of, deliver_owed, method_of, remove, rounds, state};
-use crate::abi::Word;
-use crate::cx::Cx;
-use crate::object::get;
+use crate::Actors;
+use crate::host::WithActors;
+use crate::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
+use crate::walk::cycles;
+use crate::{Answer, Kind, State, class_of, deliver_owed, method_of, remove, rounds, state};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::{join, mail, message};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object::get;
 
 /// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
 
 /// The milliseconds between two searches through all requests.
-pub(super) const LOOK_MS: i64 = 50;
+pub(crate) const LOOK_MS: i64 = 50;
 
 /// The longest such time.
 const LOOK_MS_MAX: i64 = 400;
@@ -49,7 +51,7 @@ const BUSY_MIN: usize = 64;
 
 /// Requests that may wait for themselves.
 #[derive(Default, Debug)]
-pub(super) struct Suspects {
+pub(crate) struct Suspects {
     /// The requests queued since the last look, for actors that may wait.
     new: Vec<Word>,
     /// Actors for which requests are queued, some perhaps more than once. A collection strikes off
@@ -62,34 +64,34 @@ pub(super) struct Suspects {
     /// The earliest time for that, and in `rest_ms` the time between two.
     next_ms: i64,
     rest_ms: i64,
-    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and in `cost` the
+    /// The node's progress ([`progress`]) when all were looked at last, or 0, and in `cost` the
     /// number of steps that took.
     seen: u64,
     cost: u64,
     /// The number of batches of packets that were taken.
-    pub(super) received: u64,
+    pub(crate) received: u64,
     /// True if something was too new to be told to others then.
-    pub(super) young: bool,
+    pub(crate) young: bool,
 }
 
 impl Suspects {
     /// True if there is something to look at before the next turn.
-    pub(super) fn are_due(&self) -> bool {
+    pub(crate) fn are_due(&self) -> bool {
         self.due || !self.new.is_empty()
     }
 
     /// Returns the objects that they consist of, but for actors.
-    pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
         self.new.iter().copied()
     }
 
     /// Returns the actors for which requests are queued, and others.
-    pub(super) fn busy(&self) -> &[Word] {
+    pub(crate) fn busy(&self) -> &[Word] {
         &self.busy
     }
 
     /// Strikes off the actors that do not live.
-    pub(super) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
         self.busy.retain(|actor| lives(*actor));
     }
 
@@ -117,47 +119,48 @@ impl Suspects {
     }
 }
 
-impl Cx {
-    /// Returns the progress of the node: a number above 0 that grows with each turn and batch of
-    /// packets.
-    fn progress(&self) -> u64 {
-        1 + self.actors.stats.turns + self.actors.suspects.received
-    }
+/// Returns the progress of the node: a number above 0 that grows with each turn and batch of
+/// packets.
+fn progress(cx: &mut Cx) -> u64 {
+    1 + cx.words.stats.turns + cx.actors().suspects.received
+}
 
-    /// True if there may be waits for which the search was not made.
-    pub(super) fn may_be_stuck(&self) -> bool {
-        let suspects = &self.actors.suspects;
-        let waits = !suspects.busy.is_empty() || self.actors.remote.asked > 0 && !self.is_guest();
-        waits && (suspects.young || suspects.seen != self.progress()) || self.actors.rounds.is_due()
-    }
+/// True if there may be waits for which the search was not made.
+pub(crate) fn may_be_stuck(cx: &mut Cx) -> bool {
+    let (is_guest, progress) = (cx.is_guest(), progress(cx));
+    let Actors { suspects, remote, rounds, .. } = cx.actors();
+    let waits = !suspects.busy.is_empty() || remote.asked > 0 && !is_guest;
+    waits && (suspects.young || suspects.seen != progress) || rounds.is_due()
+}
 
-    /// Has all requests looked at, if it is time.
-    pub(crate) fn look_in_time(&mut self) {
-        if !self.actors.is_ordered() && self.may_be_stuck() && self.now_ms() >= self.actors.suspects.next_ms {
-            self.actors.suspects.due = true;
-        }
+/// Has all requests looked at, if it is time.
+pub(crate) fn look_in_time(cx: &mut Cx) {
+    if !cx.actors().is_ordered() && may_be_stuck(cx) && cx.now_ms() >= cx.actors().suspects.next_ms {
+        cx.actors().suspects.due = true;
     }
+}
 
-    /// Has all requests looked at before the next turn, if any may wait for itself.
-    pub(super) fn look_now(&mut self) {
-        self.actors.suspects.due |= self.may_be_stuck();
-    }
+/// Has all requests looked at before the next turn, if any may wait for itself.
+pub(crate) fn look_now(cx: &mut Cx) {
+    cx.actors().suspects.due |= may_be_stuck(cx);
+}
 
-    /// Returns the number of milliseconds after which a node that has nothing to do is to look at
-    /// all requests, if it is.
-    pub(super) fn look_in_ms(&self) -> Option<i64> {
-        let looks = !self.actors.is_ordered() && self.may_be_stuck();
-        looks.then_some(self.actors.suspects.rest_ms.max(LOOK_MS))
-    }
+/// Returns the number of milliseconds after which a node that has nothing to do is to look at
+/// all requests, if it is.
+pub(crate) fn look_in_ms(cx: &mut Cx) -> Option<i64> {
+    let looks = !cx.actors().is_ordered() && may_be_stuck(cx);
+    looks.then_some(cx.actors().suspects.rest_ms.max(LOOK_MS))
+}
 
-    /// True if all requests are to be looked at, when the node has nothing to do and a seed decides
-    /// the order.
-    fn looks_in_order(&self) -> bool {
-        let suspects = &self.actors.suspects;
-        let paid = self.progress().saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
-        let nothing_since = suspects.seen == self.progress();
-        self.may_be_stuck() && (paid >= suspects.cost || nothing_since)
-    }
+/// True if all requests are to be looked at, when the node has nothing to do and a seed decides
+/// the order.
+fn looks_in_order(cx: &mut Cx) -> bool {
+    let progress = progress(cx);
+    let is_stuck = may_be_stuck(cx);
+    let suspects = &cx.actors().suspects;
+    let paid = progress.saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
+    let nothing_since = suspects.seen == progress;
+    is_stuck && (paid >= suspects.cost || nothing_since)
 }
 
 /// Makes a queued request with an awaited answer a suspect: its receiver may wait for its sender,
@@ -165,7 +168,7 @@ impl Cx {
 ///
 /// # Safety
 /// `cx` is the current context, and `sent` a message.
-pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
+pub(crate) unsafe fn suspect(cx: *mut Cx, sent: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let actor = get(sent, message::RECEIVER);
@@ -173,7 +176,7 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
         if state != State::Active && state != State::Selecting {
             return;
         }
-        let suspects = &mut (*cx).actors.suspects;
+        let suspects = &mut (*cx).actors().suspects;
         suspects.note(actor);
         let post = get(actor, class_of(actor).mail);
         let waiter = if post == 0 { 0 } else { get(post, mail::WAITING) };
@@ -188,7 +191,7 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
 ///
 /// # Safety
 /// `cx` is the current context, `owing` owes an answer, and `to` is a join or a caller.
-pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
+pub(crate) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         if Kind::Message.is(owing) {
@@ -202,7 +205,7 @@ pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
         if post == 0 {
             return;
         }
-        let suspects = &mut (*cx).actors.suspects;
+        let suspects = &mut (*cx).actors().suspects;
         suspects.note(actor);
         let most = suspects.new.len() + AT_ONCE as usize;
         for list in (mail::LISTS..mail::fields(class_of(actor).lists)).step_by(2) {
@@ -220,19 +223,19 @@ pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
 ///
 /// # Safety
 /// `cx` is the current context.
-pub(super) unsafe fn look(cx: *mut Cx) {
+pub(crate) unsafe fn look(cx: *mut Cx) {
     // SAFETY: promised by the caller; what is suspected are messages, which the node keeps.
     unsafe {
-        while let Some(sent) = (*cx).actors.suspects.new.pop() {
+        while let Some(sent) = (*cx).actors().suspects.new.pop() {
             // A seed decides that some are left.
-            let most = if (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
+            let most = if (*cx).actors().choose(2) == Some(0) { 0 } else { AT_ONCE };
             if look_at(cx, sent, most).is_none() {
                 // Those that were queued before wait as well: the one that closes a round is the
                 // last. All are found together.
-                (*cx).actors.suspects.new.clear();
+                (*cx).actors().suspects.new.clear();
             }
         }
-        if (*cx).actors.suspects.due {
+        if (*cx).actors().suspects.due {
             look_at_all(cx);
         }
     }
@@ -243,13 +246,13 @@ pub(super) unsafe fn look(cx: *mut Cx) {
 ///
 /// # Safety
 /// As for [`look`].
-pub(super) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
+pub(crate) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        let at_end = !(*cx).actors.remote.has_network() && (*cx).actors.timers.is_empty();
-        let looks = match (*cx).actors.is_ordered() && !at_end {
-            true => (*cx).looks_in_order(),
-            false => at_end && (*cx).may_be_stuck(),
+        let at_end = !(*cx).actors().remote.has_network() && (*cx).actors().timers.is_empty();
+        let looks = match (*cx).actors().is_ordered() && !at_end {
+            true => looks_in_order(&mut *cx),
+            false => at_end && may_be_stuck(&mut *cx),
         };
         looks && look_at_all(cx)
     }
@@ -260,12 +263,12 @@ pub(super) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
 ///
 /// # Safety
 /// As for [`look`].
-pub(super) unsafe fn look_at_all(cx: *mut Cx) -> bool {
+pub(crate) unsafe fn look_at_all(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller; the list has actors of this node, and all that is reached are
     // objects of it.
     unsafe {
         let begun = (*cx).now_ms();
-        let suspects = &mut (*cx).actors.suspects;
+        let suspects = &mut (*cx).actors().suspects;
         suspects.strike_off();
         suspects.due = false;
         let starts: Vec<Word> = suspects.busy.iter().filter_map(|actor| blocked_method(*actor)).collect();
@@ -280,22 +283,22 @@ pub(super) unsafe fn look_at_all(cx: *mut Cx) -> bool {
             true
         });
         fail_all(cx, &cut);
-        (*cx).actors.rounds.cut += cut.len() as u32;
+        (*cx).actors().rounds.cut += cut.len() as u32;
         steps += rounds::tell(cx);
-        let progress = (*cx).progress();
-        let took = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ms() - begun };
-        let suspects = &mut (*cx).actors.suspects;
+        let progress = progress(&mut *cx);
+        let took = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ms() - begun };
+        let suspects = &mut (*cx).actors().suspects;
         (suspects.seen, suspects.cost) = (progress, steps);
         suspects.rest_ms = (REST_TIMES * took.max(0)).clamp(LOOK_MS, LOOK_MS_MAX);
         suspects.next_ms = begun + suspects.rest_ms;
-        (*cx).actors.remote.looks = (*cx).actors.remote.looks.wrapping_add(1);
-        (*cx).actors.stats.searched += steps;
+        (*cx).actors().remote.looks = (*cx).actors().remote.looks.wrapping_add(1);
+        (*cx).words.stats.searched += steps;
         !cut.is_empty()
     }
 }
 
 /// Fails queued requests, which are taken out of their queues.
-pub(super) unsafe fn fail_all(cx: *mut Cx, cut: &[Word]) {
+pub(crate) unsafe fn fail_all(cx: *mut Cx, cut: &[Word]) {
     // SAFETY: promised by the caller: messages that are queued on this node.
     unsafe {
         let _kept = (*cx).keep_all(cut);
@@ -328,9 +331,9 @@ unsafe fn fail(cx: *mut Cx, sent: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let _kept = (*cx).keep(sent);
-        (*cx).actors.stats.cycles += 1;
+        (*cx).words.stats.cycles += 1;
         let _ = (*cx).failure("request cycle");
-        let kept = (*cx).kept_exception(&Default::default());
+        let kept = crate::exceptions::kept_exception(&mut *cx, &Default::default());
         deliver_owed(cx, sent, Answer::Exception(kept));
     }
 }
@@ -342,7 +345,7 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     unsafe {
         let mut steps = 0;
         let waits = waits_for_itself(sent, &mut steps, most);
-        (*cx).actors.stats.searched += steps;
+        (*cx).words.stats.searched += steps;
         if !waits? {
             return Some(());
         }

@@ -17,19 +17,20 @@ use bifrost_ir::{MethodRef, TypeId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::kinds::{GRANT, RELEASE};
-use super::layout::owed;
-use super::packets;
-use super::remote::{self, at_address};
-use super::{Answer, Due, Kind, Origin, class_of, keep_words, method_of, node, owe, send, send_past};
-use crate::abi::{Outcome, Ret, Word};
-use crate::cx::{Cx, Kill};
-use crate::image::Table;
-use crate::object::set;
-use crate::transfer::{Address, Leaf};
+use crate::host::WithActors;
+use crate::kinds::{GRANT, RELEASE};
+use crate::packets;
+use crate::remote::{self, at_address};
+use crate::{Answer, Due, Kind, Origin, class_of, keep_words, method_of, node, owe, send, send_past};
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_layout::owed;
+use bifrost_runtime::cx::{Cx, Kill};
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::set;
+use bifrost_runtime::transfer::{Address, Leaf};
 
 /// The failure of guests that wait for an answer when nothing is left that could answer.
-pub(super) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
+pub(crate) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
 
 /// The number of requests that a guest may have open, unless it is set.
 const OPEN_MAX: usize = 10_000;
@@ -79,7 +80,7 @@ pub enum Base {
 
 /// The part of a context that asks actors for a client.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(crate) struct Guest {
     /// The object to which the answers go, of [`Kind::Client`]; 0 before the first request.
     client: Word,
     next: u64,
@@ -111,6 +112,11 @@ impl Default for Guest {
 }
 
 impl Guest {
+    /// True if nothing may be asked now.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
     /// Marks the objects that it keeps alive.
     ///
     /// # Safety
@@ -134,7 +140,7 @@ impl Guest {
 
 /// Returns the node that chooses the addresses of the actors that a node makes on others: guests
 /// are one for that.
-pub(super) fn chooser(node: u32, nodes: u32) -> u32 {
+pub(crate) fn chooser(node: u32, nodes: u32) -> u32 {
     node.min(nodes)
 }
 
@@ -150,14 +156,14 @@ pub fn release(address: Address) -> Vec<u8> {
 }
 
 /// Enters an answer that has arrived.
-pub(super) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
-    let Some(open) = cx.actors.guest.open.get_mut(&number) else { return };
+pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
+    let Some(open) = cx.actors().guest.open.get_mut(&number) else { return };
     if open.answer.is_some() {
         return;
     }
     let wanted = open.wanted;
     open.answer = Some(answer);
-    let guest = &mut cx.actors.guest;
+    let guest = &mut cx.actors().guest;
     guest.missing -= 1;
     match (wanted, answer) {
         (Wanted::Answer, _) => {}
@@ -167,7 +173,7 @@ pub(super) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
         }
         (_, Answer::Exception(kept)) => {
             guest.open.remove(&number);
-            cx.log_lost(kept);
+            crate::exceptions::log_lost(cx, kept);
         }
     }
 }
@@ -191,14 +197,14 @@ pub unsafe fn ask(
 ) -> Result<u64, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.guest.missing >= (*cx).actors.guest.open_max {
+        if (*cx).actors().guest.missing >= (*cx).actors().guest.open_max {
             let room = wait(cx, &|guest| guest.missing < guest.open_max);
             if !room.returned() {
                 return Err(room);
             }
         }
         let client = client(cx);
-        let ret = match (*cx).actors.guest.closed {
+        let ret = match (*cx).actors().guest.closed {
             Some(_) if wanted == Wanted::Nothing => match send_past(cx, slot, args) {
                 Ok(ret) | Err(ret) => ret,
             },
@@ -211,7 +217,7 @@ pub unsafe fn ask(
         let image = (*cx).image().clone();
         let results = &image.program().types.method(method).signature.results;
         let reference = results.first().is_some_and(|ty| image.is_reference(*ty));
-        let guest = &mut (*cx).actors.guest;
+        let guest = &mut (*cx).actors().guest;
         let number = guest.next;
         guest.next += 1;
         guest.missing += 1;
@@ -222,7 +228,7 @@ pub unsafe fn ask(
             }
             Outcome::Returned => answered(&mut *cx, number, Answer::Value(ret.value)),
             _ => {
-                let kept = (*cx).kept_exception(&Origin::Method(method));
+                let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
                 answered(&mut *cx, number, Answer::Exception(kept));
             }
         }
@@ -236,11 +242,11 @@ pub unsafe fn ask(
 ///
 /// # Safety
 /// As for [`ask`], but code may run, which can collect; the actor is one of another node.
-pub(super) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+pub(crate) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let method = MethodRef { ty: Table::of(args[0]).info().ty, method: method_of(args[0], slot) };
-        let waits = (*cx).actors.guest.missing >= (*cx).actors.guest.open_max;
+        let waits = (*cx).actors().guest.missing >= (*cx).actors().guest.open_max;
         let _words = waits.then(|| keep_words(cx, class_of(args[0]).message(method.method), args));
         match ask(cx, method, slot, args, Asked::default(), Wanted::Nothing) {
             Ok(_) => Ret::NOTHING,
@@ -253,13 +259,13 @@ pub(super) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
 unsafe fn client(cx: *mut Cx) -> Word {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
-        if (*cx).actors.guest.client == 0 {
+        if (*cx).actors().guest.client == 0 {
             let table = (*cx).image().of_actors.caller;
             let made = (*cx).alloc_beyond(table, owed::FIELDS);
             set(made, owed::KIND, Kind::Client as Word);
-            (*cx).actors.guest.client = made;
+            (*cx).actors().guest.client = made;
         }
-        (*cx).actors.guest.client
+        (*cx).actors().guest.client
     }
 }
 
@@ -275,11 +281,11 @@ pub unsafe fn join(cx: *mut Cx, number: u64) -> Ret {
         if !there.returned() {
             return there;
         }
-        match (*cx).actors.guest.open.remove(&number).and_then(|open| open.answer) {
+        match (*cx).actors().guest.open.remove(&number).and_then(|open| open.answer) {
             Some(Answer::Value(word)) => Ret::of(word),
             Some(Answer::Exception(kept)) => {
                 let _kept = (*cx).keep(kept);
-                (*cx).raise_kept(kept)
+                crate::exceptions::raise_kept(&mut *cx, kept)
             }
             None => (*cx).failure(NO_ANSWER),
         }
@@ -290,7 +296,7 @@ pub unsafe fn join(cx: *mut Cx, number: u64) -> Ret {
 unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        while !is_so(&(*cx).actors.guest) {
+        while !is_so(&(*cx).actors().guest) {
             if (*cx).must_attend() {
                 let stopped = (*cx).stop();
                 if !stopped.returned() {
@@ -303,7 +309,8 @@ unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
                         return ret;
                     }
                     // Else the nodes have ended, or the client is gone.
-                    let full = (*cx).actors.remote.network.as_mut().is_some_and(|network| network.is_full());
+                    let full =
+                        (*cx).actors().remote.network.as_mut().is_some_and(|network| network.is_full());
                     return (*cx).kill(if full { Kill::Answers } else { Kill::Stop });
                 }
                 give_up(cx);
@@ -317,183 +324,176 @@ unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
 unsafe fn give_up(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
-        let missing = (*cx).actors.guest.open.iter().filter(|(_, open)| open.answer.is_none());
+        let missing = (*cx).actors().guest.open.iter().filter(|(_, open)| open.answer.is_none());
         let missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
         for number in missing {
             let _ = (*cx).failure(NO_ANSWER);
-            let kept = (*cx).kept_exception(&Origin::Runtime);
+            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Runtime);
             answered(&mut *cx, number, Answer::Exception(kept));
         }
     }
 }
 
-impl Cx {
-    /// Makes this the context of a guest of so many nodes. Its number is none of theirs.
-    pub fn set_guest(&mut self, number: u32, nodes: u32) {
-        debug_assert!(number > nodes, "guest {number} of {nodes} nodes");
-        self.enter_node(number, nodes);
-    }
+/// Makes this the context of a guest of so many nodes. Its number is none of theirs.
+pub fn set_guest(cx: &mut Cx, number: u32, nodes: u32) {
+    debug_assert!(number > nodes, "guest {number} of {nodes} nodes");
+    cx.enter_node(number, nodes);
+}
 
-    /// True if this is the context of a guest: actors are made elsewhere.
-    pub fn is_guest(&self) -> bool {
-        self.node() >= self.nodes()
-    }
+/// Sets the number of requests that may be open.
+pub fn set_open_max(cx: &mut Cx, most: usize) {
+    cx.actors().guest.open_max = most.max(1);
+}
 
-    /// Sets the number of requests that may be open.
-    pub fn set_open_max(&mut self, most: usize) {
-        self.actors.guest.open_max = most.max(1);
+/// Waits until all requests of the batch are answered. Returns those that are to be joined, in
+/// the order of their sending: their numbers and places.
+///
+/// # Errors
+/// Killed: the run was ended.
+///
+/// # Safety
+/// No code runs in the context.
+pub unsafe fn open_requests(cx: &mut Cx) -> Result<Vec<(u64, MethodRef, Asked)>, Ret> {
+    let is_missing = |open: &Open| open.wanted != Wanted::Nothing && open.answer.is_none();
+    // SAFETY: promised by the caller: this is the current context.
+    let there = unsafe { wait(cx, &|guest| !guest.open.values().any(is_missing)) };
+    if !there.returned() {
+        return Err(there);
     }
+    let open = cx.actors().guest.open.iter().filter(|(_, open)| open.wanted != Wanted::Nothing);
+    let mut open: Vec<_> = open.map(|(number, open)| (*number, open.method, open.asked.clone())).collect();
+    open.sort_unstable_by_key(|(number, ..)| *number);
+    Ok(open)
+}
 
-    /// Waits until all requests of the batch are answered. Returns those that are to be joined, in
-    /// the order of their sending: their numbers and places.
-    ///
-    /// # Errors
-    /// Killed: the run was ended.
-    ///
-    /// # Safety
-    /// No code runs in the context.
-    pub unsafe fn open_requests(&mut self) -> Result<Vec<(u64, MethodRef, Asked)>, Ret> {
-        let is_missing = |open: &Open| open.wanted != Wanted::Nothing && open.answer.is_none();
-        // SAFETY: promised by the caller: this is the current context.
-        let there = unsafe { wait(self, &|guest| !guest.open.values().any(is_missing)) };
-        if !there.returned() {
-            return Err(there);
+/// Sets the numbers of the calls of the structure that runs next.
+pub fn number_from(cx: &mut Cx, base: Base) {
+    cx.actors().guest.base = base;
+}
+
+/// Returns the place of a call of the structure that runs, for its client.
+pub fn asked_at(cx: &mut Cx, site: u32, rounds: &[u32]) -> Asked {
+    match cx.actors().guest.base {
+        Base::After(base) => Asked { call: base + site.max(1), rounds: rounds.into() },
+        Base::At(call) => Asked { call, rounds: SmallVec::new() },
+    }
+}
+
+/// Closes the session until [`leave_messages`]. Requests fail for this reason, and messages
+/// that nobody awaits are held.
+pub fn hold_messages(cx: &mut Cx, why: &'static str) {
+    cx.actors().guest.closed = Some(why);
+    cx.limit_nesting();
+}
+
+/// Sends the messages that were held, if their transaction was committed; else drops them.
+pub fn leave_messages(cx: &mut Cx, committed: bool) {
+    cx.actors().guest.closed = None;
+    cx.limit_nesting();
+    match committed {
+        true => crate::leave_transaction(cx),
+        false => cx.actors().drop_held(),
+    }
+}
+
+/// True if messages that nobody awaits leave later.
+pub(crate) fn holds_messages(cx: &mut Cx) -> bool {
+    cx.in_program_transaction() || cx.actors().guest.closed.is_some()
+}
+
+/// True if there are requests that are not joined.
+pub fn has_open_requests(cx: &mut Cx) -> bool {
+    !cx.actors().guest.open.is_empty()
+}
+
+/// Notes that the value of the answer to a request is not needed any more.
+pub fn need_no_value(cx: &mut Cx, number: u64) {
+    let guest = &mut cx.actors().guest;
+    let Some(open) = guest.open.get_mut(&number) else { return };
+    open.wanted = Wanted::Failure;
+    match open.answer {
+        Some(Answer::Value(_)) => {
+            guest.open.remove(&number);
         }
-        let open = self.actors.guest.open.iter().filter(|(_, open)| open.wanted != Wanted::Nothing);
-        let mut open: Vec<_> =
-            open.map(|(number, open)| (*number, open.method, open.asked.clone())).collect();
-        open.sort_unstable_by_key(|(number, ..)| *number);
-        Ok(open)
+        Some(Answer::Exception(_)) => guest.failures += 1,
+        None => {}
     }
+}
 
-    /// Sets the numbers of the calls of the structure that runs next.
-    pub fn number_from(&mut self, base: Base) {
-        self.actors.guest.base = base;
-    }
+/// Drops the answers of all open requests: none will be joined.
+pub fn forget_requests(cx: &mut Cx) {
+    cx.actors().guest.failures = 0;
+    cx.actors().guest.open.retain(|_, open| {
+        open.wanted = Wanted::Nothing;
+        open.answer.is_none()
+    });
+}
 
-    /// Returns the place of a call of the structure that runs, for its client.
-    pub fn asked_at(&self, site: u32, rounds: &[u32]) -> Asked {
-        match self.actors.guest.base {
-            Base::After(base) => Asked { call: base + site.max(1), rounds: rounds.into() },
-            Base::At(call) => Asked { call, rounds: SmallVec::new() },
-        }
+/// Sends the packets that have not left, and lets go of proxies if there are many. Called
+/// between runs, and at the end of a guest.
+pub fn post_messages(cx: &mut Cx) {
+    // SAFETY: a message that waits for its sender's word on the answer has had its time.
+    unsafe { packets::settle_open(cx) };
+    if cx.actors().remote.knows_many() {
+        // A session that never waits drops references all the same.
+        cx.collect();
     }
+    cx.actors().remote.post_all();
+}
 
-    /// Closes the session until [`Cx::leave_messages`]. Requests fail for this reason, and messages
-    /// that nobody awaits are held.
-    pub fn hold_messages(&mut self, why: &'static str) {
-        self.actors.guest.closed = Some(why);
-        self.limit_nesting();
+/// Enters an actor under a name that clients find it by, in place of the one that had it.
+///
+/// # Errors
+/// The outcome to end with: nobody serves clients here, or there are too many names.
+///
+/// # Safety
+/// `actor` is a reference to an actor.
+pub unsafe fn publish(cx: &mut Cx, name: &str, actor: Word) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    let ty = unsafe { Table::of(actor) }.info().ty;
+    let _kept = cx.keep(actor);
+    let names = cx.nodes();
+    if !cx.actors().remote.has_names() {
+        return Err(cx.failure(NOBODY_SERVED));
     }
+    let address = remote::address_of(cx, actor, Leaf::Actor, names);
+    match cx.actors().remote.publish(name, Some((address, ty))) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(cx.failure(&why)),
+    }
+}
 
-    /// Sends the messages that were held, if their transaction was committed; else drops them.
-    pub fn leave_messages(&mut self, committed: bool) {
-        self.actors.guest.closed = None;
-        self.limit_nesting();
-        match committed {
-            true => super::leave_transaction(self),
-            false => self.actors.drop_held(),
-        }
+/// Takes a name away. Returns true if some actor had it.
+///
+/// # Errors
+/// The outcome to end with: nobody serves clients here.
+pub fn withdraw(cx: &mut Cx, name: &str) -> Result<bool, Ret> {
+    match cx.actors().remote.publish(name, None) {
+        Ok(had) => Ok(had),
+        Err(why) => Err(cx.failure(&why)),
     }
+}
 
-    /// True if messages that nobody awaits leave later.
-    pub(crate) fn holds_messages(&self) -> bool {
-        self.in_program_transaction() || self.actors.guest.closed.is_some()
-    }
-
-    /// True if there are requests that are not joined.
-    pub fn has_open_requests(&self) -> bool {
-        !self.actors.guest.open.is_empty()
-    }
-
-    /// Notes that the value of the answer to a request is not needed any more.
-    pub fn need_no_value(&mut self, number: u64) {
-        let guest = &mut self.actors.guest;
-        let Some(open) = guest.open.get_mut(&number) else { return };
-        open.wanted = Wanted::Failure;
-        match open.answer {
-            Some(Answer::Value(_)) => {
-                guest.open.remove(&number);
-            }
-            Some(Answer::Exception(_)) => guest.failures += 1,
-            None => {}
-        }
-    }
-
-    /// Drops the answers of all open requests: none will be joined.
-    pub fn forget_requests(&mut self) {
-        self.actors.guest.failures = 0;
-        self.actors.guest.open.retain(|_, open| {
-            open.wanted = Wanted::Nothing;
-            open.answer.is_none()
-        });
-    }
-
-    /// Sends the packets that have not left, and lets go of proxies if there are many. Called
-    /// between runs, and at the end of a guest.
-    pub fn post_messages(&mut self) {
-        // SAFETY: a message that waits for its sender's word on the answer has had its time.
-        unsafe { packets::settle_open(self) };
-        if self.actors.remote.knows_many() {
-            // A session that never waits drops references all the same.
-            self.collect();
-        }
-        self.actors.remote.post_all();
-    }
-
-    /// Enters an actor under a name that clients find it by, in place of the one that had it.
-    ///
-    /// # Errors
-    /// The outcome to end with: nobody serves clients here, or there are too many names.
-    ///
-    /// # Safety
-    /// `actor` is a reference to an actor.
-    pub unsafe fn publish(&mut self, name: &str, actor: Word) -> Result<(), Ret> {
-        // SAFETY: promised by the caller.
-        let ty = unsafe { Table::of(actor) }.info().ty;
-        let _kept = self.keep(actor);
-        let names = self.nodes();
-        if !self.actors.remote.has_names() {
-            return Err(self.failure(NOBODY_SERVED));
-        }
-        let address = remote::address_of(self, actor, Leaf::Actor, names);
-        match self.actors.remote.publish(name, Some((address, ty))) {
-            Ok(_) => Ok(()),
-            Err(why) => Err(self.failure(&why)),
-        }
-    }
-
-    /// Takes a name away. Returns true if some actor had it.
-    ///
-    /// # Errors
-    /// The outcome to end with: nobody serves clients here.
-    pub fn withdraw(&mut self, name: &str) -> Result<bool, Ret> {
-        match self.actors.remote.publish(name, None) {
-            Ok(had) => Ok(had),
-            Err(why) => Err(self.failure(&why)),
-        }
-    }
-
-    /// Returns the actor of a name, which the caller keeps.
-    ///
-    /// # Errors
-    /// The outcome to end with: the heap is full.
-    pub fn published(&mut self, name: &str) -> Result<Option<Word>, Ret> {
-        let Some((address, ty)) = self.actors.remote.find(name) else { return Ok(None) };
-        // The table of names takes no part in searches: addresses from it were under way.
-        let under_way = self.actors.remote.searches.is_under_way(self.nodes());
-        let before = std::mem::replace(&mut self.actors.remote.under_way, under_way);
-        let found = at_address(self, Leaf::Actor, address, ty);
-        self.actors.remote.under_way = before;
-        found.map(Some).map_err(|why| self.failure(&why.to_string()))
-    }
+/// Returns the actor of a name, which the caller keeps.
+///
+/// # Errors
+/// The outcome to end with: the heap is full.
+pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
+    let Some((address, ty)) = cx.actors().remote.find(name) else { return Ok(None) };
+    // The table of names takes no part in searches: addresses from it were under way.
+    let nodes = cx.nodes();
+    let under_way = cx.actors().remote.searches.is_under_way(nodes);
+    let before = std::mem::replace(&mut cx.actors().remote.under_way, under_way);
+    let found = at_address(cx, Leaf::Actor, address, ty);
+    cx.actors().remote.under_way = before;
+    found.map(Some).map_err(|why| cx.failure(&why.to_string()))
 }
 
 /// The failure of a program that publishes actors where there are no clients.
 const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
 
 /// Returns the failure of a network that has no names.
-pub(super) fn no_names() -> String {
+pub(crate) fn no_names() -> String {
     NOBODY_SERVED.to_owned()
 }
 

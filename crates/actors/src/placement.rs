@@ -26,11 +26,12 @@ use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use super::kinds::LOAD;
-use super::node::Actors;
-use super::packets::put;
-use super::remote::Remote;
-use crate::abi::Word;
+use crate::kinds::LOAD;
+use crate::node::Actors;
+use crate::packets::put;
+use crate::remote::Remote;
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::node_words::NodeWords;
 
 /// The number of creations deeper on the stack than the last one that was placed by load, after
 /// which the bound is set anew.
@@ -46,7 +47,7 @@ const TOLD_STEP: u32 = 8;
 
 /// The loads that a node knows; all vectors are by node.
 #[derive(Debug, Default)]
-pub(super) struct Placement {
+pub(crate) struct Placement {
     /// Living actors that this node has made there, itself included.
     made: Vec<u32>,
     /// The load that the node has told.
@@ -63,7 +64,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    pub(super) fn new(nodes: u32) -> Placement {
+    pub(crate) fn new(nodes: u32) -> Placement {
         let nodes = nodes as usize;
         Placement {
             made: vec![0; nodes],
@@ -88,7 +89,7 @@ impl Placement {
     }
 
     /// Counts a new actor of a node.
-    pub(super) fn made(&mut self, node: u32) {
+    pub(crate) fn made(&mut self, node: u32) {
         if let Some(made) = self.made.get_mut(node as usize) {
             *made = made.saturating_add(1);
         }
@@ -96,7 +97,7 @@ impl Placement {
 
     /// Counts actors of other nodes, and in proportion those of this one, that a collection has
     /// found dead.
-    pub(super) fn forget(&mut self, node: u32, dead: impl Iterator<Item = u32>) {
+    pub(crate) fn forget(&mut self, node: u32, dead: impl Iterator<Item = u32>) {
         let own = node as usize;
         let others = |made: &[u32]| -> u64 {
             made.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, made)| u64::from(*made)).sum()
@@ -114,14 +115,14 @@ impl Placement {
     }
 
     /// Notes that a node has made an actor here: it is told of the load from now on.
-    pub(super) fn tell(&mut self, node: u32) {
+    pub(crate) fn tell(&mut self, node: u32) {
         if let Some(telling) = self.telling.get_mut(node as usize) {
             telling.get_or_insert(0);
         }
     }
 
     /// Notes the load that a node has told.
-    pub(super) fn told(&mut self, node: u32, load: u32) {
+    pub(crate) fn told(&mut self, node: u32, load: u32) {
         if let Some(told) = self.told.get_mut(node as usize) {
             *told = load;
         }
@@ -143,7 +144,7 @@ impl Remote {
     }
 
     /// Takes over the number of entries in the ready queue of this node.
-    pub(super) fn count_ready(&mut self, ready: usize) {
+    pub(crate) fn count_ready(&mut self, ready: usize) {
         self.placement.ready = u32::try_from(ready / READY_PER_ACTOR).unwrap_or(u32::MAX);
     }
 
@@ -156,7 +157,7 @@ impl Remote {
     /// Writes the load behind packets for a node that makes actors here, if it was told another
     /// one.
     #[inline]
-    pub(super) fn tell_load(&mut self, node: u32) {
+    pub(crate) fn tell_load(&mut self, node: u32) {
         let Some(Some(last)) = self.placement.telling.get(node as usize).copied() else { return };
         let load = self.load_besides(node);
         if load.abs_diff(last) > TOLD_STEP + last / 8 {
@@ -179,34 +180,34 @@ impl Actors {
     /// if it is worth that. The less deep the stack is, the more work there is below the actor. So
     /// the stack must be as high as the highest of the last ones that could have gone. Depth first,
     /// the oldest work is the largest.
-    pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
-        if self.order.is_none() && stack < self.gives_at {
+    pub(crate) fn node_for_new(&mut self, words: &mut NodeWords, stack: usize) -> Option<u32> {
+        if self.order.is_none() && stack < words.gives_at {
             // SAFETY: it is a static, or what the network counts in, which is kept.
-            if unsafe { &*self.idlers }.load(Ordering::Relaxed) == 0 {
+            if unsafe { &*words.idlers }.load(Ordering::Relaxed) == 0 {
                 return None;
             }
-            self.highest = self.highest.max(stack);
-            self.looked += 1;
-            if self.looked == LOOKS {
-                (self.gives_at, self.highest, self.looked) = (self.highest, 0, 0);
-                self.ahead_at = self.gives_at;
+            words.highest = words.highest.max(stack);
+            words.looked += 1;
+            if words.looked == LOOKS {
+                (words.gives_at, words.highest, words.looked) = (words.highest, 0, 0);
+                words.ahead_at = words.gives_at;
             }
             return None;
         }
-        let ahead = stack >= self.ahead_at;
+        let ahead = stack >= words.ahead_at;
         let node = self
             .remote
             .claim_idle_node()
             .or_else(|| ahead.then(|| self.remote.claim_node_without_backlog())?)?;
-        self.ahead_at = stack;
+        words.ahead_at = stack;
         if self.order.is_none() {
-            self.gives_at = stack;
+            words.gives_at = stack;
         }
         Some(node)
     }
 
     /// Returns the node of a new actor that lasts, made with the stack pointer here; it is counted.
-    pub(super) fn node_for_lasting(&mut self, own: u32, stack: Word) -> u32 {
+    pub(crate) fn node_for_lasting(&mut self, own: u32, stack: Word) -> u32 {
         let ready = self.ready_count();
         let is_high = self.is_ordered() || self.remote.placement.is_high(stack as usize);
         let node = if is_high {
@@ -228,8 +229,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
-    use super::super::network::{Network, Received, Wait};
     use super::*;
+    use crate::network::{Network, Received, Wait};
 
     struct Nobody;
 
@@ -268,7 +269,7 @@ mod tests {
 
     fn actors() -> Actors {
         let mut actors = Actors::default();
-        actors.set_network(Box::new(Nobody), 4);
+        actors.set_network(&mut NodeWords::default(), Box::new(Nobody), 4);
         actors
     }
 
@@ -352,38 +353,39 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {
-        let mut actors = Actors::default();
-        actors.set_network(Box::new(Other(Arc::new(AtomicU32::new(1)), 0)), 2);
+        let (mut actors, mut words) = (Actors::default(), NodeWords::default());
+        actors.set_network(&mut words, Box::new(Other(Arc::new(AtomicU32::new(1)), 0)), 2);
         // The first goes, wherever it is; then none that is deeper does until the height was set
         // anew.
-        assert_eq!(actors.node_for_new(9000), Some(1));
-        assert_eq!(actors.node_for_new(9000), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 9000), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 9000), Some(1));
         for at in 0..u64::from(LOOKS) {
-            assert_eq!(actors.node_for_new(1000 + at as usize % 500), None);
+            assert_eq!(actors.node_for_new(&mut words, 1000 + at as usize % 500), None);
         }
-        assert_eq!(actors.node_for_new(1498), None);
-        assert_eq!(actors.node_for_new(1499), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 1498), None);
+        assert_eq!(actors.node_for_new(&mut words, 1499), Some(1));
         // A seed decides by itself.
         actors.set_order(1);
-        assert_eq!(actors.node_for_new(0), Some(1));
+        words.gives_at = 0;
+        assert_eq!(actors.node_for_new(&mut words, 0), Some(1));
     }
 
     #[test]
     fn who_is_busy_gets_actors_ahead_from_as_high_on_the_stack() {
         let idlers = Arc::new(AtomicU32::new(0));
-        let mut actors = Actors::default();
-        actors.set_network(Box::new(Other(idlers.clone(), 2)), 2);
+        let (mut actors, mut words) = (Actors::default(), NodeWords::default());
+        actors.set_network(&mut words, Box::new(Other(idlers.clone(), 2)), 2);
         // No node is given anything ahead that was given nothing before.
-        assert_eq!(actors.node_for_new(9000), None);
+        assert_eq!(actors.node_for_new(&mut words, 9000), None);
         idlers.store(1, Ordering::Relaxed);
-        assert_eq!(actors.node_for_new(5000), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 5000), Some(1));
         idlers.store(0, Ordering::Relaxed);
         for _ in 0..2 * LOOKS {
-            assert_eq!(actors.node_for_new(4999), None);
+            assert_eq!(actors.node_for_new(&mut words, 4999), None);
         }
-        assert_eq!(actors.node_for_new(6000), Some(1));
-        assert_eq!(actors.node_for_new(5000), None);
-        assert_eq!(actors.node_for_new(6000), Some(1));
-        assert_eq!(actors.node_for_new(7000), None);
+        assert_eq!(actors.node_for_new(&mut words, 6000), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 5000), None);
+        assert_eq!(actors.node_for_new(&mut words, 6000), Some(1));
+        assert_eq!(actors.node_for_new(&mut words, 7000), None);
     }
 }

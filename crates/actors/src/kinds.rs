@@ -5,7 +5,7 @@
 
 macro_rules! packets {
     ($($name:ident = $kind:literal, $parts:literal;)*) => {
-        $(#[doc = $parts] pub(super) const $name: u8 = $kind;)*
+        $(#[doc = $parts] pub(crate) const $name: u8 = $kind;)*
 
         /// All kinds, in the order of their numbers.
         pub static PACKETS: &[PacketKind] =

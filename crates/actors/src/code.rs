@@ -20,16 +20,18 @@
 
 use bifrost_ir::{FuncId, MethodId, MethodRef};
 
-use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
-use super::{
+use crate::host::WithActors;
+use crate::{
     Answer, Due, Kind, Origin, answer, delegate, end, end_plainly, image_of, layout_of, make_way,
     note_exception, owe, suspend,
 };
-use crate::abi::{Code, Outcome, Ret, Word, enter};
-use crate::cx::Cx;
-use crate::engine::{Form, MethodEntry};
-use crate::image::{Image, Table};
-use crate::object::{get, set};
+use bifrost_runtime::abi::{Code, Outcome, Ret, Word, enter};
+use bifrost_runtime::actor_class::{ActorClass, JoinLayout, State, Waits, Way};
+use bifrost_runtime::actor_layout::{join, owed};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::engine::{Came, Form, MethodEntry};
+use bifrost_runtime::image::{Image, Table};
+use bifrost_runtime::object::{get, set};
 
 /// A place where the code of a function leaves. It lasts as long as the code.
 #[derive(Debug)]
@@ -42,15 +44,6 @@ pub struct Exit {
     /// The way at which the function stops here; without one the interpreter goes on with the
     /// statement.
     pub way: Option<u32>,
-}
-
-/// The outcome of the message of a statement.
-#[derive(Clone, Copy, Debug)]
-pub enum Came {
-    /// An outcome that is not `Signalled`.
-    With(Ret),
-    /// An exception, which is kept.
-    Exception(Word),
 }
 
 /// The place at which a function with a join goes on.
@@ -68,7 +61,7 @@ pub enum Next {
 }
 
 /// The outcome of code or an interpreter that runs a function with a join: it goes on in another
-/// way. [`Actors::take_next`](super::Actors::take_next) returns that.
+/// way. [`Actors::take_next`](crate::Actors::take_next) returns that.
 pub const LANDED: u64 = 1 << 32;
 
 /// A bit in the outcome of such code when the function has stopped: the rest is the outcome for its
@@ -94,16 +87,16 @@ unsafe fn hot_steps(cx: *mut Cx) -> u64 {
     unsafe {
         let interpreter = image_of(cx).interpreter().expect("an image with actors has an interpreter");
         let hot = interpreter.hot_steps();
-        if (*cx).actors.is_ordered() { ORDERED_HOT_STEPS.min(hot) } else { hot }
+        if (*cx).actors().is_ordered() { ORDERED_HOT_STEPS.min(hot) } else { hot }
     }
 }
 
 /// Returns the code of the turns of a class's actors, if they have had many and it can be made: see
 /// [`Engine::turns`](crate::Engine::turns).
-pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
+pub(crate) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
-        if !class.takes_all || (*cx).actors.is_traced() {
+        if !class.takes_all || (*cx).actors().is_traced() {
             return None;
         }
         class.turns.code(|| hot_steps(cx), || image_of(cx).engine()?.turns(class))
@@ -114,14 +107,14 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
 /// does so once there were many, if they carry no references: see
 /// [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one that was just sent such a
 /// message.
-pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodId) -> bool {
+pub(crate) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodId) -> bool {
     // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node
     // and has the slot's method.
     unsafe {
         if (*cx).is_guest() {
             return false;
         }
-        let class = super::class_of(actor);
+        let class = crate::class_of(actor);
         let kind = class.message(method);
         if !kind.arguments.is_plain() {
             return false;
@@ -157,7 +150,7 @@ unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, actor: Word) -> Ret {
             Ok(made) => made.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),
         };
-        (*cx).actors.stats.joins += 1;
+        (*cx).words.stats.joins += 1;
         set(made, owed::KIND, Kind::Join as Word);
         set(made, join::ACTOR, actor);
         set(made, join::LAYOUT, std::ptr::from_ref(layout) as Word);
@@ -267,7 +260,7 @@ pub unsafe extern "C" fn leave_way(
     unsafe {
         match left(cx, exit, running, Ret { outcome, value }, given) {
             Left::Stopped(ret) => Ret { outcome: ret.outcome | STOPPED, ..ret },
-            Left::Next(next) => (*cx).actors.land(next),
+            Left::Next(next) => (*cx).actors().land(next),
         }
     }
 }
@@ -396,7 +389,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that is not waiting any more.
 #[inline]
-pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
+pub(crate) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let number = get(waiter, join::WAY) as u32;
@@ -425,7 +418,7 @@ unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code)
         let answered = get(running, join::FLAGS) & join::ANSWERED;
         let ret = enter(code, cx, &[running, answered]);
         match ret.outcome {
-            LANDED => Err((*cx).actors.take_next()),
+            LANDED => Err((*cx).actors().take_next()),
             outcome if outcome & STOPPED != 0 => Ok(Ret { outcome: outcome & !STOPPED, ..ret }),
             _ => Ok(end_at(cx, running, ret)),
         }
@@ -491,7 +484,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
             if ret.outcome != LANDED {
                 return end(cx, running, ret);
             }
-            next = (*cx).actors.take_next();
+            next = (*cx).actors().take_next();
         }
     }
 }
@@ -556,7 +549,7 @@ pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
 /// `cx` is the current context, and the exception one of the method.
 pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     // SAFETY: promised by the caller.
-    unsafe { (*cx).kept_exception(&Origin::Method(method)) }
+    unsafe { crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method)) }
 }
 
 /// Ends the sending of a message of the past form. Returns the outcome `Returned` or `Killed`, or
@@ -575,11 +568,11 @@ pub unsafe fn log_sent(cx: *mut Cx, method: MethodRef, sent: Result<Ret, Ret>) -
             // SAFETY: promised by the caller.
             unsafe {
                 let kept = kept(cx, method);
-                (*cx).log_lost(kept);
+                crate::exceptions::log_lost(&mut *cx, kept);
             }
         }
         // SAFETY: it came with the outcome.
-        Outcome::Pending => unsafe { super::drop_answer(cx, ret.value) },
+        Outcome::Pending => unsafe { crate::drop_answer(cx, ret.value) },
         _ => {}
     }
     Ret::NOTHING
@@ -594,7 +587,7 @@ pub unsafe extern "C" fn leave_method(cx: *mut Cx, actor: Word, outcome: u64, va
     // SAFETY: promised by the caller.
     unsafe {
         let ret = Ret { outcome, value };
-        let ended = super::rest(cx, actor, ret);
+        let ended = crate::rest(cx, actor, ret);
         if ended.returned() { ret } else { ended }
     }
 }
@@ -608,7 +601,7 @@ pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome
     // SAFETY: promised by the caller.
     unsafe {
         let mut ret = Ret { outcome, value };
-        if !super::class_of(actor).functional {
+        if !crate::class_of(actor).functional {
             ret = leave_method(cx, actor, outcome, value);
         }
         log_sent(cx, method_at(actor, slot), Ok(ret))
@@ -622,24 +615,24 @@ pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome
 /// `cx` is the current context; the caller keeps `sent`, a message whose method ended with this.
 pub unsafe extern "C" fn settle_sent(cx: *mut Cx, sent: Word, outcome: u64, value: Word) -> Ret {
     // SAFETY: promised by the caller.
-    unsafe { super::node::settle(cx, sent, Ret { outcome, value }) }
+    unsafe { crate::node::settle(cx, sent, Ret { outcome, value }) }
 }
 
 /// Returns the method at a slot of an actor's class.
 unsafe fn method_at(actor: Word, slot: u64) -> MethodRef {
     // SAFETY: promised by the caller.
-    unsafe { MethodRef { ty: Table::of(actor).info().ty, method: super::method_of(actor, slot as u32) } }
+    unsafe { MethodRef { ty: Table::of(actor).info().ty, method: crate::method_of(actor, slot as u32) } }
 }
 
 /// Sends a request from machine code.
 ///
 /// # Safety
-/// As for [`send`](super::send); `words` are so many.
+/// As for [`send`](crate::send); `words` are so many.
 pub unsafe extern "C" fn enter_message(cx: *mut Cx, slot: u64, words: *const Word, count: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let words = std::slice::from_raw_parts(words, count as usize);
-        super::send(cx, slot as u32, words)
+        crate::send(cx, slot as u32, words)
     }
 }
 
@@ -647,19 +640,19 @@ pub unsafe extern "C" fn enter_message(cx: *mut Cx, slot: u64, words: *const Wor
 /// or `Signalled` if it was not sent.
 ///
 /// # Safety
-/// As for [`send_past`](super::send_past); `words` are so many.
+/// As for [`send_past`](crate::send_past); `words` are so many.
 pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, count: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let words = std::slice::from_raw_parts(words, count as usize);
         let method = method_at(words[0], slot);
-        let sent = super::send_past(cx, slot as u32, words);
+        let sent = crate::send_past(cx, slot as u32, words);
         log_sent(cx, method, sent)
     }
 }
 
 /// Runs a method that is no script, in an image with or without machine code.
-pub(super) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
+pub(crate) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context, and `args` are what the method
     // takes.
     unsafe {

@@ -25,20 +25,22 @@
 
 use rustc_hash::FxHashMap;
 
-use super::credit::Against;
-use super::kinds::{FULL, ROOM};
-use super::layout::{ActorClass, MessageKind, State, far, mail, message};
-use super::node::{Actors, Work};
-use super::packets::put;
-use super::remote::far_address;
-use super::{MAIL_LONG, bit_of, class_of, is_on_stack, method_of, state};
-use crate::abi::{Ret, Word};
-use crate::cx::Cx;
-use crate::image::Table;
-use crate::object::{self, array, get, set};
-use crate::transfer::Address;
+use crate::credit::Against;
+use crate::host::WithActors;
+use crate::kinds::{FULL, ROOM};
+use crate::node::{Actors, Work};
+use crate::packets::put;
+use crate::remote::far_address;
+use crate::{MAIL_LONG, bit_of, class_of, is_on_stack, method_of, state};
 use bifrost_heap::{Marker, OBJECT_WORDS};
 use bifrost_ir::{MethodId, TypeKind};
+use bifrost_runtime::abi::{Ret, Word};
+use bifrost_runtime::actor_class::{ActorClass, MessageKind, State};
+use bifrost_runtime::actor_layout::{far, mail, message};
+use bifrost_runtime::cx::{Cx, Limits};
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::{self, array, get, set};
+use bifrost_runtime::transfer::Address;
 
 /// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
@@ -64,7 +66,7 @@ const FAR_MESSAGES: u32 = 1024;
 
 /// The mailboxes that are nearly full, as a node knows them.
 #[derive(Debug, Default)]
-pub(super) struct Mailboxes {
+pub(crate) struct Mailboxes {
     /// The bound in bytes.
     most: usize,
     /// The actor to which the code that runs has sent too much; 0 if there is none.
@@ -92,7 +94,7 @@ struct Parked {
 
 /// The deadline until which a mailbox may serve nothing.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     until_ns: u64,
     seen: Seen,
 }
@@ -100,7 +102,7 @@ pub(super) struct Patience {
 /// The contents of a mailbox at the last look. A change in them shows that messages were served,
 /// though others came.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// The first messages of all lists.
     first: u64,
     waiting: Word,
@@ -109,7 +111,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Looks at the mailbox of an actor of this node. Returns true if messages were served since
     /// the last look.
-    pub(super) unsafe fn look(&mut self, actor: Word) -> bool {
+    pub(crate) unsafe fn look(&mut self, actor: Word) -> bool {
         // SAFETY: promised by the caller.
         unsafe {
             let class = class_of(actor);
@@ -152,28 +154,28 @@ struct Far {
 
 impl Mailboxes {
     /// True if there is something to look at before a step.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.parked.is_empty()
     }
 
     /// Notes that a new turn begins: nothing is full for it.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.full = 0;
     }
 
     /// Takes the actor to which the code that runs has sent too much, or 0. It is returned once.
-    pub(super) fn take_full(&mut self) -> Word {
+    pub(crate) fn take_full(&mut self) -> Word {
         std::mem::take(&mut self.full)
     }
 
     /// Notes that a message of another node for an actor is entered, or, with 0, was.
-    pub(super) fn arrives(&mut self, actor: Word) {
+    pub(crate) fn arrives(&mut self, actor: Word) {
         self.arrives = actor;
     }
 
     /// Returns the time at which the first senders are parked no longer.
-    pub(super) fn until_ns(&self) -> Option<u64> {
+    pub(crate) fn until_ns(&self) -> Option<u64> {
         self.parked.iter().map(|parked| parked.patience.until_ns).min()
     }
 
@@ -181,7 +183,7 @@ impl Mailboxes {
     ///
     /// # Safety
     /// All of them are objects of the context's heap.
-    pub(super) unsafe fn trace(&self, marker: &mut Marker) {
+    pub(crate) unsafe fn trace(&self, marker: &mut Marker) {
         let parked = self.parked.iter().flat_map(|parked| parked.waiters.iter().chain([&parked.actor]));
         for word in parked.chain([&self.full]) {
             // SAFETY: promised by the caller.
@@ -190,24 +192,21 @@ impl Mailboxes {
     }
 
     /// Forgets actors that are no more.
-    pub(super) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
         self.stuck.retain(|(actor, _)| lives(*actor));
         self.told.retain(|told| lives(told.actor));
         self.far.retain(|proxy, _| lives(*proxy));
     }
 }
 
-impl Cx {
-    /// Sets the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the
-    /// heap.
-    pub(crate) fn set_mailbox_bytes(&mut self, most: usize) {
-        self.actors.mailboxes.most = most.min(self.limits().heap_bytes / HEAP_PART).max(BOUND_MIN);
-    }
+/// Sets the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the heap.
+pub(crate) fn set_bytes(actors: &mut Actors, limits: &Limits) {
+    actors.mailboxes.most = limits.mailbox_bytes.min(limits.heap_bytes / HEAP_PART).max(BOUND_MIN);
 }
 
 /// Returns the words of the objects that a message carries, as its kind has them: their own size,
 /// and that of an array's storage.
-pub(super) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
+pub(crate) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
     // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor
     // first.
     unsafe {
@@ -240,8 +239,8 @@ unsafe fn bytes_of(class: &ActorClass, post: Word) -> usize {
 unsafe fn bound(cx: *mut Cx) -> usize {
     // SAFETY: promised by the caller: the current context.
     unsafe {
-        let most = (*cx).actors.mailboxes.most;
-        if (*cx).heap.is_filled() { most / 16 } else { most }
+        let most = (*cx).actors().mailboxes.most;
+        if (*cx).heap().is_filled() { most / 16 } else { most }
     }
 }
 
@@ -251,7 +250,7 @@ fn nearly(bound: usize) -> usize {
 }
 
 /// Returns the number of messages that wait in an actor's mail.
-pub(super) unsafe fn messages(actor: Word) -> u64 {
+pub(crate) unsafe fn messages(actor: Word) -> u64 {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
         match get(actor, class_of(actor).mail) {
@@ -269,7 +268,7 @@ pub(super) unsafe fn messages(actor: Word) -> u64 {
 /// # Safety
 /// `cx` is the current context, and `actor` an actor of this node that the caller keeps.
 #[inline]
-pub(super) unsafe fn admit(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
+pub(crate) unsafe fn admit(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let class = class_of(actor);
@@ -287,17 +286,17 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
     unsafe {
         let (bytes, bound) = (bytes_of(class, post), bound(cx));
         let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
-        if (*cx).actors.accepts() {
+        if (*cx).actors().accepts() {
             // Methods that run while messages of another node are entered, and send on to one
             // actor, take no more of them than that actor serves.
-            let (from, since_ns) = ((*cx).actors.remote.origin, now(cx));
-            (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
+            let (from, since_ns) = ((*cx).actors().remote.origin, now(cx));
+            (*cx).actors().remote.credit.hold(from, Against::mail(actor, since_ns));
         }
         if bytes < nearly(bound) || takes() {
             return Ok(());
         }
         let nodes = (*cx).nodes() as usize;
-        let boxes = &mut (*cx).actors.mailboxes;
+        let boxes = &mut (*cx).actors().mailboxes;
         if boxes.arrives == actor {
             let room = bytes < bound.saturating_add(nodes * FAR_BYTES);
             return if room { Ok(()) } else { Err((*cx).failure(REFUSED)) };
@@ -348,7 +347,7 @@ unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
 unsafe fn make_way(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
-        (*cx).actors.end_turn();
+        (*cx).words.turn_over = true;
         // Passive code looks whether its turn is over only when it is asked to.
         (*cx).ask();
     }
@@ -368,7 +367,7 @@ unsafe fn make_way(cx: *mut Cx) {
 /// # Safety
 /// As for [`admit`], but the actor is one of another node.
 #[inline]
-pub(super) unsafe fn admit_far(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
+pub(crate) unsafe fn admit_far(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         match get(actor, far::PLACE) & far::FULL {
@@ -382,11 +381,11 @@ pub(super) unsafe fn admit_far(cx: *mut Cx, actor: Word, slot: u32) -> Result<()
 unsafe fn admit_far_more(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.remote.is_lost(node_of(actor)) {
+        if (*cx).actors().remote.is_lost(node_of(actor)) {
             // The sending itself fails with the loss of the node.
             return Ok(());
         }
-        let boxes = &mut (*cx).actors.mailboxes;
+        let boxes = &mut (*cx).actors().mailboxes;
         let known = boxes.far.entry(actor).or_default();
         if known.takes & bit(actor, slot) != 0 {
             return Ok(());
@@ -407,16 +406,16 @@ unsafe fn node_of(proxy: Word) -> u32 {
 }
 
 /// True if senders to an actor need not wait, or would in vain.
-pub(super) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
+pub(crate) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
     // SAFETY: promised by the caller: an actor, here or elsewhere.
     unsafe {
-        let boxes = &(*cx).actors.mailboxes;
+        let boxes = &(*cx).actors().mailboxes;
         match state(actor) {
             State::Failed => true,
             State::Remote => {
                 get(actor, far::PLACE) & far::FULL == 0
                     || boxes.far.get(&actor).is_none_or(|known| known.stuck)
-                    || (*cx).actors.remote.is_lost(node_of(actor))
+                    || (*cx).actors().remote.is_lost(node_of(actor))
             }
             _ => has_room(cx, actor) || boxes.stuck.iter().any(|(other, _)| *other == actor),
         }
@@ -435,13 +434,13 @@ unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
 
 /// Notes that an actor has served nothing while senders were parked: from now on they are refused,
 /// until it does.
-pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
+pub(crate) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor, here or elsewhere.
     unsafe {
         if is_open(cx, actor) {
             return;
         }
-        let boxes = &mut (*cx).actors.mailboxes;
+        let boxes = &mut (*cx).actors().mailboxes;
         if state(actor) == State::Remote {
             boxes.far.entry(actor).or_default().stuck = true;
             return;
@@ -456,22 +455,22 @@ pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
 /// until nothing else is to be done.
 unsafe fn now(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller: the current context.
-    unsafe { if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() } }
+    unsafe { if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ns() } }
 }
 
 impl Patience {
-    pub(super) unsafe fn new(cx: *mut Cx) -> Patience {
+    pub(crate) unsafe fn new(cx: *mut Cx) -> Patience {
         // SAFETY: promised by the caller: the current context.
         Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), seen: Seen::default() }
     }
 
     /// True if the mailbox of an actor, here or elsewhere, has served nothing for long.
-    pub(super) unsafe fn is_over(&mut self, cx: *mut Cx, actor: Word) -> bool {
+    pub(crate) unsafe fn is_over(&mut self, cx: *mut Cx, actor: Word) -> bool {
         // SAFETY: promised by the caller: the current context.
         unsafe {
             let now = now(cx);
             if state(actor) == State::Remote {
-                let known = (*cx).actors.mailboxes.far.get(&actor);
+                let known = (*cx).actors().mailboxes.far.get(&actor);
                 let heard = known.map_or(0, |known| known.heard_ns);
                 self.until_ns = self.until_ns.max(heard.saturating_add(PARK_NS));
             } else if self.seen.look(actor) {
@@ -483,15 +482,15 @@ impl Patience {
 }
 
 /// True if a join that makes way shall wait for room in the mailbox to which it has sent.
-pub(super) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
+pub(crate) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
     // SAFETY: promised by the caller: the current context and a join of it.
     unsafe {
-        let actor = (*cx).actors.mailboxes.take_full();
+        let actor = (*cx).actors().mailboxes.take_full();
         if actor == 0 || is_open(cx, actor) {
             return false;
         }
         let patience = Patience::new(cx);
-        let parked = &mut (*cx).actors.mailboxes.parked;
+        let parked = &mut (*cx).actors().mailboxes.parked;
         match parked.iter_mut().find(|parked| parked.actor == actor) {
             Some(parked) => parked.waiters.push(waiter),
             None => parked.push(Parked { actor, patience, waiters: vec![waiter] }),
@@ -502,10 +501,10 @@ pub(super) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
 
 /// Lets senders go on for which there is room or whose time is over, and tells other nodes of room.
 #[inline]
-pub(super) unsafe fn look(cx: *mut Cx) {
+pub(crate) unsafe fn look(cx: *mut Cx) {
     // SAFETY: promised by the caller: the current context.
     unsafe {
-        let mailboxes = &(*cx).actors.mailboxes;
+        let mailboxes = &(*cx).actors().mailboxes;
         if !(mailboxes.told.is_empty() && mailboxes.parked.is_empty()) {
             look_at_some(cx);
         }
@@ -515,21 +514,21 @@ pub(super) unsafe fn look(cx: *mut Cx) {
 unsafe fn look_at_some(cx: *mut Cx) {
     // SAFETY: promised by the caller: the current context.
     unsafe {
-        if !(*cx).actors.mailboxes.told.is_empty() {
+        if !(*cx).actors().mailboxes.told.is_empty() {
             tell_room(cx);
         }
-        if (*cx).actors.mailboxes.parked.is_empty() {
+        if (*cx).actors().mailboxes.parked.is_empty() {
             return;
         }
         // Those that go on are kept by the ready queue.
-        for mut parked in std::mem::take(&mut (*cx).actors.mailboxes.parked) {
+        for mut parked in std::mem::take(&mut (*cx).actors().mailboxes.parked) {
             let actor = parked.actor;
             if !is_open(cx, actor) && !parked.patience.is_over(cx, actor) {
-                (*cx).actors.mailboxes.parked.push(parked);
+                (*cx).actors().mailboxes.parked.push(parked);
                 continue;
             }
             give_up_on(cx, actor);
-            parked.waiters.into_iter().for_each(|waiter| (*cx).actors.push(Work::Join(waiter)));
+            parked.waiters.into_iter().for_each(|waiter| (*cx).actors().push(Work::Join(waiter)));
         }
     }
 }
@@ -537,7 +536,7 @@ unsafe fn look_at_some(cx: *mut Cx) {
 unsafe fn tell_room(cx: *mut Cx) {
     // SAFETY: promised by the caller: the current context.
     unsafe {
-        let told = std::mem::take(&mut (*cx).actors.mailboxes.told);
+        let told = std::mem::take(&mut (*cx).actors().mailboxes.told);
         for told in told {
             if state(told.actor) == State::Failed || has_room(cx, told.actor) {
                 post(cx, told.node, ROOM, &told.address);
@@ -551,7 +550,7 @@ unsafe fn tell_room(cx: *mut Cx) {
                 tell_full(cx, told.node, told.address, takes);
                 (told.takes, told.serves, told.at_ns) = (takes, false, now);
             }
-            (*cx).actors.mailboxes.told.push(told);
+            (*cx).actors().mailboxes.told.push(told);
         }
     }
 }
@@ -565,18 +564,18 @@ unsafe fn post(cx: *mut Cx, node: u32, kind: u8, numbers: &[u32]) {
     let mut packet = vec![kind];
     put(&mut packet, numbers);
     // SAFETY: promised by the caller: the current context.
-    unsafe { (*cx).actors.remote.post(node, &packet) };
+    unsafe { (*cx).actors().remote.post(node, &packet) };
 }
 
 /// Resumes all parked senders, to be refused, because nothing else is to be done. Returns true if
 /// there were any.
-pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
+pub(crate) unsafe fn give_up(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller: the current context.
     unsafe {
-        let parked = std::mem::take(&mut (*cx).actors.mailboxes.parked);
+        let parked = std::mem::take(&mut (*cx).actors().mailboxes.parked);
         for Parked { actor, waiters, .. } in &parked {
             give_up_on(cx, *actor);
-            waiters.iter().for_each(|waiter| (*cx).actors.push(Work::Join(*waiter)));
+            waiters.iter().for_each(|waiter| (*cx).actors().push(Work::Join(*waiter)));
         }
         !parked.is_empty()
     }
@@ -584,7 +583,7 @@ pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
 
 /// Handles a new message of another node in an actor's mail: the node is told if that is nearly
 /// full. Returns true if the node knows it.
-pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
+pub(crate) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
     // SAFETY: promised by the caller: the current context, and an actor of this node.
     unsafe {
         let class = class_of(actor);
@@ -593,7 +592,7 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
         if !long || from >= (*cx).nodes() {
             return false;
         }
-        let told = &(*cx).actors.mailboxes.told;
+        let told = &(*cx).actors().mailboxes.told;
         if told.iter().any(|told| told.actor == actor && told.node == from) {
             return true;
         }
@@ -603,7 +602,7 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
         let takes = takes(actor, class, waiting);
         let (mut seen, at_ns) = (Seen::default(), now(cx));
         seen.look(actor);
-        (*cx).actors.mailboxes.told.push(Told {
+        (*cx).actors().mailboxes.told.push(Told {
             actor,
             node: from,
             address,
@@ -619,25 +618,25 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
 
 /// Handles a node's note on an actor of its own. With `full`, its mailbox is nearly full, and the
 /// methods in it are taken nevertheless. Without, it has room.
-pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
+pub(crate) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
     // SAFETY: promised by the caller: the current context; what stands for actors are objects of
     // their kind.
     unsafe {
         let address = Address { capsule: 0, node: from, index, generation };
         // The proxy may have been forgotten.
-        let Some((proxy, _)) = (*cx).actors.remote.proxies.get(&address).copied() else { return };
+        let Some((proxy, _)) = (*cx).actors().remote.proxies.get(&address).copied() else { return };
         if Table::of(proxy).info().actor().is_none() {
             return;
         }
         let (place, heard_ns) = (get(proxy, far::PLACE) & !far::FULL, now(cx));
         match full {
             Some(takes) => {
-                let known = (*cx).actors.mailboxes.far.entry(proxy).or_default();
+                let known = (*cx).actors().mailboxes.far.entry(proxy).or_default();
                 (known.takes, known.heard_ns, known.stuck) = (takes, heard_ns, false);
                 set(proxy, far::PLACE, place | far::FULL);
             }
             None => {
-                (*cx).actors.mailboxes.far.remove(&proxy);
+                (*cx).actors().mailboxes.far.remove(&proxy);
                 set(proxy, far::PLACE, place);
             }
         }
@@ -646,7 +645,7 @@ pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2]
 
 impl Actors {
     /// Forgets nodes that are lost: they need not be told of anything.
-    pub(super) fn lose_mailboxes(&mut self, nodes: &std::ops::Range<u32>) {
+    pub(crate) fn lose_mailboxes(&mut self, nodes: &std::ops::Range<u32>) {
         self.mailboxes.told.retain(|told| !nodes.contains(&told.node));
     }
 }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::layout::join;
-use super::node::Actors;
-use super::{Wait, ready, search};
-use crate::abi::Word;
-use crate::cx::Cx;
-use crate::object::{get, set};
+use crate::host::WithActors;
+use crate::{Wait, ready, search};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_layout::join;
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object::{get, set};
 
 /// The number of turns of which one looks whether a timer's time has come.
 const LOOKS_AT_TIMERS: u64 = 64;
@@ -19,29 +19,25 @@ const ORDERED_TURNS_IN_MS: u64 = 1000;
 /// The longest time that a node sleeps before it looks whether it shall end.
 const NAP_MS: i64 = 20;
 
-impl Actors {
-    /// True if timers are compared with the clock before this turn: the clock is not
-    /// asked at each.
-    fn looks_at_timers(&self) -> bool {
-        !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
+/// True if timers are compared with the clock before this turn: the clock is not asked at each.
+fn looks_at_timers(cx: &mut Cx) -> bool {
+    let late = cx.words.turn_over || cx.words.stats.turns.is_multiple_of(LOOKS_AT_TIMERS);
+    late && !cx.actors().timers.is_empty()
+}
+
+/// Returns the time that timers go by. Where a seed decides the order, turns take time, and
+/// nothing else does.
+pub fn timer_ms(cx: &mut Cx) -> i64 {
+    match cx.actors().is_ordered() {
+        true => (cx.words.stats.turns / ORDERED_TURNS_IN_MS) as i64,
+        false => cx.now_ms(),
     }
 }
 
-impl Cx {
-    /// Returns the time that timers go by. Where a seed decides the order, turns take time, and
-    /// nothing else does.
-    pub fn timer_ms(&self) -> i64 {
-        match self.actors.is_ordered() {
-            true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
-            false => self.now_ms(),
-        }
-    }
-
-    /// True if the time of the first timer has come.
-    pub(super) fn timer_is_due(&self) -> bool {
-        let first = self.actors.timers.first_key_value();
-        first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
-    }
+/// True if the time of the first timer has come.
+pub(crate) fn timer_is_due(cx: &mut Cx) -> bool {
+    let first = cx.actors().timers.first_key_value().map(|((time, _), _)| *time);
+    first.is_some_and(|time| time <= timer_ms(cx))
 }
 
 /// Starts the time limit of a selection that begins to wait, if it has one.
@@ -52,8 +48,8 @@ pub unsafe fn start_timer(cx: *mut Cx, waiter: Word, limit_ms: Option<i64>) {
     // SAFETY: promised by the caller.
     unsafe {
         let Some(limit) = limit_ms else { return set(waiter, join::AWAITED, 0) };
-        let time = (*cx).timer_ms().saturating_add(limit);
-        let actors = &mut (*cx).actors;
+        let time = timer_ms(&mut *cx).saturating_add(limit);
+        let actors = (*cx).actors();
         actors.tokens += 1;
         actors.timers.insert((time, actors.tokens), waiter);
         set(waiter, join::AWAITED, actors.tokens);
@@ -70,20 +66,20 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let (time, token) = (get(waiter, join::TIME) as i64, get(waiter, join::AWAITED));
-        (*cx).actors.timers.remove(&(time, token));
+        (*cx).actors().timers.remove(&(time, token));
     }
 }
 
 /// Returns the waiting time of an idle node: until the time of the first timer, of a search, or of
 /// a look at its waits.
-pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
+pub(crate) unsafe fn rest(cx: *mut Cx) -> Wait {
     // SAFETY: promised by the caller.
     unsafe {
-        let timer = (*cx).actors.timers.first_key_value().map(|((time, _), _)| *time);
+        let timer = (*cx).actors().timers.first_key_value().map(|((time, _), _)| *time);
         let timer = timer.map(|time| time.saturating_sub((*cx).now_ms()).max(0));
         let time = |left: i64| Duration::from_millis(left as u64);
-        let look = (*cx).look_in_ms();
-        let parked = (*cx).actors.mailboxes.until_ns().filter(|_| !(*cx).actors.is_ordered());
+        let look = crate::cycles::look_in_ms(&mut *cx);
+        let parked = (*cx).actors().mailboxes.until_ns().filter(|_| !(*cx).actors().is_ordered());
         let parked = parked.map(|until| (until.saturating_sub((*cx).now_ns()) / 1_000_000) as i64);
         match [timer, search::wait_ms(cx), parked].into_iter().flatten().min() {
             Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
@@ -93,10 +89,10 @@ pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
 }
 
 /// Resumes the joins whose time has come, beside all other work.
-pub(super) unsafe fn wake_due(cx: *mut Cx) {
+pub(crate) unsafe fn wake_due(cx: *mut Cx) {
     // SAFETY: promised by the caller.
     unsafe {
-        while (*cx).actors.looks_at_timers() && (*cx).timer_is_due() {
+        while looks_at_timers(&mut *cx) && timer_is_due(&mut *cx) {
             wake_next(cx);
         }
     }
@@ -104,20 +100,20 @@ pub(super) unsafe fn wake_due(cx: *mut Cx) {
 
 /// Sleeps until the next timer, if there is one, and resumes its waiters, or finds something
 /// else to do before. Returns true if one or the other.
-pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
+pub(crate) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        let Some(((time, token), waiter)) = (*cx).actors.timers.first_key_value() else { return false };
+        let Some(((time, token), waiter)) = (*cx).actors().timers.first_key_value() else { return false };
         let (time, token, waiter) = (*time, *token, *waiter);
         // A run whose order is decided does not wait: its time is that of the next timer.
-        while (*cx).actors.order.is_none() {
+        while (*cx).actors().order.is_none() {
             let left = time.saturating_sub((*cx).now_ms());
             if left <= 0 {
                 break;
             }
-            ((*cx).actors.nap)(left.min(NAP_MS) as u64);
-            (*cx).look_in_time();
-            if (*cx).actors.suspects.are_due() {
+            ((*cx).actors().nap)(left.min(NAP_MS) as u64);
+            crate::cycles::look_in_time(&mut *cx);
+            if (*cx).actors().suspects.are_due() {
                 return true;
             }
             if (*cx).must_attend() && !(*cx).stop().returned() {
@@ -125,7 +121,7 @@ pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
                 break;
             }
         }
-        (*cx).actors.timers.remove(&(time, token));
+        (*cx).actors().timers.remove(&(time, token));
         set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
         ready(cx, waiter);
         true

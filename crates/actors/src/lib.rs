@@ -14,7 +14,7 @@
 //!
 //! The functions to read first are [`send`] and `queue` for a message, [`answer`] and `suspend` for
 //! a method that waits, and [`run_node`] for the queue. The objects and their fields are in
-//! [`layout`].
+//! [`actor_layout`](bifrost_runtime::actor_layout).
 //!
 //! | caller | functions |
 //! | --- | --- |
@@ -32,8 +32,8 @@ mod cycles;
 mod exceptions;
 mod find;
 mod guest;
+mod host;
 mod kinds;
-pub mod layout;
 mod mailbox;
 mod network;
 mod node;
@@ -44,7 +44,6 @@ mod program;
 mod remote;
 mod rounds;
 mod search;
-mod stats;
 mod timers;
 mod told;
 mod trace;
@@ -54,24 +53,28 @@ mod walk;
 pub use answers::{delegate_early, deliver_now, keep_answer, new_replier, owe};
 use answers::{deliver_owed, deliver_to, fill, owe_as};
 pub use code::{
-    Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given, go_on,
+    Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given, go_on,
     goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent,
     next_request, pend, settle_sent,
 };
 pub use create::{Site, create, enter_failed_creation};
-pub use exceptions::{Concerned, Origin, first_exception, note_exception};
+pub use exceptions::{
+    Concerned, Origin, first_exception, kept_exception, log_lost, note_exception, raise_kept,
+};
 use find::take_oldest;
 pub use find::{Verdict, take_message};
-pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
+pub use guest::{
+    Asked, Base, Named, Wanted, ask, asked_at, forget_requests, grant, has_open_requests, hold_messages,
+    join, leave_messages, need_no_value, number_from, open_requests, post_messages, published, release,
+    set_guest, set_open_max,
+};
+pub use host::{HOST, WithActors};
 pub use kinds::{PACKETS, PacketKind};
-pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
-pub(crate) use node::run_others;
-pub use node::{Actors, SPARE_ARGS, run_node, step_node};
+pub use node::{Actors, must_make_way, run_node, set_network, start_trace, step_node, take_trace};
 pub use placement::LOOKS;
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
-pub use stats::Stats;
 pub use timers::{end_timer, start_timer};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
@@ -79,12 +82,14 @@ use bifrost_heap::HeapFull;
 use bifrost_ir::{MethodId, MethodRef, SignalId, TypeKind};
 use smallvec::SmallVec;
 
-use crate::abi::{Outcome, Ret, Word, enter};
-use crate::cx::Cx;
-use crate::image::{Image, Table};
-use crate::object::{self, get, set};
-use crate::roots::KeptAll;
-use layout::{join, mail, message, owed};
+use bifrost_runtime::abi::{Outcome, Ret, Word, enter};
+use bifrost_runtime::actor_class::{ActorClass, JoinLayout, MessageKind, State};
+use bifrost_runtime::actor_layout::{Due, Kind, join, mail, message, owed};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::{Image, Table};
+use bifrost_runtime::node_words::Stats;
+use bifrost_runtime::object::{self, get, set};
+use bifrost_runtime::roots::KeptAll;
 
 /// The length of mail from which a sender makes way at the end of a loop's step. Machine code
 /// queues no more messages than this by itself.
@@ -109,7 +114,7 @@ pub fn pending(owing: Word) -> Ret {
 pub enum Answer {
     /// A result, or 0 without one.
     Value(Word),
-    /// An exception that is kept ([`Cx::kept_exception`]).
+    /// An exception that is kept ([`exceptions::kept_exception`](crate::exceptions::kept_exception)).
     Exception(Word),
 }
 
@@ -192,13 +197,13 @@ unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
             // The actor may take the message at once.
             State::Dormant if !may_nest(cx) => return put(cx, slot, args),
             State::Dormant if class.functional => {
-                (*cx).actors.stats.direct += 1;
+                (*cx).words.stats.direct += 1;
                 run_method(cx, slot, args)
             }
             State::Dormant => {
-                let others = (*cx).actors.ran_others;
+                let others = (*cx).words.ran_others;
                 let mut is_refused = refused(cx, class, slot, args);
-                if (*cx).actors.ran_others != others {
+                if (*cx).words.ran_others != others {
                     // The others may have sent it messages, too.
                     if state(actor) != State::Dormant {
                         return try_send(cx, slot, args);
@@ -210,14 +215,14 @@ unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
                     Ok(true) => return enqueue(cx, slot, args),
                     Err(ret) => return Ok(ret),
                 }
-                (*cx).actors.stats.direct += 1;
+                (*cx).words.stats.direct += 1;
                 set_state(actor, State::Active);
                 let ret = run_method(cx, slot, args);
                 leave_method(cx, actor, ret.outcome, ret.value)
             }
             State::Active | State::Selecting => return enqueue(cx, slot, args),
             State::Failed => {
-                (*cx).actors.stats.refused += 1;
+                (*cx).words.stats.refused += 1;
                 failed(cx, actor)
             }
             State::Remote => packets::send(cx, slot, args),
@@ -255,16 +260,16 @@ unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
 #[inline]
 unsafe fn may_nest(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { (*cx).may_nest() && !(*cx).actors.postpones() }
+    unsafe { (*cx).may_nest() && !(*cx).actors().postpones() }
 }
 
 /// Runs `act` while nothing else may run above passive code on the stack.
 unsafe fn alone<T>(cx: *mut Cx, act: impl FnOnce() -> T) -> T {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
-        let before = std::mem::replace(&mut (*cx).actors.alone, true);
+        let before = std::mem::replace(&mut (*cx).actors().alone, true);
         let done = act();
-        (*cx).actors.alone = before;
+        (*cx).actors().alone = before;
         done
     }
 }
@@ -293,13 +298,13 @@ pub unsafe fn refused(cx: *mut Cx, class: &ActorClass, slot: u32, args: &[Word])
 unsafe fn run_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        if !(*cx).actors.is_traced() {
+        if !(*cx).actors().is_traced() {
             return enter_method(cx, slot, args);
         }
-        let (ty, start) = (Table::of(args[0]).info().ty, (*cx).trace_clock());
+        let (ty, start) = (Table::of(args[0]).info().ty, crate::node::trace_clock(&mut *cx));
         let what = What::Call(MethodRef { ty, method: method_of(args[0], slot) });
         let ret = enter_method(cx, slot, args);
-        (*cx).note(what, start);
+        crate::node::note(&mut *cx, what, start);
         ret
     }
 }
@@ -385,7 +390,7 @@ unsafe fn served_message(cx: *mut Cx, kind: &MessageKind) -> Option<Word> {
     // SAFETY: promised by the caller; the list holds messages of the context with so many
     // arguments, and what owes nothing.
     unsafe {
-        let list = (*cx).actors.spare.get_mut(kind.args).filter(|list| **list != 0)?;
+        let list = (*cx).words.spare.get_mut(kind.args).filter(|list| **list != 0)?;
         let served = *list;
         *list = get(served, message::NEXT);
         set(served, message::NEXT, 0);
@@ -400,10 +405,10 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let actor = get(made, message::RECEIVER);
-        (*cx).actors.stats.queued += 1;
+        (*cx).words.stats.queued += 1;
         let class = class_of(actor);
         if class.functional {
-            (*cx).actors.push(node::Work::Message(made));
+            (*cx).actors().push(node::Work::Message(made));
             return pending(made);
         }
         let method = method_of(actor, message::slot(made));
@@ -424,7 +429,7 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             && (count.is_multiple_of(MAIL_STEP) || count >= 2 * MAIL_LONG && !is_on_stack(post))
         {
             // The sender makes way, if it can, so that the actor serves more messages than arrive.
-            (*cx).actors.end_turn();
+            (*cx).words.turn_over = true;
         }
         match state(actor) {
             // Refused, or too deep on the stack: the queue dispatches it again, and later messages
@@ -455,7 +460,7 @@ unsafe fn schedule(cx: *mut Cx, actor: Word, post: Word) {
     unsafe {
         if get(post, mail::SCHEDULED) == 0 {
             set(post, mail::SCHEDULED, 1);
-            (*cx).actors.push(node::Work::Actor(actor));
+            (*cx).actors().push(node::Work::Actor(actor));
         }
     }
 }
@@ -591,7 +596,7 @@ unsafe fn ready(cx: *mut Cx, waiter: Word) {
         let flags = get(waiter, join::FLAGS);
         if flags & join::READY == 0 {
             set(waiter, join::FLAGS, flags | join::READY);
-            (*cx).actors.push(node::Work::Join(waiter));
+            (*cx).actors().push(node::Work::Join(waiter));
         }
     }
 }
@@ -743,7 +748,7 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     unsafe {
         let flags = get(waiter, join::FLAGS);
         set(waiter, join::FLAGS, flags | join::WAITS | join::DETACHED);
-        (*cx).actors.stats.waits += 1;
+        (*cx).words.stats.waits += 1;
         let actor = get(waiter, join::ACTOR);
         if actor != 0
             && let class = class_of(actor)
@@ -794,8 +799,8 @@ unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
         set(waiter, join::MISSING, 0);
         let ret = suspend(cx, waiter);
         if !Outcome::from(ret).eq(&Outcome::Signalled) {
-            (*cx).actors.stats.ways += 1;
-            match (*cx).actors.remote.credit.park(waiter) || mailbox::park(cx, waiter) {
+            (*cx).words.stats.ways += 1;
+            match (*cx).actors().remote.credit.park(waiter) || mailbox::park(cx, waiter) {
                 true => set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::READY),
                 false => ready(cx, waiter),
             }
@@ -811,7 +816,7 @@ unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
     unsafe {
         match get(running, join::DELEGATED) {
             0 => Ret::of(get(running, join::ANSWER)),
-            kept if flags & join::FAILED != 0 => (*cx).raise_kept(kept),
+            kept if flags & join::FAILED != 0 => crate::exceptions::raise_kept(&mut *cx, kept),
             delegated => pending(delegated),
         }
     }
@@ -839,17 +844,17 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
         let detached = flags & join::DETACHED != 0;
         let nested = flags & join::NESTED != 0;
         if !ret.returned() && (detached || flags & join::ANSWERED != 0) {
-            let kept = (*cx).kept_exception(&origin);
+            let kept = crate::exceptions::kept_exception(&mut *cx, &origin);
             match flags & join::ANSWERED {
                 0 => answer(cx, running, Answer::Exception(kept)),
-                _ => (*cx).log_lost(kept),
+                _ => crate::exceptions::log_lost(&mut *cx, kept),
             }
         } else if ret.returned() && flags & join::ANSWERED == 0 {
             match signature.results.is_empty() {
                 true => answer(cx, running, Answer::Value(0)),
                 false => {
                     let _ = (*cx).failure(UNANSWERED);
-                    let kept = (*cx).kept_exception(&origin);
+                    let kept = crate::exceptions::kept_exception(&mut *cx, &origin);
                     answer(cx, running, Answer::Exception(kept));
                 }
             }
@@ -871,7 +876,7 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
                 ret if ret.outcome == Outcome::Pending as u64 => owe_as(cx, ret.value, running),
                 ret if ret.returned() => deliver_owed(cx, running, Answer::Value(ret.value)),
                 _ => {
-                    let kept = (*cx).kept_exception(&origin);
+                    let kept = crate::exceptions::kept_exception(&mut *cx, &origin);
                     deliver_owed(cx, running, Answer::Exception(kept));
                 }
             }

@@ -5,7 +5,7 @@
 //! acknowledges those that it has taken (`TAKEN`). A sender that is more than [`WINDOW_BYTES`]
 //! ahead makes way at the end of a loop's step. Its method goes on when the other has taken half of
 //! them. Passive code, which cannot be left, has others above it until then
-//! ([`run_others`](super::run_others)). Code without a loop, and passive code above a packet that
+//! ([`run_others`](crate::run_others)). Code without a loop, and passive code above a packet that
 //! is being taken, is not stopped, but counted.
 //!
 //! A node takes messages as they arrive, into the mail of its actors. It acknowledges them later
@@ -25,11 +25,11 @@
 
 use std::time::Duration;
 
-use super::kinds::TAKEN;
-use super::mailbox::{self, Seen};
-use super::packets::put;
-use super::remote::Remote;
-use crate::abi::Word;
+use crate::kinds::TAKEN;
+use crate::mailbox::{self, Seen};
+use crate::packets::put;
+use crate::remote::Remote;
+use bifrost_runtime::abi::Word;
 
 /// The bytes of messages that may be under way to a node before its senders make way.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -38,7 +38,7 @@ const WINDOW_BYTES: u64 = 512 << 10;
 const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 
 /// The number of messages in an actor's mail from which its senders on other nodes are to wait.
-pub(super) const FAR_LONG: u64 = 1024;
+pub(crate) const FAR_LONG: u64 = 1024;
 
 /// The longest time without an acknowledgement for the sake of an actor that serves none of its
 /// mail, since its last message.
@@ -46,11 +46,11 @@ const UNSERVED: Duration = Duration::from_millis(250);
 
 /// The time that a node with nothing to do waits before it acknowledges messages, though an actor
 /// has much mail.
-pub(super) const HOLD: Duration = Duration::from_millis(20);
+pub(crate) const HOLD: Duration = Duration::from_millis(20);
 
 /// The reason against an acknowledgement to a node.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) enum Against {
+pub(crate) enum Against {
     /// There is none.
     #[default]
     Nothing,
@@ -63,7 +63,7 @@ pub(super) enum Against {
 
 impl Against {
     /// Makes the reason of an actor with much mail.
-    pub(super) fn mail(actor: Word, since_ns: u64) -> Against {
+    pub(crate) fn mail(actor: Word, since_ns: u64) -> Against {
         Against::Mail { actor, seen: Seen::default(), since_ns }
     }
 
@@ -71,7 +71,7 @@ impl Against {
     ///
     /// # Safety
     /// The actor is one of this node.
-    pub(super) unsafe fn lasts(&mut self, now_ns: u64) -> bool {
+    pub(crate) unsafe fn lasts(&mut self, now_ns: u64) -> bool {
         let Against::Mail { actor, seen, since_ns } = self else { return false };
         // SAFETY: promised by the caller.
         let (serves, messages) = unsafe { (seen.look(*actor), mailbox::messages(*actor)) };
@@ -84,7 +84,7 @@ impl Against {
 
 /// The messages of a node that are under way; all vectors are by node.
 #[derive(Debug, Default)]
-pub(super) struct Credit {
+pub(crate) struct Credit {
     /// The bytes of messages that went there and were not acknowledged.
     under_way: Vec<u64>,
     /// The bytes that came from there and were not acknowledged.
@@ -92,15 +92,15 @@ pub(super) struct Credit {
     /// The reason against an acknowledgement.
     held: Vec<Against>,
     /// True if there is a reason for any node.
-    pub(super) holds: bool,
+    pub(crate) holds: bool,
     /// The node to which the code that runs has sent too much.
     full: Option<u32>,
     /// The joins that go on when that node has taken more.
-    pub(super) parked: Vec<(u32, Word)>,
+    pub(crate) parked: Vec<(u32, Word)>,
 }
 
 impl Credit {
-    pub(super) fn new(nodes: u32) -> Credit {
+    pub(crate) fn new(nodes: u32) -> Credit {
         let nodes = nodes as usize;
         Credit {
             under_way: vec![0; nodes],
@@ -113,7 +113,7 @@ impl Credit {
     /// Counts a message of so many bytes that goes to a node. Returns the number of windows under
     /// way there.
     #[inline]
-    pub(super) fn sent(&mut self, node: u32, bytes: usize) -> u64 {
+    pub(crate) fn sent(&mut self, node: u32, bytes: usize) -> u64 {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return 0 };
         *under_way += bytes as u64;
         if *under_way < WINDOW_BYTES {
@@ -124,38 +124,38 @@ impl Credit {
     }
 
     /// Returns the number of bytes that may go to a node before a sender must make way.
-    pub(super) fn left(&self, node: u32) -> usize {
+    pub(crate) fn left(&self, node: u32) -> usize {
         let under_way = self.under_way.get(node as usize).copied().unwrap_or_default();
         (WINDOW_BYTES - 1).saturating_sub(under_way) as usize
     }
 
     /// Notes that a new turn begins: nothing is full for it.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.full = None;
     }
 
     /// Takes the node to which the code that runs has sent too much, if it has. It is returned
     /// once.
-    pub(super) fn take_full(&mut self) -> Option<u32> {
+    pub(crate) fn take_full(&mut self) -> Option<u32> {
         self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES)
     }
 
     /// True if a sender that has sent too much to a node goes on.
-    pub(super) fn is_open(&self, node: u32) -> bool {
+    pub(crate) fn is_open(&self, node: u32) -> bool {
         self.under_way[node as usize] <= WINDOW_BYTES / 2
     }
 
     /// True if a join that makes way shall wait until a node has taken more, and not only until its
     /// turn comes.
-    pub(super) fn park(&mut self, waiter: Word) -> bool {
+    pub(crate) fn park(&mut self, waiter: Word) -> bool {
         let full = self.take_full();
         self.parked.extend(full.map(|node| (node, waiter)));
         full.is_some()
     }
 
     /// Notes that a node has taken so many bytes. Returns the joins that go on.
-    pub(super) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
+    pub(crate) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return Vec::new() };
         *under_way = under_way.saturating_sub(u64::from(bytes));
         match self.is_open(node) {
@@ -167,7 +167,7 @@ impl Credit {
     }
 
     /// Forgets a node that is lost. Returns the joins that go on.
-    pub(super) fn lose(&mut self, node: u32) -> Vec<Word> {
+    pub(crate) fn lose(&mut self, node: u32) -> Vec<Word> {
         let at = node as usize;
         if at < self.under_way.len() {
             (self.held[at], self.came[at], self.under_way[at]) = (Against::Nothing, 0, 0);
@@ -176,7 +176,7 @@ impl Credit {
     }
 
     /// Keeps back the acknowledgement to a node.
-    pub(super) fn hold(&mut self, from: u32, why: Against) {
+    pub(crate) fn hold(&mut self, from: u32, why: Against) {
         let Some(held) = self.held.get_mut(from as usize) else { return };
         self.holds = true;
         match (&mut *held, why) {
@@ -192,7 +192,7 @@ impl Credit {
     }
 
     /// Returns the actors with much mail.
-    pub(super) fn holding(&self) -> impl Iterator<Item = Word> {
+    pub(crate) fn holding(&self) -> impl Iterator<Item = Word> {
         self.held
             .iter()
             .filter_map(|held| if let Against::Mail { actor, .. } = held { Some(*actor) } else { None })
@@ -201,7 +201,7 @@ impl Credit {
 
 impl Remote {
     /// Counts messages of so many bytes that came from a node, and are in the mail.
-    pub(super) fn came(&mut self, from: u32, bytes: u32) {
+    pub(crate) fn came(&mut self, from: u32, bytes: u32) {
         if let Some(came) = self.credit.came.get_mut(from as usize) {
             *came = came.saturating_add(bytes);
             self.acknowledge(from);
@@ -220,7 +220,7 @@ impl Remote {
 
     /// Acknowledges messages to nodes for which there is no reason against it any more, or, without
     /// `lasts`, to all.
-    pub(super) fn release_held(&mut self, mut lasts: Option<&mut dyn FnMut(&mut Against) -> bool>) {
+    pub(crate) fn release_held(&mut self, mut lasts: Option<&mut dyn FnMut(&mut Against) -> bool>) {
         self.credit.holds = false;
         for node in 0..self.credit.held.len() {
             let held = &mut self.credit.held[node];

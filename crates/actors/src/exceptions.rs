@@ -4,20 +4,21 @@
 use bifrost_ir::{FuncId, MethodId, MethodRef, Program, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
-use super::Due;
-use super::layout::{exception, join};
-use crate::abi::{Ret, VALUES_MAX, Word};
-use crate::cx::Cx;
-use crate::object::{self, get, set};
+use crate::Due;
+use crate::host::WithActors;
+use bifrost_runtime::abi::{Ret, VALUES_MAX, Word};
+use bifrost_runtime::actor_layout::{exception, join};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object::{self, get, set};
 
 /// Logs the exceptions of a join that nobody awaited.
-pub(super) unsafe fn log_all(cx: *mut Cx, running: Word) {
+pub(crate) unsafe fn log_all(cx: *mut Cx, running: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let mut kept = get(running, join::EXCEPTIONS);
         while kept != 0 {
             if get(kept, exception::SIGNAL) & exception::RAISED == 0 {
-                (*cx).log_lost(kept);
+                log_lost(&mut *cx, kept);
             }
             kept = get(kept, exception::NEXT);
         }
@@ -164,65 +165,63 @@ unsafe fn shown(types: &Types, ty: TypeId, word: Word) -> String {
     }
 }
 
-impl Cx {
-    /// Keeps the exception under way as an object, which the caller keeps. The heading of `origin`
-    /// tells the types of its values.
-    pub fn kept_exception(&mut self, origin: &Origin) -> Word {
-        let id = self.signalled();
-        let types = origin.values(self.image().program(), id);
-        let image = self.image().clone();
-        let references = types.iter().enumerate();
-        let references = references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
-        let values: SmallVec<[Word; VALUES_MAX]> = SmallVec::from_slice(&self.signal_values[..types.len()]);
-        let words: SmallVec<[Word; VALUES_MAX]> =
-            (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();
-        let _kept = self.keep_all(&words);
-        let made = self.alloc_beyond(image.exception_table(references), exception::VALUES + types.len());
-        // SAFETY: the object was just made with so many fields.
-        unsafe {
-            set(made, exception::SIGNAL, u64::from(id.as_u32()));
-            set(made, exception::ORIGIN, origin.word());
-            for (at, value) in values.iter().enumerate() {
-                set(made, exception::VALUES + at, *value);
-            }
+/// Keeps the exception under way as an object, which the caller keeps. The heading of `origin`
+/// tells the types of its values.
+pub fn kept_exception(cx: &mut Cx, origin: &Origin) -> Word {
+    let id = cx.signalled();
+    let types = origin.values(cx.image().program(), id);
+    let image = cx.image().clone();
+    let references = types.iter().enumerate();
+    let references = references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
+    let values: SmallVec<[Word; VALUES_MAX]> = SmallVec::from_slice(&cx.signal_values[..types.len()]);
+    let words: SmallVec<[Word; VALUES_MAX]> =
+        (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();
+    let _kept = cx.keep_all(&words);
+    let made = cx.alloc_beyond(image.exception_table(references), exception::VALUES + types.len());
+    // SAFETY: the object was just made with so many fields.
+    unsafe {
+        set(made, exception::SIGNAL, u64::from(id.as_u32()));
+        set(made, exception::ORIGIN, origin.word());
+        for (at, value) in values.iter().enumerate() {
+            set(made, exception::VALUES + at, *value);
         }
-        made
     }
+    made
+}
 
-    /// Signals an exception that was kept.
-    pub fn raise_kept(&mut self, kept: Word) -> Ret {
-        // SAFETY: `kept` was made by `kept_exception`.
-        unsafe {
-            self.signal_id = get(kept, exception::SIGNAL) & !exception::RAISED;
-            for at in 0..object::fields(kept) - exception::VALUES {
-                self.signal_values[at] = get(kept, exception::VALUES + at);
-            }
+/// Signals an exception that was kept.
+pub fn raise_kept(cx: &mut Cx, kept: Word) -> Ret {
+    // SAFETY: `kept` was made by `kept_exception`.
+    unsafe {
+        cx.signal_id = get(kept, exception::SIGNAL) & !exception::RAISED;
+        for at in 0..object::fields(kept) - exception::VALUES {
+            cx.signal_values[at] = get(kept, exception::VALUES + at);
         }
-        Ret::SIGNALLED
     }
+    Ret::SIGNALLED
+}
 
-    /// Logs an exception that nobody awaits, with its values, the method that it came from, and
-    /// this node.
-    pub fn log_lost(&mut self, kept: Word) {
-        let program = self.image().program();
-        // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin
-        // tells.
-        let (origin, id, values) = unsafe {
-            let origin = Origin::from_word(get(kept, exception::ORIGIN));
-            let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-            let values = (exception::VALUES..object::fields(kept)).zip(origin.values(program, id));
-            let values = values.map(|(at, ty)| shown(&program.types, ty, get(kept, at))).collect::<Vec<_>>();
-            (origin, id, values.join(", "))
-        };
-        let mut text = format!("nobody awaits the exception {}", program.types.signal_name(id));
-        if !values.is_empty() {
-            text += &format!("({values})");
-        }
-        if let Some(name) = origin.name(program) {
-            text += &format!(" of {name}");
-        }
-        text += &format!(", on node {}", self.node());
-        self.actors.stats.lost_exceptions += 1;
-        self.actors.log(&text);
+/// Logs an exception that nobody awaits, with its values, the method that it came from, and
+/// this node.
+pub fn log_lost(cx: &mut Cx, kept: Word) {
+    let program = cx.image().program();
+    // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin
+    // tells.
+    let (origin, id, values) = unsafe {
+        let origin = Origin::from_word(get(kept, exception::ORIGIN));
+        let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
+        let values = (exception::VALUES..object::fields(kept)).zip(origin.values(program, id));
+        let values = values.map(|(at, ty)| shown(&program.types, ty, get(kept, at))).collect::<Vec<_>>();
+        (origin, id, values.join(", "))
+    };
+    let mut text = format!("nobody awaits the exception {}", program.types.signal_name(id));
+    if !values.is_empty() {
+        text += &format!("({values})");
     }
+    if let Some(name) = origin.name(program) {
+        text += &format!(" of {name}");
+    }
+    text += &format!(", on node {}", cx.node());
+    cx.words.stats.lost_exceptions += 1;
+    cx.actors().log(&text);
 }

@@ -2,18 +2,19 @@
 
 use bifrost_ir::Body;
 
-use super::guest::NO_ANSWER;
-use super::layout::{join, message, owed};
-use super::{
+use crate::guest::NO_ANSWER;
+use crate::host::WithActors;
+use crate::{
     Answer, Due, Kind, Origin, State, deliver_to, fill, guest, layout_of, message_of, node, owe, packets,
     queue, ready, rounds, state, try_send, words_of,
 };
-use crate::abi::{Outcome, Ret, Word};
-use crate::cx::Cx;
-use crate::image::RoutineDesc;
-use crate::object::{get, set};
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_layout::{join, message, owed};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::RoutineDesc;
+use bifrost_runtime::object::{get, set};
 
-/// Sends a message of the past form, as [`send`](super::send), with two differences. A message of a
+/// Sends a message of the past form, as [`send`](crate::send), with two differences. A message of a
 /// session is under way until it was served ([`set_open_max`](Cx::set_open_max)). In a transaction
 /// of the program, or a batch that is one, it leaves when that is committed.
 ///
@@ -21,12 +22,12 @@ use crate::object::{get, set};
 /// The outcome that the sender ends with: its message was not sent.
 ///
 /// # Safety
-/// As for [`send`](super::send).
+/// As for [`send`](crate::send).
 pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        (*cx).actors.past_sent = 1;
-        if !(*cx).holds_messages() {
+        (*cx).words.past_sent = 1;
+        if !crate::guest::holds_messages(&mut *cx) {
             return match state(args[0]) {
                 State::Remote if (*cx).is_guest() => Ok(guest::tell(cx, slot, args)),
                 State::Remote => packets::send_past(cx, slot, args),
@@ -37,7 +38,7 @@ pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Re
         if !ret.returned() {
             return Err(ret);
         }
-        (*cx).actors.hold(node::Held::Message(ret.value));
+        (*cx).actors().hold(node::Held::Message(ret.value));
         Ok(Ret::NOTHING)
     }
 }
@@ -45,7 +46,7 @@ pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Re
 /// Sends the messages and answers of a transaction of the program that is committed. Nothing of it
 /// runs at once.
 pub(crate) fn leave_transaction(cx: &mut Cx) {
-    let held = cx.actors.take_held();
+    let held = cx.actors().take_held();
     let words: Vec<Word> = held.iter().flat_map(|held| held.references()).collect();
     let _held = cx.keep_all(&words);
     for held in held {
@@ -60,8 +61,8 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                             let sent = packets::send_past(cx, message::slot(made), words_of(made));
                             let (Ok(ret) | Err(ret)) = sent;
                             if Outcome::from(ret) == Outcome::Signalled {
-                                let kept = cx.kept_exception(&Origin::Runtime);
-                                cx.log_lost(kept);
+                                let kept = crate::exceptions::kept_exception(cx, &Origin::Runtime);
+                                crate::exceptions::log_lost(cx, kept);
                             }
                         }
                         State::Failed => {}
@@ -79,14 +80,14 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
 /// Returns the outcome of the routine; a result that is an object is kept by nothing.
 ///
 /// # Safety
-/// As for [`crate::invoke::routine`], between [`Cx::begin`] and [`Cx::leave`].
+/// As for [`bifrost_runtime::invoke::routine`], between [`Cx::begin`] and [`Cx::leave`].
 pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let image = (*cx).image().clone();
         let signature = &image.program().routines[desc.routine].signature;
         let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
-        (*cx).actors.begin_main(reference);
+        (*cx).actors().begin_main(reference);
         let passed = args[1..].iter().zip(&signature.params);
         let passed: Vec<Word> =
             passed.filter(|(_, param)| image.is_reference(param.ty)).map(|(word, _)| *word).collect();
@@ -98,7 +99,7 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
         };
         let caller = (*cx).root(caller);
         set(caller.word(), owed::KIND, Kind::Caller as Word);
-        let called = crate::invoke::routine(cx, desc, args);
+        let called = bifrost_runtime::invoke::routine(cx, desc, args);
         let main = match Outcome::from(called) {
             Outcome::Pending => {
                 let waiter = (*cx).root(called.value);
@@ -107,15 +108,18 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
             }
             Outcome::Killed => return called,
             Outcome::Returned => {
-                (*cx).actors.answered(Answer::Value(called.value));
+                (*cx).actors().answered(Answer::Value(called.value));
                 None
             }
             _ => {
-                let kept = (*cx).kept_exception(&match image.program().routines[desc.routine].body {
-                    Body::Func(func) => Origin::Func(func),
-                    Body::Native(_) => Origin::Runtime,
-                });
-                (*cx).actors.answered(Answer::Exception(kept));
+                let kept = crate::exceptions::kept_exception(
+                    &mut *cx,
+                    &match image.program().routines[desc.routine].body {
+                        Body::Func(func) => Origin::Func(func),
+                        Body::Native(_) => Origin::Runtime,
+                    },
+                );
+                (*cx).actors().answered(Answer::Exception(kept));
                 None
             }
         };
@@ -125,12 +129,12 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
             if !ran.returned() {
                 return ran;
             }
-            let Some(waiter) = main.as_ref().filter(|_| (*cx).actors.main().is_none()) else { break };
+            let Some(waiter) = main.as_ref().filter(|_| (*cx).actors().main().is_none()) else { break };
             give_up(cx, waiter.word());
         }
-        match (*cx).actors.take_main() {
+        match (*cx).actors().take_main() {
             Some(Answer::Value(word)) => Ret::of(word),
-            Some(Answer::Exception(kept)) => (*cx).raise_kept(kept),
+            Some(Answer::Exception(kept)) => crate::exceptions::raise_kept(&mut *cx, kept),
             None => (*cx).failure("nobody answers `main`"),
         }
     }
@@ -145,7 +149,7 @@ unsafe fn give_up(cx: *mut Cx, waiter: Word) {
             waits if waits.is_empty() => NO_ANSWER.to_owned(),
             waits => format!("{NO_ANSWER}: {waits}"),
         };
-        (*cx).actors.remote.give_up(waiter);
+        (*cx).actors().remote.give_up(waiter);
         let layout = layout_of(waiter);
         let awaited = get(waiter, join::AWAITED);
         for pending in 0..layout.pending.len() as u16 {
@@ -154,7 +158,7 @@ unsafe fn give_up(cx: *mut Cx, waiter: Word) {
             }
             while get(waiter, layout.counts + usize::from(pending)) > 0 {
                 let _ = (*cx).failure(why);
-                let kept = (*cx).kept_exception(&Default::default());
+                let kept = crate::exceptions::kept_exception(&mut *cx, &Default::default());
                 let due = Due::new(pending, false).of_request(Due::REQUEST_MAX);
                 if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {
                     ready(cx, waiter);

@@ -1,0 +1,128 @@
+//! The actors of a node as its context sees them.
+
+use bifrost_heap::Marker;
+use bifrost_runtime::abi::{Ret, Word};
+use bifrost_runtime::cx::{Cx, Limits};
+use bifrost_runtime::node_host::{NodeHost, NodeState};
+use bifrost_runtime::node_words::NodeWords;
+
+use crate::node::Actors;
+use crate::trace::What;
+use crate::{cycles, guest, mailbox, node, program};
+
+/// The host that contexts of programs with actors get their state from
+/// ([`Interpreter::node_host`](bifrost_runtime::Interpreter::node_host)).
+pub static HOST: &dyn NodeHost = &Host;
+
+/// Access to the actors of a context.
+pub trait WithActors {
+    /// Returns the actors of the context's node.
+    ///
+    /// # Panics
+    /// In a context without an interpreter, which runs no code of actors.
+    fn actors(&mut self) -> &mut Actors;
+
+    /// Returns the same, with the words that machine code uses.
+    ///
+    /// # Panics
+    /// As [`WithActors::actors`].
+    fn actors_and_words(&mut self) -> (&mut Actors, &mut NodeWords);
+}
+
+impl WithActors for Cx {
+    #[inline(always)]
+    fn actors(&mut self) -> &mut Actors {
+        self.actors_and_words().0
+    }
+
+    #[inline(always)]
+    fn actors_and_words(&mut self) -> (&mut Actors, &mut NodeWords) {
+        let (state, words) = self.node_state();
+        (of(state), words)
+    }
+}
+
+/// Returns the actors of a context.
+#[inline(always)]
+fn of(state: &mut NodeState) -> &mut Actors {
+    // SAFETY: this is the one host of the process, whose states are `Actors`.
+    unsafe { state.get_mut::<Actors>() }
+}
+
+#[derive(Debug)]
+struct Host;
+
+// SAFETY: there is no other host, and its states are `Actors`.
+unsafe impl NodeHost for Host {
+    fn new_state(&self, limits: &Limits, words: &mut NodeWords) -> NodeState {
+        let mut actors = Actors::default();
+        mailbox::set_bytes(&mut actors, limits);
+        words.outlet = actors.remote.outlet.address();
+        NodeState::new(actors)
+    }
+
+    fn set_order(&self, cx: &mut Cx, seed: u64) {
+        cx.actors().set_order(seed);
+        cx.words.looks_at_messages = true;
+        // Each new actor is asked for.
+        cx.words.gives_at = 0;
+    }
+
+    fn holds_messages(&self, state: &mut NodeState) -> bool {
+        of(state).guest.is_closed()
+    }
+
+    fn end_turn(&self, cx: &mut Cx) {
+        cycles::look_in_time(cx);
+        if node::others_wait(cx) {
+            cx.words.turn_over = true;
+        }
+    }
+
+    unsafe fn run_others(&self, cx: &mut Cx) -> Ret {
+        if cx.actors().is_ordered() || !node::must_make_way(cx) {
+            return Ret::NOTHING;
+        }
+        // SAFETY: promised by the caller.
+        unsafe { node::run_others(cx) }
+    }
+
+    fn leave_transaction(&self, cx: &mut Cx) {
+        program::leave_transaction(cx);
+    }
+
+    fn drop_held(&self, state: &mut NodeState) {
+        of(state).drop_held();
+    }
+
+    unsafe fn trace(&self, state: &mut NodeState, marker: &mut Marker) {
+        // SAFETY: promised by the caller.
+        unsafe { of(state).trace(marker) }
+    }
+
+    unsafe fn trace_known(&self, state: &mut NodeState, node: u32, marker: &mut Marker) {
+        // SAFETY: all objects that the state knows are of the heap, by the caller's promise.
+        unsafe {
+            let actors = of(state);
+            actors.trace_known(node, marker);
+            actors.collected(node, marker.live_bytes(), &|object| marker.lives(object));
+        }
+    }
+
+    fn collected(&self, cx: &mut Cx, start_ns: u64) {
+        node::note(cx, What::Collection, start_ns);
+    }
+
+    unsafe fn publish(&self, cx: &mut Cx, name: &str, actor: Word) -> Result<(), Ret> {
+        // SAFETY: promised by the caller.
+        unsafe { guest::publish(cx, name, actor) }
+    }
+
+    fn withdraw(&self, cx: &mut Cx, name: &str) -> Result<bool, Ret> {
+        guest::withdraw(cx, name)
+    }
+
+    fn published(&self, cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
+        guest::published(cx, name)
+    }
+}
