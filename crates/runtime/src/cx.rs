@@ -716,11 +716,10 @@ impl Cx {
             self.doom(Doom::Killed(self.killed()));
             return Ret::KILLED;
         }
-        if self.poll.turn_over.swap(false, Ordering::Relaxed) {
-            if let Some(host) = self.host() {
+        if self.poll.turn_over.swap(false, Ordering::Relaxed)
+            && let Some(host) = self.host() {
                 host.end_turn(self);
             }
-        }
         Ret::NOTHING
     }
 
