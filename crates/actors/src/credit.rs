@@ -25,11 +25,13 @@
 
 use std::time::Duration;
 
+use bifrost_runtime::abi::Word;
+
 use crate::kinds::TAKEN;
 use crate::mailbox::{self, Seen};
+use crate::object::{Actor, Join};
 use crate::packets::put;
 use crate::remote::Remote;
-use bifrost_runtime::abi::Word;
 
 /// The bytes of messages that may be under way to a node before its senders make way.
 const WINDOW_BYTES: u64 = 512 << 10;
@@ -56,25 +58,21 @@ pub(crate) enum Against {
     Nothing,
     /// An actor has much mail, some of which came from there. The other fields are its mail at the
     /// last look, and the time at which it had served some.
-    Mail { actor: Word, seen: Seen, since_ns: u64 },
+    Mail { actor: Actor, seen: Seen, since_ns: u64 },
     /// The heap is filled.
     Heap,
 }
 
 impl Against {
     /// Makes the reason of an actor with much mail.
-    pub(crate) fn mail(actor: Word, since_ns: u64) -> Against {
+    pub(crate) fn mail(actor: Actor, since_ns: u64) -> Against {
         Against::Mail { actor, seen: Seen::default(), since_ns }
     }
 
     /// True if an actor's mail is a reason still: it is long, and the actor serves some.
-    ///
-    /// # Safety
-    /// The actor is one of this node.
-    pub(crate) unsafe fn lasts(&mut self, now_ns: u64) -> bool {
+    pub(crate) fn lasts(&mut self, now_ns: u64) -> bool {
         let Against::Mail { actor, seen, since_ns } = self else { return false };
-        // SAFETY: promised by the caller.
-        let (serves, messages) = unsafe { (seen.look(*actor), mailbox::messages(*actor)) };
+        let (serves, messages) = (seen.look(*actor), mailbox::messages(*actor));
         if serves {
             *since_ns = now_ns;
         }
@@ -96,7 +94,7 @@ pub(crate) struct Credit {
     /// The node to which the code that runs has sent too much.
     full: Option<u32>,
     /// The joins that go on when that node has taken more.
-    pub(crate) parked: Vec<(u32, Word)>,
+    pub(crate) parked: Vec<(u32, Join)>,
 }
 
 impl Credit {
@@ -148,14 +146,14 @@ impl Credit {
 
     /// True if a join that makes way shall wait until a node has taken more, and not only until its
     /// turn comes.
-    pub(crate) fn park(&mut self, waiter: Word) -> bool {
+    pub(crate) fn park(&mut self, waiter: Join) -> bool {
         let full = self.take_full();
         self.parked.extend(full.map(|node| (node, waiter)));
         full.is_some()
     }
 
     /// Notes that a node has taken so many bytes. Returns the joins that go on.
-    pub(crate) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
+    pub(crate) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Join> {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return Vec::new() };
         *under_way = under_way.saturating_sub(u64::from(bytes));
         match self.is_open(node) {
@@ -167,7 +165,7 @@ impl Credit {
     }
 
     /// Forgets a node that is lost. Returns the joins that go on.
-    pub(crate) fn lose(&mut self, node: u32) -> Vec<Word> {
+    pub(crate) fn lose(&mut self, node: u32) -> Vec<Join> {
         let at = node as usize;
         if at < self.under_way.len() {
             (self.held[at], self.came[at], self.under_way[at]) = (Against::Nothing, 0, 0);
@@ -195,7 +193,7 @@ impl Credit {
     pub(crate) fn holding(&self) -> impl Iterator<Item = Word> {
         self.held
             .iter()
-            .filter_map(|held| if let Against::Mail { actor, .. } = held { Some(*actor) } else { None })
+            .filter_map(|held| if let Against::Mail { actor, .. } = held { Some(actor.word()) } else { None })
     }
 }
 

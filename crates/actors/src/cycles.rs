@@ -18,18 +18,21 @@
 //! nothing to do and has paid for it. A turn pays for [`STEPS_IN_TURN`] steps, and the last
 //! search's steps are to be paid.
 
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor_class::State;
+use bifrost_runtime::actor_layout::join;
+use bifrost_runtime::cx::Cx;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::Actors;
+use crate::answers::{Answer, deliver_owed};
+use crate::exceptions::kept_exception;
 use crate::host::WithActors;
+use crate::node::Actors;
+use crate::object::{Actor, Join, Mail, Message, Owing, Party};
+use crate::rounds;
 use crate::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
-use crate::walk::cycles;
-use crate::{Answer, Kind, State, class_of, deliver_owed, method_of, remove, rounds, state};
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor_layout::{join, mail, message};
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::object::get;
+use crate::walk::{Cut, cycles};
 
 /// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
@@ -53,10 +56,10 @@ const BUSY_MIN: usize = 64;
 #[derive(Default, Debug)]
 pub(crate) struct Suspects {
     /// The requests queued since the last look, for actors that may wait.
-    new: Vec<Word>,
+    new: Vec<Message>,
     /// Actors for which requests are queued, some perhaps more than once. A collection strikes off
     /// those that are dead.
-    busy: Vec<Word>,
+    busy: Vec<Actor>,
     /// The length of the list from which those for which nothing is queued are struck off.
     busy_max: usize,
     /// True if all requests shall be looked at before the next turn.
@@ -82,39 +85,34 @@ impl Suspects {
 
     /// Returns the objects that they consist of, but for actors.
     pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
-        self.new.iter().copied()
+        self.new.iter().map(|sent| sent.word())
     }
 
     /// Returns the actors for which requests are queued, and others.
-    pub(crate) fn busy(&self) -> &[Word] {
+    pub(crate) fn busy(&self) -> &[Actor] {
         &self.busy
     }
 
     /// Strikes off the actors that do not live.
     pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
-        self.busy.retain(|actor| lives(*actor));
+        self.busy.retain(|actor| lives(actor.word()));
     }
 
     /// Notes that a request is queued for an actor.
-    unsafe fn note(&mut self, actor: Word) {
+    fn note(&mut self, actor: Actor) {
         if self.busy.last() == Some(&actor) {
             return;
         }
         if self.busy.len() >= self.busy_max.max(BUSY_MIN) {
-            // SAFETY: promised by the caller: all are actors.
-            unsafe { self.strike_off() };
+            self.strike_off();
         }
         self.busy.push(actor);
     }
 
     /// Strikes off the actors for which nothing is queued, and those that are in the list twice.
-    unsafe fn strike_off(&mut self) {
+    fn strike_off(&mut self) {
         let mut met = FxHashSet::default();
-        // SAFETY: promised by the caller: all are actors of this node.
-        self.busy.retain(|actor| unsafe {
-            let post = get(*actor, class_of(*actor).mail);
-            post != 0 && get(post, mail::COUNT) > 0 && met.insert(*actor)
-        });
+        self.busy.retain(|actor| actor.mail().is_some_and(|post| post.count() > 0) && met.insert(*actor));
         self.busy_max = 2 * self.busy.len();
     }
 }
@@ -165,240 +163,191 @@ fn looks_in_order(cx: &mut Cx) -> bool {
 
 /// Makes a queued request with an awaited answer a suspect: its receiver may wait for its sender,
 /// unless the receiver is about to go on.
-///
-/// # Safety
-/// `cx` is the current context, and `sent` a message.
-pub(crate) unsafe fn suspect(cx: *mut Cx, sent: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let actor = get(sent, message::RECEIVER);
-        let state = state(actor);
-        if state != State::Active && state != State::Selecting {
-            return;
-        }
-        let suspects = &mut (*cx).actors().suspects;
-        suspects.note(actor);
-        let post = get(actor, class_of(actor).mail);
-        let waiter = if post == 0 { 0 } else { get(post, mail::WAITING) };
-        if state == State::Active && (waiter == 0 || get(waiter, join::FLAGS) & join::READY == 0) {
-            suspects.new.push(sent);
-        }
+pub(crate) fn suspect(cx: &mut Cx, sent: Message) {
+    let actor = sent.receiver();
+    let state = actor.state();
+    if state != State::Active && state != State::Selecting {
+        return;
+    }
+    let suspects = &mut cx.actors().suspects;
+    suspects.note(actor);
+    let waiter = actor.mail().and_then(|post| post.waiter());
+    if state == State::Active && waiter.is_none_or(|waiter| !waiter.has(join::READY)) {
+        suspects.new.push(sent);
     }
 }
 
 /// Makes suspects of the requests queued while an answer was kept: its receiver is known now, so
 /// they may wait for themselves.
-///
-/// # Safety
-/// `cx` is the current context, `owing` owes an answer, and `to` is a join or a caller.
-pub(crate) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if Kind::Message.is(owing) {
-            suspect(cx, owing);
-        }
-        let actor = if Kind::Join.is(to) { get(to, join::ACTOR) } else { 0 };
-        if actor == 0 || class_of(actor).functional {
-            return;
-        }
-        let post = get(actor, class_of(actor).mail);
-        if post == 0 {
-            return;
-        }
-        let suspects = &mut (*cx).actors().suspects;
-        suspects.note(actor);
-        let most = suspects.new.len() + AT_ONCE as usize;
-        for list in (mail::LISTS..mail::fields(class_of(actor).lists)).step_by(2) {
-            let mut at = get(post, list);
-            while at != 0 && suspects.new.len() < most {
-                suspects.new.push(at);
-                at = get(at, message::NEXT);
-            }
-        }
+pub(crate) fn suspect_kept(cx: &mut Cx, owing: Owing, to: Party) {
+    if let Some(sent) = owing.message() {
+        suspect(cx, sent);
     }
+    let Some(actor) = to.join().and_then(|waiter| waiter.actor()) else { return };
+    let class = actor.class();
+    if class.functional {
+        return;
+    }
+    let Some(post) = actor.mail_in(class) else { return };
+    let suspects = &mut cx.actors().suspects;
+    suspects.note(actor);
+    let queued = Mail::lists(class).flat_map(|list| post.list(list));
+    suspects.new.extend(queued.take(AT_ONCE as usize));
 }
 
 /// Fails the requests queued since the last look that wait for themselves, and looks at all if that
 /// is due.
-///
-/// # Safety
-/// `cx` is the current context.
-pub(crate) unsafe fn look(cx: *mut Cx) {
-    // SAFETY: promised by the caller; what is suspected are messages, which the node keeps.
-    unsafe {
-        while let Some(sent) = (*cx).actors().suspects.new.pop() {
-            // A seed decides that some are left.
-            let most = if (*cx).actors().choose(2) == Some(0) { 0 } else { AT_ONCE };
-            if look_at(cx, sent, most).is_none() {
-                // Those that were queued before wait as well: the one that closes a round is the
-                // last. All are found together.
-                (*cx).actors().suspects.new.clear();
-            }
+pub(crate) fn look(cx: &mut Cx) {
+    while let Some(sent) = cx.actors().suspects.new.pop() {
+        // A seed decides that some are left.
+        let most = if cx.actors().choose(2) == Some(0) { 0 } else { AT_ONCE };
+        if look_at(cx, sent, most).is_none() {
+            // Those that were queued before wait as well: the one that closes a round is the
+            // last. All are found together.
+            cx.actors().suspects.new.clear();
         }
-        if (*cx).actors().suspects.due {
-            look_at_all(cx);
-        }
+    }
+    if cx.actors().suspects.due {
+        look_at_all(cx);
     }
 }
 
 /// Looks at all requests, unless that was done, when the node has nothing else to do and neither
 /// packets nor timers will come. Returns true if one failed.
-///
-/// # Safety
-/// As for [`look`].
-pub(crate) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let at_end = !(*cx).actors().remote.has_network() && (*cx).actors().timers.is_empty();
-        let looks = match (*cx).actors().is_ordered() && !at_end {
-            true => looks_in_order(&mut *cx),
-            false => at_end && may_be_stuck(&mut *cx),
-        };
-        looks && look_at_all(cx)
-    }
+pub(crate) fn look_at_rest(cx: &mut Cx) -> bool {
+    let at_end = !cx.actors().remote.has_network() && cx.actors().timers.is_empty();
+    let looks = match cx.actors().is_ordered() && !at_end {
+        true => looks_in_order(cx),
+        false => at_end && may_be_stuck(cx),
+    };
+    looks && look_at_all(cx)
 }
 
 /// Fails the requests queued on this node that wait for themselves, and tells the first node the
 /// waits that pass others. Returns true if one failed.
-///
-/// # Safety
-/// As for [`look`].
-pub(crate) unsafe fn look_at_all(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller; the list has actors of this node, and all that is reached are
-    // objects of it.
-    unsafe {
-        let begun = (*cx).now_ms();
-        let suspects = &mut (*cx).actors().suspects;
-        suspects.strike_off();
-        suspects.due = false;
-        let starts: Vec<Word> = suspects.busy.iter().filter_map(|actor| blocked_method(*actor)).collect();
-        let (mut steps, mut cut) = (suspects.busy.len() as u64, Vec::new());
-        let follow = |blocked: Word, open: &mut Vec<(Word, Word)>| {
-            each_waiter(blocked, &mut steps, |waiter, sent| {
-                open.extend(waiter.method().map(|waiter| (waiter, sent)));
-            });
-        };
-        cycles(starts, follow, |cycle| {
-            cut.push(cycle.cut);
-            true
+pub(crate) fn look_at_all(cx: &mut Cx) -> bool {
+    let begun = cx.now_ms();
+    let suspects = &mut cx.actors().suspects;
+    suspects.strike_off();
+    suspects.due = false;
+    let starts: Vec<Join> = suspects.busy.iter().filter_map(|actor| blocked_method(*actor)).collect();
+    let (mut steps, mut cut) = (suspects.busy.len() as u64, Vec::new());
+    let follow = |blocked: Join, open: &mut Vec<(Join, Cut)>| {
+        each_waiter(blocked, &mut steps, |waiter, sent| {
+            open.extend(waiter.method().map(|waiter| (waiter, sent)));
         });
-        fail_all(cx, &cut);
-        (*cx).actors().rounds.cut += cut.len() as u32;
-        steps += rounds::tell(cx);
-        let progress = progress(&mut *cx);
-        let took = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ms() - begun };
-        let suspects = &mut (*cx).actors().suspects;
-        (suspects.seen, suspects.cost) = (progress, steps);
-        suspects.rest_ms = (REST_TIMES * took.max(0)).clamp(LOOK_MS, LOOK_MS_MAX);
-        suspects.next_ms = begun + suspects.rest_ms;
-        (*cx).actors().remote.looks = (*cx).actors().remote.looks.wrapping_add(1);
-        (*cx).words.stats.searched += steps;
-        !cut.is_empty()
-    }
+    };
+    cycles(starts, follow, |cycle| {
+        // SAFETY: the edges that can be cut are queued messages.
+        cut.extend(unsafe { Message::of(cycle.cut) });
+        true
+    });
+    fail_all(cx, &cut);
+    cx.actors().rounds.cut += cut.len() as u32;
+    steps += rounds::tell(cx);
+    let progress = progress(cx);
+    let took = if cx.actors().is_ordered() { 0 } else { cx.now_ms() - begun };
+    let suspects = &mut cx.actors().suspects;
+    (suspects.seen, suspects.cost) = (progress, steps);
+    suspects.rest_ms = (REST_TIMES * took.max(0)).clamp(LOOK_MS, LOOK_MS_MAX);
+    suspects.next_ms = begun + suspects.rest_ms;
+    cx.actors().remote.looks = cx.actors().remote.looks.wrapping_add(1);
+    cx.words.stats.searched += steps;
+    !cut.is_empty()
 }
 
 /// Fails queued requests, which are taken out of their queues.
-pub(crate) unsafe fn fail_all(cx: *mut Cx, cut: &[Word]) {
-    // SAFETY: promised by the caller: messages that are queued on this node.
-    unsafe {
-        let _kept = (*cx).keep_all(cut);
-        let all: FxHashSet<Word> = cut.iter().copied().collect();
-        let mut met = FxHashSet::default();
-        let actors = cut.iter().map(|sent| get(*sent, message::RECEIVER)).filter(|actor| met.insert(*actor));
-        for actor in actors {
-            let class = class_of(actor);
-            let post = get(actor, class.mail);
-            for list in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
-                let (mut before, mut at) = (0, get(post, list));
-                while at != 0 {
-                    let next = get(at, message::NEXT);
-                    match all.contains(&at) {
-                        true => remove(post, list, before, at),
-                        false => before = at,
-                    }
-                    at = next;
+pub(crate) fn fail_all(cx: &mut Cx, cut: &[Message]) {
+    let words: SmallVec<[Word; 8]> = cut.iter().map(|sent| sent.word()).collect();
+    let _kept = cx.keep_all(&words);
+    let all: FxHashSet<Message> = cut.iter().copied().collect();
+    let mut met = FxHashSet::default();
+    for actor in cut.iter().map(|sent| sent.receiver()).filter(|actor| met.insert(*actor)) {
+        let class = actor.class();
+        let Some(post) = actor.mail_in(class) else { continue };
+        for list in Mail::lists(class) {
+            let (mut before, mut next) = (None, post.first(list));
+            while let Some(at) = next {
+                next = at.next();
+                match all.contains(&at) {
+                    true => post.remove(list, before, at),
+                    false => before = Some(at),
                 }
             }
         }
-        for sent in cut {
-            fail(cx, *sent);
-        }
+    }
+    for sent in cut {
+        fail(cx, *sent);
     }
 }
 
 /// Fails a request that waits for itself and is in no queue any more.
-unsafe fn fail(cx: *mut Cx, sent: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let _kept = (*cx).keep(sent);
-        (*cx).words.stats.cycles += 1;
-        let _ = (*cx).failure("request cycle");
-        let kept = crate::exceptions::kept_exception(&mut *cx, &Default::default());
-        deliver_owed(cx, sent, Answer::Exception(kept));
-    }
+fn fail(cx: &mut Cx, sent: Message) {
+    let _kept = cx.keep(sent.word());
+    cx.words.stats.cycles += 1;
+    let _ = cx.failure("request cycle");
+    let kept = kept_exception(cx, &Default::default());
+    deliver_owed(cx, sent.owing(), Answer::Exception(kept));
 }
 
 /// Fails a request if it waits for itself. Returns `None` if that takes a look at more than `most`
 /// joins and messages.
-unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
-    // SAFETY: promised by the caller; everything reached is an object of the node.
-    unsafe {
-        let mut steps = 0;
-        let waits = waits_for_itself(sent, &mut steps, most);
-        (*cx).words.stats.searched += steps;
-        if !waits? {
-            return Some(());
-        }
-        let actor = get(sent, message::RECEIVER);
-        let class = class_of(actor);
-        let (post, list) = (get(actor, class.mail), class.list_of(method_of(actor, message::slot(sent))));
-        let (mut before, mut at) = (0, get(post, list));
-        while at != sent && at != 0 {
-            steps += 1;
-            if steps > most {
-                return None;
-            }
-            (before, at) = (at, get(at, message::NEXT));
-        }
-        // The request may have been taken out since.
-        if at != 0 {
-            remove(post, list, before, sent);
-            fail(cx, sent);
-        }
-        Some(())
+fn look_at(cx: &mut Cx, sent: Message, most: u64) -> Option<()> {
+    let mut steps = 0;
+    let waits = waits_for_itself(sent, &mut steps, most);
+    cx.words.stats.searched += steps;
+    if !waits? {
+        return Some(());
     }
+    let actor = sent.receiver();
+    let class = actor.class();
+    let list = class.list_of(actor.method(sent.slot()));
+    let post = actor.mail_in(class)?;
+    let (mut before, mut at) = (None, post.first(list));
+    while at != Some(sent)
+        && let Some(other) = at
+    {
+        steps += 1;
+        if steps > most {
+            return None;
+        }
+        (before, at) = (at, other.next());
+    }
+    // The request may have been taken out since.
+    if at.is_some() {
+        post.remove(list, before, sent);
+        fail(cx, sent);
+    }
+    Some(())
 }
 
 /// True if the receiver of a queued request waits, directly or through others, for its sender.
 /// `None` if that takes a look at more than `most` joins and messages.
-unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
-    // SAFETY: promised by the caller; everything reached is an object of the node.
-    unsafe {
-        let Some(target) = blocked_method(get(sent, message::RECEIVER)) else { return Some(false) };
-        let Some(Waiter::Method(first)) = waiter_of(sent) else { return Some(false) };
-        let mut seen = Seen::default();
-        let mut waiters: SmallVec<[Word; 16]> = SmallVec::from_slice(&[first]);
-        let mut behind: SmallVec<[Word; 8]> = SmallVec::new();
-        // First along the methods that wait for each other's answers, then to the requests queued
-        // for them.
-        loop {
-            while let Some(waiter) = waiters.pop() {
-                if waiter == target {
-                    return Some(true);
-                }
-                if !seen.insert(waiter) {
-                    continue;
-                }
-                if *steps >= most {
-                    return None;
-                }
-                each_answer(waiter, steps, |waiter| waiters.extend(waiter.method()));
-                behind.push(waiter);
+fn waits_for_itself(sent: Message, steps: &mut u64, most: u64) -> Option<bool> {
+    let Some(target) = blocked_method(sent.receiver()) else { return Some(false) };
+    let Some(Waiter::Method(first)) = waiter_of(sent.owing()) else { return Some(false) };
+    let mut seen = Seen::default();
+    let mut waiters: SmallVec<[Join; 16]> = SmallVec::from_slice(&[first]);
+    let mut behind: SmallVec<[Join; 8]> = SmallVec::new();
+    // First along the methods that wait for each other's answers, then to the requests queued
+    // for them.
+    loop {
+        while let Some(waiter) = waiters.pop() {
+            if waiter == target {
+                return Some(true);
             }
-            let Some(waiter) = behind.pop() else { return Some(false) };
-            if !each_queued(waiter, steps, most, |waiter, _| waiters.extend(waiter.method())) {
+            if !seen.insert(waiter) {
+                continue;
+            }
+            if *steps >= most {
                 return None;
             }
+            each_answer(waiter, steps, |waiter| waiters.extend(waiter.method()));
+            behind.push(waiter);
+        }
+        let Some(waiter) = behind.pop() else { return Some(false) };
+        if !each_queued(waiter, steps, most, |waiter, _| waiters.extend(waiter.method())) {
+            return None;
         }
     }
 }
@@ -406,13 +355,13 @@ unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<boo
 /// Joins that were looked at: mostly a few.
 #[derive(Default)]
 struct Seen {
-    few: SmallVec<[Word; 16]>,
-    many: FxHashSet<Word>,
+    few: SmallVec<[Join; 16]>,
+    many: FxHashSet<Join>,
 }
 
 impl Seen {
     /// True if it was not looked at before.
-    fn insert(&mut self, waiter: Word) -> bool {
+    fn insert(&mut self, waiter: Join) -> bool {
         !self.few.contains(&waiter)
             && match self.few.len() < self.few.inline_size() {
                 true => {

@@ -2,40 +2,32 @@
 //! raised again.
 
 use bifrost_ir::{FuncId, MethodId, MethodRef, Program, SignalId, Signature, TypeId, Types};
+use bifrost_runtime::abi::{Ret, VALUES_MAX, Word};
+use bifrost_runtime::actor_layout::{Due, exception};
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::object;
 use smallvec::SmallVec;
 
-use crate::Due;
 use crate::host::WithActors;
-use bifrost_runtime::abi::{Ret, VALUES_MAX, Word};
-use bifrost_runtime::actor_layout::{exception, join};
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::object::{self, get, set};
+use crate::image_of;
+use crate::object::{Exception, Join};
 
 /// Logs the exceptions of a join that nobody awaited.
-pub(crate) unsafe fn log_all(cx: *mut Cx, running: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut kept = get(running, join::EXCEPTIONS);
-        while kept != 0 {
-            if get(kept, exception::SIGNAL) & exception::RAISED == 0 {
-                log_lost(&mut *cx, kept);
-            }
-            kept = get(kept, exception::NEXT);
+pub(crate) fn log_all(cx: &mut Cx, running: Join) {
+    let mut kept = running.exceptions();
+    while let Some(exception) = kept {
+        if exception.signal() & exception::RAISED == 0 {
+            log_lost(cx, exception);
         }
+        kept = exception.next();
     }
 }
 
 /// Enters an exception that came at once in place of a reply.
-///
-/// # Safety
-/// `running` is a join, `kept` an exception.
-pub unsafe fn note_exception(running: Word, kept: Word, due: Due) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        set(kept, exception::DUE, due.word());
-        set(kept, exception::NEXT, get(running, join::EXCEPTIONS));
-        set(running, join::EXCEPTIONS, kept);
-    }
+pub fn note_exception(running: Join, kept: Exception, due: Due) {
+    kept.set_due(due);
+    kept.set_next(running.exceptions());
+    running.set_exceptions(Some(kept));
 }
 
 /// The fate of an exception that a wait concerns.
@@ -50,36 +42,29 @@ pub struct Concerned {
 /// Returns the exception to raise at a wait: of those that may be raised the one of the first
 /// request. For each exception, `concerns` gets its [`Due`], and whether it was raised before.
 /// Exceptions that the wait concerns are forgotten, unless they stay.
-///
-/// # Safety
-/// `running` is a join.
-pub unsafe fn first_exception(
-    running: Word,
+pub fn first_exception(
+    running: Join,
     concerns: &dyn Fn(Due, bool) -> Option<Concerned>,
-) -> Option<Word> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (mut first, mut kept, mut others) = (0, get(running, join::EXCEPTIONS), 0);
-        let due = |kept: Word| Due::from_word(get(kept, exception::DUE));
-        while kept != 0 {
-            let next = get(kept, exception::NEXT);
-            let name = get(kept, exception::SIGNAL);
-            let concerned = concerns(due(kept), name & exception::RAISED != 0);
-            if let Some(Concerned { raised, .. }) = concerned {
-                if raised && (first == 0 || due(kept).request() < due(first).request()) {
-                    first = kept;
-                }
-                set(kept, exception::SIGNAL, name | exception::RAISED);
+) -> Option<Exception> {
+    let (mut first, mut next, mut others) = (None::<Exception>, running.exceptions(), None);
+    while let Some(kept) = next {
+        next = kept.next();
+        let name = kept.signal();
+        let concerned = concerns(kept.due(), name & exception::RAISED != 0);
+        if let Some(Concerned { raised, .. }) = concerned {
+            let is_earlier = |first: Exception| kept.due().request() < first.due().request();
+            if raised && first.is_none_or(is_earlier) {
+                first = Some(kept);
             }
-            if concerned.is_none_or(|concerned| concerned.stays) {
-                set(kept, exception::NEXT, others);
-                others = kept;
-            }
-            kept = next;
+            kept.set_signal(name | exception::RAISED);
         }
-        set(running, join::EXCEPTIONS, others);
-        (first != 0).then_some(first)
+        if concerned.is_none_or(|concerned| concerned.stays) {
+            kept.set_next(others);
+            others = Some(kept);
+        }
     }
+    running.set_exceptions(others);
+    first
 }
 
 /// The code that an exception came from.
@@ -150,16 +135,13 @@ impl Origin {
 }
 
 /// Returns a value of an exception as a program writes it, or the type of an object.
-///
-/// # Safety
-/// The word is a value of the type.
-unsafe fn shown(types: &Types, ty: TypeId, word: Word) -> String {
+fn shown(types: &Types, ty: TypeId, word: Word) -> String {
     match ty {
         Types::INT => (word as i64).to_string(),
         Types::BOOL => (word != 0).to_string(),
         Types::REAL => f64::from_bits(word).to_string(),
         Types::CHAR => format!("{:?}", char::from_u32(word as u32).unwrap_or_default()),
-        // SAFETY: promised by the caller.
+        // SAFETY: the word has the type.
         Types::STRING => format!("{:?}", unsafe { object::text(word) }),
         _ => types.name(ty).to_owned(),
     }
@@ -167,7 +149,7 @@ unsafe fn shown(types: &Types, ty: TypeId, word: Word) -> String {
 
 /// Keeps the exception under way as an object, which the caller keeps. The heading of `origin`
 /// tells the types of its values.
-pub fn kept_exception(cx: &mut Cx, origin: &Origin) -> Word {
+pub fn kept_exception(cx: &mut Cx, origin: &Origin) -> Exception {
     let id = cx.signalled();
     let types = origin.values(cx.image().program(), id);
     let image = cx.image().clone();
@@ -177,43 +159,30 @@ pub fn kept_exception(cx: &mut Cx, origin: &Origin) -> Word {
     let words: SmallVec<[Word; VALUES_MAX]> =
         (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();
     let _kept = cx.keep_all(&words);
-    let made = cx.alloc_beyond(image.exception_table(references), exception::VALUES + types.len());
-    // SAFETY: the object was just made with so many fields.
-    unsafe {
-        set(made, exception::SIGNAL, u64::from(id.as_u32()));
-        set(made, exception::ORIGIN, origin.word());
-        for (at, value) in values.iter().enumerate() {
-            set(made, exception::VALUES + at, *value);
-        }
-    }
+    let made = Exception::make(cx, references, &values);
+    made.set_signal(u64::from(id.as_u32()));
+    made.set_origin(origin.word());
     made
 }
 
 /// Signals an exception that was kept.
-pub fn raise_kept(cx: &mut Cx, kept: Word) -> Ret {
-    // SAFETY: `kept` was made by `kept_exception`.
-    unsafe {
-        cx.signal_id = get(kept, exception::SIGNAL) & !exception::RAISED;
-        for at in 0..object::fields(kept) - exception::VALUES {
-            cx.signal_values[at] = get(kept, exception::VALUES + at);
-        }
+pub fn raise_kept(cx: &mut Cx, kept: Exception) -> Ret {
+    cx.signal_id = kept.signal() & !exception::RAISED;
+    for at in 0..kept.count() {
+        cx.signal_values[at] = kept.value(at);
     }
     Ret::SIGNALLED
 }
 
 /// Logs an exception that nobody awaits, with its values, the method that it came from, and
 /// this node.
-pub fn log_lost(cx: &mut Cx, kept: Word) {
-    let program = cx.image().program();
-    // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin
-    // tells.
-    let (origin, id, values) = unsafe {
-        let origin = Origin::from_word(get(kept, exception::ORIGIN));
-        let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-        let values = (exception::VALUES..object::fields(kept)).zip(origin.values(program, id));
-        let values = values.map(|(at, ty)| shown(&program.types, ty, get(kept, at))).collect::<Vec<_>>();
-        (origin, id, values.join(", "))
-    };
+pub fn log_lost(cx: &mut Cx, kept: Exception) {
+    let program = image_of(cx).program();
+    let origin = Origin::from_word(kept.origin());
+    let id = SignalId::from_u32(kept.signal() as u32);
+    let values = (0..kept.count()).zip(origin.values(program, id));
+    let values =
+        values.map(|(at, ty)| shown(&program.types, ty, kept.value(at))).collect::<Vec<_>>().join(", ");
     let mut text = format!("nobody awaits the exception {}", program.types.signal_name(id));
     if !values.is_empty() {
         text += &format!("({values})");

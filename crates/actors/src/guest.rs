@@ -12,22 +12,24 @@
 //! together are one node for actors that are about to be made ([`chooser`]): their indices are from
 //! one counter for each node.
 
-use bifrost_heap::Marker;
 use bifrost_ir::{MethodRef, TypeId};
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor_layout::{Due, Kind};
+use bifrost_runtime::cx::{Cx, Kill};
+use bifrost_runtime::transfer::{Address, Leaf};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::answers::{Answer, owe};
+use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
 use crate::host::WithActors;
 use crate::kinds::{GRANT, RELEASE};
+use crate::object::{Actor, Call, Party};
 use crate::packets;
-use crate::remote::{self, at_address};
-use crate::{Answer, Due, Kind, Origin, class_of, keep_words, method_of, node, owe, send, send_past};
-use bifrost_runtime::abi::{Outcome, Ret, Word};
-use bifrost_runtime::actor_layout::owed;
-use bifrost_runtime::cx::{Cx, Kill};
-use bifrost_runtime::image::Table;
-use bifrost_runtime::object::set;
-use bifrost_runtime::transfer::{Address, Leaf};
+use crate::program::{leave_transaction, send_past};
+use crate::remote::{address_of, at_address};
+use crate::run::pump;
+use crate::send::{keep_words, owing_of, send};
 
 /// The failure of guests that wait for an answer when nothing is left that could answer.
 pub(crate) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
@@ -81,8 +83,8 @@ pub enum Base {
 /// The part of a context that asks actors for a client.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// The object to which the answers go, of [`Kind::Client`]; 0 before the first request.
-    client: Word,
+    /// The object to which the answers go, of [`Kind::Client`], once there was a request.
+    client: Option<Party>,
     next: u64,
     open: FxHashMap<u64, Open>,
     /// The number of them that have no answer.
@@ -99,7 +101,7 @@ pub(crate) struct Guest {
 impl Default for Guest {
     fn default() -> Guest {
         Guest {
-            client: 0,
+            client: None,
             next: 1,
             open: FxHashMap::default(),
             missing: 0,
@@ -117,24 +119,13 @@ impl Guest {
         self.closed.is_some()
     }
 
-    /// Marks the objects that it keeps alive.
-    ///
-    /// # Safety
-    /// All of them are objects of the context's heap.
-    pub unsafe fn trace(&self, marker: &mut Marker) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if self.client != 0 {
-                marker.root(self.client);
-            }
-            for open in self.open.values() {
-                match open.answer {
-                    Some(Answer::Exception(kept)) => marker.root(kept),
-                    Some(Answer::Value(word)) if open.reference && word != 0 => marker.root(word),
-                    _ => {}
-                }
-            }
-        }
+    /// Returns the objects that it keeps alive; some may be 0.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
+        let answers = self.open.values().filter_map(|open| match open.answer? {
+            Answer::Exception(kept) => Some(kept.word()),
+            Answer::Value(word) => open.reference.then_some(word),
+        });
+        answers.chain(self.client.map(|client| client.word()))
     }
 }
 
@@ -173,7 +164,7 @@ pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
         }
         (_, Answer::Exception(kept)) => {
             guest.open.remove(&number);
-            crate::exceptions::log_lost(cx, kept);
+            log_lost(cx, kept);
         }
     }
 }
@@ -183,154 +174,118 @@ pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
 ///
 /// # Errors
 /// Killed: the run was ended.
-///
-/// # Safety
-/// `cx` is the current context, and no code runs in it. `args` are the receiver, which is an actor
-/// that has the slot's method, and the method's arguments; the caller keeps them.
-pub unsafe fn ask(
-    cx: *mut Cx,
-    method: MethodRef,
-    slot: u32,
-    args: &[Word],
-    asked: Asked,
-    wanted: Wanted,
-) -> Result<u64, Ret> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if (*cx).actors().guest.missing >= (*cx).actors().guest.open_max {
-            let room = wait(cx, &|guest| guest.missing < guest.open_max);
-            if !room.returned() {
-                return Err(room);
-            }
+pub fn ask(cx: &mut Cx, method: MethodRef, call: Call<'_>, asked: Asked, wanted: Wanted) -> Result<u64, Ret> {
+    if cx.actors().guest.missing >= cx.actors().guest.open_max {
+        let room = wait(cx, &|guest| guest.missing < guest.open_max);
+        if !room.returned() {
+            return Err(room);
         }
-        let client = client(cx);
-        let ret = match (*cx).actors().guest.closed {
-            Some(_) if wanted == Wanted::Nothing => match send_past(cx, slot, args) {
-                Ok(ret) | Err(ret) => ret,
-            },
-            Some(why) => (*cx).failure(why),
-            None => send(cx, slot, args),
-        };
-        if Outcome::from(ret) == Outcome::Killed {
-            return Err(ret);
-        }
-        let image = (*cx).image().clone();
-        let results = &image.program().types.method(method).signature.results;
-        let reference = results.first().is_some_and(|ty| image.is_reference(*ty));
-        let guest = &mut (*cx).actors().guest;
-        let number = guest.next;
-        guest.next += 1;
-        guest.missing += 1;
-        guest.open.insert(number, Open { asked, method, reference, wanted, answer: None });
-        match Outcome::from(ret) {
-            Outcome::Pending => {
-                owe(cx, ret.value, client, Due::new(0, false).of_request(number), 0);
-            }
-            Outcome::Returned => answered(&mut *cx, number, Answer::Value(ret.value)),
-            _ => {
-                let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
-                answered(&mut *cx, number, Answer::Exception(kept));
-            }
-        }
-        Ok(number)
     }
+    let client = client(cx);
+    let ret = match cx.actors().guest.closed {
+        Some(_) if wanted == Wanted::Nothing => match send_past(cx, call) {
+            Ok(ret) | Err(ret) => ret,
+        },
+        Some(why) => cx.failure(why),
+        None => send(cx, call),
+    };
+    if Outcome::from(ret) == Outcome::Killed {
+        return Err(ret);
+    }
+    let image = cx.image().clone();
+    let results = &image.program().types.method(method).signature.results;
+    let reference = results.first().is_some_and(|ty| image.is_reference(*ty));
+    let guest = &mut cx.actors().guest;
+    let number = guest.next;
+    guest.next += 1;
+    guest.missing += 1;
+    guest.open.insert(number, Open { asked, method, reference, wanted, answer: None });
+    match Outcome::from(ret) {
+        Outcome::Pending => {
+            owe(cx, owing_of(ret), Some(client), Due::new(0, false).of_request(number), 0);
+        }
+        Outcome::Returned => answered(cx, number, Answer::Value(ret.value)),
+        _ => {
+            let kept = kept_exception(cx, &Origin::Method(method));
+            answered(cx, number, Answer::Exception(kept));
+        }
+    }
+    Ok(number)
 }
 
 /// Sends a message of the past form for a routine that the client has called. Returns the outcome
 /// `Returned` or `Killed`. It is under way until it was served, as those that the client sends
 /// itself; a session with too many under way waits.
-///
-/// # Safety
-/// As for [`ask`], but code may run, which can collect; the actor is one of another node.
-pub(crate) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let method = MethodRef { ty: Table::of(args[0]).info().ty, method: method_of(args[0], slot) };
-        let waits = (*cx).actors().guest.missing >= (*cx).actors().guest.open_max;
-        let _words = waits.then(|| keep_words(cx, class_of(args[0]).message(method.method), args));
-        match ask(cx, method, slot, args, Asked::default(), Wanted::Nothing) {
-            Ok(_) => Ret::NOTHING,
-            Err(killed) => killed,
-        }
+pub(crate) fn tell(cx: &mut Cx, call: Call<'_>) -> Ret {
+    let waits = cx.actors().guest.missing >= cx.actors().guest.open_max;
+    let kind = call.actor().class().message(call.method());
+    let _words = waits.then(|| keep_words(cx, kind, call));
+    let method = call.actor().method_ref(call.slot());
+    match ask(cx, method, call, Asked::default(), Wanted::Nothing) {
+        Ok(_) => Ret::NOTHING,
+        Err(killed) => killed,
     }
 }
 
 /// Returns the object to which answers for the client go.
-unsafe fn client(cx: *mut Cx) -> Word {
-    // SAFETY: promised by the caller: `cx` is the current context.
-    unsafe {
-        if (*cx).actors().guest.client == 0 {
-            let table = (*cx).image().of_actors.caller;
-            let made = (*cx).alloc_beyond(table, owed::FIELDS);
-            set(made, owed::KIND, Kind::Client as Word);
-            (*cx).actors().guest.client = made;
-        }
-        (*cx).actors().guest.client
+fn client(cx: &mut Cx) -> Party {
+    if let Some(client) = cx.actors().guest.client {
+        return client;
     }
+    let made = Party::make(cx, Kind::Client);
+    cx.actors().guest.client = Some(made);
+    made
 }
 
 /// Waits for the answer to a request. Returns its value, which the caller keeps, or its signal.
 /// Returns `Killed` if the run was ended; the request is open still then.
-///
-/// # Safety
-/// As for [`ask`]; the request is open, and awaited.
-pub unsafe fn join(cx: *mut Cx, number: u64) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let there = wait(cx, &|guest| guest.open.get(&number).is_none_or(|open| open.answer.is_some()));
-        if !there.returned() {
-            return there;
+pub fn join(cx: &mut Cx, number: u64) -> Ret {
+    let there = wait(cx, &|guest| guest.open.get(&number).is_none_or(|open| open.answer.is_some()));
+    if !there.returned() {
+        return there;
+    }
+    match cx.actors().guest.open.remove(&number).and_then(|open| open.answer) {
+        Some(Answer::Value(word)) => Ret::of(word),
+        Some(Answer::Exception(kept)) => {
+            let _kept = cx.keep(kept.word());
+            raise_kept(cx, kept)
         }
-        match (*cx).actors().guest.open.remove(&number).and_then(|open| open.answer) {
-            Some(Answer::Value(word)) => Ret::of(word),
-            Some(Answer::Exception(kept)) => {
-                let _kept = (*cx).keep(kept);
-                crate::exceptions::raise_kept(&mut *cx, kept)
-            }
-            None => (*cx).failure(NO_ANSWER),
-        }
+        None => cx.failure(NO_ANSWER),
     }
 }
 
 /// Waits until a condition holds. Returns the outcome `Returned` or `Killed`.
-unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        while !is_so(&(*cx).actors().guest) {
-            if (*cx).must_attend() {
-                let stopped = (*cx).stop();
-                if !stopped.returned() {
-                    return stopped;
-                }
-            }
-            if let Err(ret) = node::pump(cx) {
-                if !ret.returned() {
-                    if (*cx).is_killed() {
-                        return ret;
-                    }
-                    // Else the nodes have ended, or the client is gone.
-                    let full =
-                        (*cx).actors().remote.network.as_mut().is_some_and(|network| network.is_full());
-                    return (*cx).kill(if full { Kill::Answers } else { Kill::Stop });
-                }
-                give_up(cx);
+fn wait(cx: &mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
+    while !is_so(&cx.actors().guest) {
+        if cx.must_attend() {
+            let stopped = cx.stop();
+            if !stopped.returned() {
+                return stopped;
             }
         }
-        Ret::NOTHING
+        if let Err(ret) = pump(cx) {
+            if !ret.returned() {
+                if cx.is_killed() {
+                    return ret;
+                }
+                // Else the nodes have ended, or the client is gone.
+                let full = cx.actors().remote.network.as_mut().is_some_and(|network| network.is_full());
+                return cx.kill(if full { Kill::Answers } else { Kill::Stop });
+            }
+            give_up(cx);
+        }
     }
+    Ret::NOTHING
 }
 
 /// Answers all waiting requests with a failure, because nothing can happen any more.
-unsafe fn give_up(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let missing = (*cx).actors().guest.open.iter().filter(|(_, open)| open.answer.is_none());
-        let missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
-        for number in missing {
-            let _ = (*cx).failure(NO_ANSWER);
-            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Runtime);
-            answered(&mut *cx, number, Answer::Exception(kept));
-        }
+fn give_up(cx: &mut Cx) {
+    let missing = cx.actors().guest.open.iter().filter(|(_, open)| open.answer.is_none());
+    let missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
+    for number in missing {
+        let _ = cx.failure(NO_ANSWER);
+        let kept = kept_exception(cx, &Origin::Runtime);
+        answered(cx, number, Answer::Exception(kept));
     }
 }
 
@@ -350,13 +305,9 @@ pub fn set_open_max(cx: &mut Cx, most: usize) {
 ///
 /// # Errors
 /// Killed: the run was ended.
-///
-/// # Safety
-/// No code runs in the context.
-pub unsafe fn open_requests(cx: &mut Cx) -> Result<Vec<(u64, MethodRef, Asked)>, Ret> {
+pub fn open_requests(cx: &mut Cx) -> Result<Vec<(u64, MethodRef, Asked)>, Ret> {
     let is_missing = |open: &Open| open.wanted != Wanted::Nothing && open.answer.is_none();
-    // SAFETY: promised by the caller: this is the current context.
-    let there = unsafe { wait(cx, &|guest| !guest.open.values().any(is_missing)) };
+    let there = wait(cx, &|guest| !guest.open.values().any(is_missing));
     if !there.returned() {
         return Err(there);
     }
@@ -391,7 +342,7 @@ pub fn leave_messages(cx: &mut Cx, committed: bool) {
     cx.actors().guest.closed = None;
     cx.limit_nesting();
     match committed {
-        true => crate::leave_transaction(cx),
+        true => leave_transaction(cx),
         false => cx.actors().drop_held(),
     }
 }
@@ -432,8 +383,8 @@ pub fn forget_requests(cx: &mut Cx) {
 /// Sends the packets that have not left, and lets go of proxies if there are many. Called
 /// between runs, and at the end of a guest.
 pub fn post_messages(cx: &mut Cx) {
-    // SAFETY: a message that waits for its sender's word on the answer has had its time.
-    unsafe { packets::settle_open(cx) };
+    // A message that waits for its sender's word on the answer has had its time.
+    packets::settle_open(cx);
     if cx.actors().remote.knows_many() {
         // A session that never waits drops references all the same.
         cx.collect();
@@ -445,19 +396,14 @@ pub fn post_messages(cx: &mut Cx) {
 ///
 /// # Errors
 /// The outcome to end with: nobody serves clients here, or there are too many names.
-///
-/// # Safety
-/// `actor` is a reference to an actor.
-pub unsafe fn publish(cx: &mut Cx, name: &str, actor: Word) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    let ty = unsafe { Table::of(actor) }.info().ty;
-    let _kept = cx.keep(actor);
+pub fn publish(cx: &mut Cx, name: &str, actor: Actor) -> Result<(), Ret> {
+    let _kept = cx.keep(actor.word());
     let names = cx.nodes();
     if !cx.actors().remote.has_names() {
         return Err(cx.failure(NOBODY_SERVED));
     }
-    let address = remote::address_of(cx, actor, Leaf::Actor, names);
-    match cx.actors().remote.publish(name, Some((address, ty))) {
+    let address = address_of(cx, actor.word(), Leaf::Actor, names);
+    match cx.actors().remote.publish(name, Some((address, actor.ty()))) {
         Ok(_) => Ok(()),
         Err(why) => Err(cx.failure(&why)),
     }
@@ -478,7 +424,7 @@ pub fn withdraw(cx: &mut Cx, name: &str) -> Result<bool, Ret> {
 ///
 /// # Errors
 /// The outcome to end with: the heap is full.
-pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
+pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Actor>, Ret> {
     let Some((address, ty)) = cx.actors().remote.find(name) else { return Ok(None) };
     // The table of names takes no part in searches: addresses from it were under way.
     let nodes = cx.nodes();
@@ -486,7 +432,8 @@ pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
     let before = std::mem::replace(&mut cx.actors().remote.under_way, under_way);
     let found = at_address(cx, Leaf::Actor, address, ty);
     cx.actors().remote.under_way = before;
-    found.map(Some).map_err(|why| cx.failure(&why.to_string()))
+    // SAFETY: the address is one of an actor, as its leaf says.
+    found.map(|word| unsafe { Actor::of(word) }).map_err(|why| cx.failure(&why.to_string()))
 }
 
 /// The failure of a program that publishes actors where there are no clients.

@@ -7,8 +7,9 @@ use bifrost_runtime::node_host::{NodeHost, NodeState};
 use bifrost_runtime::node_words::NodeWords;
 
 use crate::node::Actors;
+use crate::object::Actor;
 use crate::trace::What;
-use crate::{cycles, guest, mailbox, node, program};
+use crate::{cycles, guest, mailbox, node, others, program};
 
 /// The host that contexts of programs with actors get their state from
 /// ([`Interpreter::node_host`](bifrost_runtime::Interpreter::node_host)).
@@ -74,17 +75,16 @@ unsafe impl NodeHost for Host {
 
     fn end_turn(&self, cx: &mut Cx) {
         cycles::look_in_time(cx);
-        if node::others_wait(cx) {
+        if others::others_wait(cx) {
             cx.words.turn_over = true;
         }
     }
 
     unsafe fn run_others(&self, cx: &mut Cx) -> Ret {
-        if cx.actors().is_ordered() || !node::must_make_way(cx) {
+        if cx.actors().is_ordered() || !others::must_make_way(cx) {
             return Ret::NOTHING;
         }
-        // SAFETY: promised by the caller.
-        unsafe { node::run_others(cx) }
+        others::run_others(cx)
     }
 
     fn leave_transaction(&self, cx: &mut Cx) {
@@ -96,8 +96,10 @@ unsafe impl NodeHost for Host {
     }
 
     unsafe fn trace(&self, state: &mut NodeState, marker: &mut Marker) {
-        // SAFETY: promised by the caller.
-        unsafe { of(state).trace(marker) }
+        for word in of(state).roots() {
+            // SAFETY: the node keeps objects of its heap, by the caller's promise.
+            unsafe { marker.root(word) };
+        }
     }
 
     unsafe fn trace_known(&self, state: &mut NodeState, node: u32, marker: &mut Marker) {
@@ -114,8 +116,8 @@ unsafe impl NodeHost for Host {
     }
 
     unsafe fn publish(&self, cx: &mut Cx, name: &str, actor: Word) -> Result<(), Ret> {
-        // SAFETY: promised by the caller.
-        unsafe { guest::publish(cx, name, actor) }
+        // SAFETY: the routine's heading says that it is an actor.
+        guest::publish(cx, name, unsafe { Actor::new(actor) })
     }
 
     fn withdraw(&self, cx: &mut Cx, name: &str) -> Result<bool, Ret> {
@@ -123,6 +125,6 @@ unsafe impl NodeHost for Host {
     }
 
     fn published(&self, cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
-        guest::published(cx, name)
+        Ok(guest::published(cx, name)?.map(Actor::word))
     }
 }

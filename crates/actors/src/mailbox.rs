@@ -23,24 +23,25 @@
 //! at once is never refused, see [`takes`]. In a heap that is filled the bound is a sixteenth.
 //! Messages that a transaction has held leave in any case.
 
+use bifrost_heap::OBJECT_WORDS;
+use bifrost_ir::{MethodId, TypeKind};
+use bifrost_runtime::abi::{Ret, Word};
+use bifrost_runtime::actor_class::{ActorClass, MessageKind, State};
+use bifrost_runtime::actor_layout::{mail, message};
+use bifrost_runtime::cx::{Cx, Limits};
+use bifrost_runtime::image::Table;
+use bifrost_runtime::object::{self, array, get};
+use bifrost_runtime::transfer::Address;
 use rustc_hash::FxHashMap;
 
 use crate::credit::Against;
 use crate::host::WithActors;
+use crate::image_of;
 use crate::kinds::{FULL, ROOM};
 use crate::node::{Actors, Work};
+use crate::object::{Actor, Call, Join, Mail};
 use crate::packets::put;
-use crate::remote::far_address;
-use crate::{MAIL_LONG, bit_of, class_of, is_on_stack, method_of, state};
-use bifrost_heap::{Marker, OBJECT_WORDS};
-use bifrost_ir::{MethodId, TypeKind};
-use bifrost_runtime::abi::{Ret, Word};
-use bifrost_runtime::actor_class::{ActorClass, MessageKind, State};
-use bifrost_runtime::actor_layout::{far, mail, message};
-use bifrost_runtime::cx::{Cx, Limits};
-use bifrost_runtime::image::Table;
-use bifrost_runtime::object::{self, array, get, set};
-use bifrost_runtime::transfer::Address;
+use crate::queue::{MAIL_LONG, bit_of, is_on_stack};
 
 /// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
@@ -69,27 +70,27 @@ const FAR_MESSAGES: u32 = 1024;
 pub(crate) struct Mailboxes {
     /// The bound in bytes.
     most: usize,
-    /// The actor to which the code that runs has sent too much; 0 if there is none.
-    full: Word,
+    /// The actor to which the code that runs has sent too much.
+    full: Option<Actor>,
     parked: Vec<Parked>,
     /// Actors that served nothing while senders were parked, and the mail that waited then. Weak:
     /// the collector does not keep them for this.
-    stuck: Vec<(Word, Seen)>,
+    stuck: Vec<(Actor, Seen)>,
     /// Nodes that were told that an actor's mailbox is nearly full. Weak in the same way.
     told: Vec<Told>,
     /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does
     /// not keep them for this.
-    far: FxHashMap<Word, Far>,
+    far: FxHashMap<Actor, Far>,
     /// The receiver of the message of another node that is entered now.
-    arrives: Word,
+    arrives: Option<Actor>,
 }
 
 /// Senders that wait for room in one mailbox.
 #[derive(Debug)]
 struct Parked {
-    actor: Word,
+    actor: Actor,
     patience: Patience,
-    waiters: Vec<Word>,
+    waiters: Vec<Join>,
 }
 
 /// The deadline until which a mailbox may serve nothing.
@@ -111,28 +112,24 @@ pub(crate) struct Seen {
 impl Seen {
     /// Looks at the mailbox of an actor of this node. Returns true if messages were served since
     /// the last look.
-    pub(crate) unsafe fn look(&mut self, actor: Word) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let class = class_of(actor);
-            let post = get(actor, class.mail);
-            let now = match post {
-                0 => Seen::default(),
-                post => {
-                    let lists = (mail::LISTS..mail::fields(class.lists)).step_by(2);
-                    let first = lists.fold(0_u64, |all, list| all.rotate_left(7) ^ get(post, list));
-                    Seen { first, waiting: get(post, mail::COUNT) }
-                }
-            };
-            let before = std::mem::replace(self, now);
-            now.first != before.first || now.waiting < before.waiting
-        }
+    pub(crate) fn look(&mut self, actor: Actor) -> bool {
+        let class = actor.class();
+        let now = match actor.mail_in(class) {
+            None => Seen::default(),
+            Some(post) => {
+                let firsts = Mail::lists(class).map(|list| post.first(list).map_or(0, |sent| sent.word()));
+                let first = firsts.fold(0_u64, |all, first| all.rotate_left(7) ^ first);
+                Seen { first, waiting: post.waiting() }
+            }
+        };
+        let before = std::mem::replace(self, now);
+        now.first != before.first || now.waiting < before.waiting
     }
 }
 
 #[derive(Debug)]
 struct Told {
-    actor: Word,
+    actor: Actor,
     node: u32,
     address: [u32; 2],
     takes: u64,
@@ -161,16 +158,16 @@ impl Mailboxes {
     /// Notes that a new turn begins: nothing is full for it.
     #[inline]
     pub(crate) fn begin_turn(&mut self) {
-        self.full = 0;
+        self.full = None;
     }
 
-    /// Takes the actor to which the code that runs has sent too much, or 0. It is returned once.
-    pub(crate) fn take_full(&mut self) -> Word {
-        std::mem::take(&mut self.full)
+    /// Takes the actor to which the code that runs has sent too much. It is returned once.
+    pub(crate) fn take_full(&mut self) -> Option<Actor> {
+        self.full.take()
     }
 
-    /// Notes that a message of another node for an actor is entered, or, with 0, was.
-    pub(crate) fn arrives(&mut self, actor: Word) {
+    /// Notes that a message of another node for an actor is entered, or that none is any more.
+    pub(crate) fn arrives(&mut self, actor: Option<Actor>) {
         self.arrives = actor;
     }
 
@@ -179,23 +176,18 @@ impl Mailboxes {
         self.parked.iter().map(|parked| parked.patience.until_ns).min()
     }
 
-    /// Marks the objects that it keeps alive.
-    ///
-    /// # Safety
-    /// All of them are objects of the context's heap.
-    pub(crate) unsafe fn trace(&self, marker: &mut Marker) {
-        let parked = self.parked.iter().flat_map(|parked| parked.waiters.iter().chain([&parked.actor]));
-        for word in parked.chain([&self.full]) {
-            // SAFETY: promised by the caller.
-            unsafe { marker.root(*word) };
-        }
+    /// Returns the objects that it keeps alive.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
+        let waiters = self.parked.iter().flat_map(|parked| &parked.waiters).map(|waiter| waiter.word());
+        let actors = self.parked.iter().map(|parked| parked.actor).chain(self.full);
+        waiters.chain(actors.map(|actor| actor.word()))
     }
 
     /// Forgets actors that are no more.
     pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
-        self.stuck.retain(|(actor, _)| lives(*actor));
-        self.told.retain(|told| lives(told.actor));
-        self.far.retain(|proxy, _| lives(*proxy));
+        self.stuck.retain(|(actor, _)| lives(actor.word()));
+        self.told.retain(|told| lives(told.actor.word()));
+        self.far.retain(|proxy, _| lives(proxy.word()));
     }
 }
 
@@ -206,42 +198,36 @@ pub(crate) fn set_bytes(actors: &mut Actors, limits: &Limits) {
 
 /// Returns the words of the objects that a message carries, as its kind has them: their own size,
 /// and that of an array's storage.
-pub(crate) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
-    // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor
-    // first.
-    unsafe {
-        let size = |object: Word| object::fields(object) + OBJECT_WORDS;
-        let mut words = 0;
-        for (at, word) in args[1..].iter().enumerate().filter(|(_, word)| **word != 0) {
-            if kind.carries >> at & 1 == 0 {
-                continue;
-            }
-            words += size(*word);
-            let ty = Table::of(*word).info().ty;
-            if let TypeKind::Array(_) = (*cx).image().program().types.kind(ty)
-                && let storage @ 1.. = get(*word, array::STORAGE)
-            {
-                words += size(storage);
-            }
+pub(crate) fn carried(cx: &Cx, kind: &MessageKind, call: Call<'_>) -> u64 {
+    let types = &image_of(cx).program().types;
+    // SAFETY: the arguments that a message carries are objects, and the storage of an array is one.
+    let size = |object: Word| (unsafe { object::fields(object) }) + OBJECT_WORDS;
+    let mut words = 0;
+    for (at, word) in call.arguments().iter().enumerate().filter(|(_, word)| **word != 0) {
+        if kind.carries >> at & 1 == 0 {
+            continue;
         }
-        (words as u64).min(message::CARRIED_MAX)
+        words += size(*word);
+        // SAFETY: as above.
+        let ty = unsafe { Table::of(*word) }.info().ty;
+        if matches!(types.kind(ty), TypeKind::Array(_)) {
+            // SAFETY: arrays have the field.
+            let storage = unsafe { get(*word, array::STORAGE) };
+            words += if storage == 0 { 0 } else { size(storage) };
+        }
     }
+    (words as u64).min(message::CARRIED_MAX)
 }
 
 /// Returns the bytes that wait in the mail of an actor of a class.
-unsafe fn bytes_of(class: &ActorClass, post: Word) -> usize {
-    // SAFETY: promised by the caller.
-    let waiting = unsafe { get(post, mail::COUNT) };
-    mail::count(waiting) as usize * class.message_bytes + 8 * mail::carried(waiting) as usize
+fn bytes_of(class: &ActorClass, post: Mail) -> usize {
+    post.count() as usize * class.message_bytes + 8 * mail::carried(post.waiting()) as usize
 }
 
 /// Returns the bound for now.
-unsafe fn bound(cx: *mut Cx) -> usize {
-    // SAFETY: promised by the caller: the current context.
-    unsafe {
-        let most = (*cx).actors().mailboxes.most;
-        if (*cx).heap().is_filled() { most / 16 } else { most }
-    }
+fn bound(cx: &mut Cx) -> usize {
+    let most = cx.actors().mailboxes.most;
+    if cx.heap().is_filled() { most / 16 } else { most }
 }
 
 /// Returns the number of bytes at which senders begin to make way.
@@ -250,14 +236,8 @@ fn nearly(bound: usize) -> usize {
 }
 
 /// Returns the number of messages that wait in an actor's mail.
-pub(crate) unsafe fn messages(actor: Word) -> u64 {
-    // SAFETY: promised by the caller: an actor of this node.
-    unsafe {
-        match get(actor, class_of(actor).mail) {
-            0 => 0,
-            post => mail::count(get(post, mail::COUNT)),
-        }
-    }
+pub(crate) fn messages(actor: Actor) -> u64 {
+    actor.mail().map_or(0, |post| post.count())
 }
 
 /// Admits a message to an actor of this node.
@@ -265,62 +245,52 @@ pub(crate) unsafe fn messages(actor: Word) -> u64 {
 /// # Errors
 /// The outcome that its sender ends with.
 ///
-/// # Safety
-/// `cx` is the current context, and `actor` an actor of this node that the caller keeps.
 #[inline]
-pub(crate) unsafe fn admit(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let class = class_of(actor);
-        match get(actor, class.mail) {
-            0 => Ok(()),
-            post if get(post, mail::COUNT) < MAIL_LONG => Ok(()),
-            post => admit_more(cx, actor, slot, class, post),
-        }
+pub(crate) fn admit(cx: &mut Cx, actor: Actor, slot: u32) -> Result<(), Ret> {
+    let class = actor.class();
+    match actor.mail_in(class) {
+        Some(post) if post.waiting() >= MAIL_LONG => admit_more(cx, actor, slot, class, post),
+        _ => Ok(()),
     }
 }
 
 #[cold]
-unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, post: Word) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (bytes, bound) = (bytes_of(class, post), bound(cx));
-        let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
-        if (*cx).actors().accepts() {
-            // Methods that run while messages of another node are entered, and send on to one
-            // actor, take no more of them than that actor serves.
-            let (from, since_ns) = ((*cx).actors().remote.origin, now(cx));
-            (*cx).actors().remote.credit.hold(from, Against::mail(actor, since_ns));
-        }
-        if bytes < nearly(bound) || takes() {
-            return Ok(());
-        }
-        let nodes = (*cx).nodes() as usize;
-        let boxes = &mut (*cx).actors().mailboxes;
-        if boxes.arrives == actor {
-            let room = bytes < bound.saturating_add(nodes * FAR_BYTES);
-            return if room { Ok(()) } else { Err((*cx).failure(REFUSED)) };
-        }
-        let stuck = boxes.stuck.iter().position(|(other, _)| *other == actor);
-        let moves = stuck.is_none_or(|at| boxes.stuck[at].1.look(actor));
-        if !moves || bytes >= bound {
-            return Err((*cx).failure(REFUSED));
-        }
-        if let Some(at) = stuck {
-            boxes.stuck.swap_remove(at);
-        }
-        if !is_on_stack(post) {
-            boxes.full = actor;
-            make_way(cx);
-        }
-        Ok(())
+fn admit_more(cx: &mut Cx, actor: Actor, slot: u32, class: &ActorClass, post: Mail) -> Result<(), Ret> {
+    let (bytes, bound) = (bytes_of(class, post), bound(cx));
+    let takes = || actor.state() == State::Selecting && post.takes() & bit(actor, slot) != 0;
+    if cx.actors().accepts() {
+        // Methods that run while messages of another node are entered, and send on to one
+        // actor, take no more of them than that actor serves.
+        let (from, since_ns) = (cx.actors().remote.origin, now(cx));
+        cx.actors().remote.credit.hold(from, Against::mail(actor, since_ns));
     }
+    if bytes < nearly(bound) || takes() {
+        return Ok(());
+    }
+    let nodes = cx.nodes() as usize;
+    let boxes = &mut cx.actors().mailboxes;
+    if boxes.arrives == Some(actor) {
+        let room = bytes < bound.saturating_add(nodes * FAR_BYTES);
+        return if room { Ok(()) } else { Err(cx.failure(REFUSED)) };
+    }
+    let stuck = boxes.stuck.iter().position(|(other, _)| *other == actor);
+    let moves = stuck.is_none_or(|at| boxes.stuck[at].1.look(actor));
+    if !moves || bytes >= bound {
+        return Err(cx.failure(REFUSED));
+    }
+    if let Some(at) = stuck {
+        boxes.stuck.swap_remove(at);
+    }
+    if !is_on_stack(post) {
+        boxes.full = Some(actor);
+        make_way(cx);
+    }
+    Ok(())
 }
 
 /// Returns the bit of a slot's method among those of an actor.
-unsafe fn bit(actor: Word, slot: u32) -> u64 {
-    // SAFETY: promised by the caller: an actor with the slot's method.
-    1 << bit_of(unsafe { method_of(actor, slot) })
+fn bit(actor: Actor, slot: u32) -> u64 {
+    1 << bit_of(actor.method(slot))
 }
 
 /// Returns the methods of an actor with mail whose next message it may take at once, a bit for
@@ -328,29 +298,23 @@ unsafe fn bit(actor: Word, slot: u32) -> u64 {
 /// refused none. Their messages are never refused, or nothing could make the actor go on. `FULL`
 /// names these methods. It is sent again when they are others, and from time to time while messages
 /// are served.
-unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match state(actor) {
-            State::Selecting => get(post, mail::TAKES),
-            State::Dormant => {
-                let methods = (0..class.methods as u32).map(MethodId::from_u32);
-                let none = methods.filter(|method| get(post, class.list_of(*method)) == 0);
-                none.fold(0, |all, method| all | 1 << bit_of(method))
-            }
-            _ => 0,
+fn takes(actor: Actor, class: &ActorClass, post: Mail) -> u64 {
+    match actor.state() {
+        State::Selecting => post.takes(),
+        State::Dormant => {
+            let methods = (0..class.methods as u32).map(MethodId::from_u32);
+            let none = methods.filter(|method| post.first(class.list_of(*method)).is_none());
+            none.fold(0, |all, method| all | 1 << bit_of(method))
         }
+        _ => 0,
     }
 }
 
 /// Has the code that runs make way as soon as it can.
-unsafe fn make_way(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        (*cx).words.turn_over = true;
-        // Passive code looks whether its turn is over only when it is asked to.
-        (*cx).ask();
-    }
+fn make_way(cx: &mut Cx) {
+    cx.words.turn_over = true;
+    // Passive code looks whether its turn is over only when it is asked to.
+    cx.ask();
 }
 
 /// Admits a message to an actor of another node, as [`admit`].
@@ -364,283 +328,216 @@ unsafe fn make_way(cx: *mut Cx) {
 /// # Errors
 /// As for [`admit`].
 ///
-/// # Safety
-/// As for [`admit`], but the actor is one of another node.
 #[inline]
-pub(crate) unsafe fn admit_far(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match get(actor, far::PLACE) & far::FULL {
-            0 => Ok(()),
-            _ => admit_far_more(cx, actor, slot),
-        }
-    }
+pub(crate) fn admit_far(cx: &mut Cx, actor: Actor, slot: u32) -> Result<(), Ret> {
+    if actor.is_full() { admit_far_more(cx, actor, slot) } else { Ok(()) }
 }
 
 #[cold]
-unsafe fn admit_far_more(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if (*cx).actors().remote.is_lost(node_of(actor)) {
-            // The sending itself fails with the loss of the node.
-            return Ok(());
-        }
-        let boxes = &mut (*cx).actors().mailboxes;
-        let known = boxes.far.entry(actor).or_default();
-        if known.takes & bit(actor, slot) != 0 {
-            return Ok(());
-        }
-        if known.stuck || known.sent >= FAR_MESSAGES {
-            return Err((*cx).failure(REFUSED));
-        }
-        known.sent += 1;
-        boxes.full = actor;
-        make_way(cx);
-        Ok(())
+fn admit_far_more(cx: &mut Cx, actor: Actor, slot: u32) -> Result<(), Ret> {
+    if cx.actors().remote.is_lost(actor.address().node) {
+        // The sending itself fails with the loss of the node.
+        return Ok(());
     }
-}
-
-unsafe fn node_of(proxy: Word) -> u32 {
-    // SAFETY: promised by the caller: what stands for an actor of another node.
-    unsafe { far_address(get(proxy, far::PLACE), get(proxy, far::GENERATION)).node }
+    let boxes = &mut cx.actors().mailboxes;
+    let known = boxes.far.entry(actor).or_default();
+    if known.takes & bit(actor, slot) != 0 {
+        return Ok(());
+    }
+    if known.stuck || known.sent >= FAR_MESSAGES {
+        return Err(cx.failure(REFUSED));
+    }
+    known.sent += 1;
+    boxes.full = Some(actor);
+    make_way(cx);
+    Ok(())
 }
 
 /// True if senders to an actor need not wait, or would in vain.
-pub(crate) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
-    // SAFETY: promised by the caller: an actor, here or elsewhere.
-    unsafe {
-        let boxes = &(*cx).actors().mailboxes;
-        match state(actor) {
-            State::Failed => true,
-            State::Remote => {
-                get(actor, far::PLACE) & far::FULL == 0
-                    || boxes.far.get(&actor).is_none_or(|known| known.stuck)
-                    || (*cx).actors().remote.is_lost(node_of(actor))
-            }
-            _ => has_room(cx, actor) || boxes.stuck.iter().any(|(other, _)| *other == actor),
+pub(crate) fn is_open(cx: &mut Cx, actor: Actor) -> bool {
+    let has_room = |cx: &mut Cx| {
+        has_room(cx, actor) || cx.actors().mailboxes.stuck.iter().any(|(other, _)| *other == actor)
+    };
+    match actor.state() {
+        State::Failed => true,
+        State::Remote => {
+            !actor.is_full()
+                || cx.actors().mailboxes.far.get(&actor).is_none_or(|known| known.stuck)
+                || cx.actors().remote.is_lost(actor.address().node)
         }
+        _ => has_room(cx),
     }
 }
 
 /// True if half of an actor's mailbox is free.
-unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
-    // SAFETY: promised by the caller: an actor of this node.
-    unsafe {
-        let class = class_of(actor);
-        let post = get(actor, class.mail);
-        post == 0 || bytes_of(class, post) <= bound(cx) / 2
-    }
+fn has_room(cx: &mut Cx, actor: Actor) -> bool {
+    let class = actor.class();
+    actor.mail_in(class).is_none_or(|post| bytes_of(class, post) <= bound(cx) / 2)
 }
 
 /// Notes that an actor has served nothing while senders were parked: from now on they are refused,
 /// until it does.
-pub(crate) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
-    // SAFETY: promised by the caller: an actor, here or elsewhere.
-    unsafe {
-        if is_open(cx, actor) {
-            return;
-        }
-        let boxes = &mut (*cx).actors().mailboxes;
-        if state(actor) == State::Remote {
-            boxes.far.entry(actor).or_default().stuck = true;
-            return;
-        }
-        let mut seen = Seen::default();
-        seen.look(actor);
-        boxes.stuck.push((actor, seen));
+pub(crate) fn give_up_on(cx: &mut Cx, actor: Actor) {
+    if is_open(cx, actor) {
+        return;
     }
+    let boxes = &mut cx.actors().mailboxes;
+    if actor.state() == State::Remote {
+        boxes.far.entry(actor).or_default().stuck = true;
+        return;
+    }
+    let mut seen = Seen::default();
+    seen.look(actor);
+    boxes.stuck.push((actor, seen));
 }
 
 /// Returns the time, which stands still where a seed decides the order: there senders are parked
 /// until nothing else is to be done.
-unsafe fn now(cx: *mut Cx) -> u64 {
-    // SAFETY: promised by the caller: the current context.
-    unsafe { if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ns() } }
+fn now(cx: &mut Cx) -> u64 {
+    if cx.actors().is_ordered() { 0 } else { cx.now_ns() }
 }
 
 impl Patience {
-    pub(crate) unsafe fn new(cx: *mut Cx) -> Patience {
-        // SAFETY: promised by the caller: the current context.
-        Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), seen: Seen::default() }
+    pub(crate) fn new(cx: &mut Cx) -> Patience {
+        Patience { until_ns: now(cx).saturating_add(PARK_NS), seen: Seen::default() }
     }
 
     /// True if the mailbox of an actor, here or elsewhere, has served nothing for long.
-    pub(crate) unsafe fn is_over(&mut self, cx: *mut Cx, actor: Word) -> bool {
-        // SAFETY: promised by the caller: the current context.
-        unsafe {
-            let now = now(cx);
-            if state(actor) == State::Remote {
-                let known = (*cx).actors().mailboxes.far.get(&actor);
-                let heard = known.map_or(0, |known| known.heard_ns);
-                self.until_ns = self.until_ns.max(heard.saturating_add(PARK_NS));
-            } else if self.seen.look(actor) {
-                self.until_ns = now.saturating_add(PARK_NS);
-            }
-            self.until_ns <= now
+    pub(crate) fn is_over(&mut self, cx: &mut Cx, actor: Actor) -> bool {
+        let now = now(cx);
+        if actor.state() == State::Remote {
+            let known = cx.actors().mailboxes.far.get(&actor);
+            let heard = known.map_or(0, |known| known.heard_ns);
+            self.until_ns = self.until_ns.max(heard.saturating_add(PARK_NS));
+        } else if self.seen.look(actor) {
+            self.until_ns = now.saturating_add(PARK_NS);
         }
+        self.until_ns <= now
     }
 }
 
 /// True if a join that makes way shall wait for room in the mailbox to which it has sent.
-pub(crate) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
-    // SAFETY: promised by the caller: the current context and a join of it.
-    unsafe {
-        let actor = (*cx).actors().mailboxes.take_full();
-        if actor == 0 || is_open(cx, actor) {
-            return false;
-        }
-        let patience = Patience::new(cx);
-        let parked = &mut (*cx).actors().mailboxes.parked;
-        match parked.iter_mut().find(|parked| parked.actor == actor) {
-            Some(parked) => parked.waiters.push(waiter),
-            None => parked.push(Parked { actor, patience, waiters: vec![waiter] }),
-        }
-        true
+pub(crate) fn park(cx: &mut Cx, waiter: Join) -> bool {
+    let Some(actor) = cx.actors().mailboxes.take_full() else { return false };
+    if is_open(cx, actor) {
+        return false;
     }
+    let patience = Patience::new(cx);
+    let parked = &mut cx.actors().mailboxes.parked;
+    match parked.iter_mut().find(|parked| parked.actor == actor) {
+        Some(parked) => parked.waiters.push(waiter),
+        None => parked.push(Parked { actor, patience, waiters: vec![waiter] }),
+    }
+    true
 }
 
 /// Lets senders go on for which there is room or whose time is over, and tells other nodes of room.
 #[inline]
-pub(crate) unsafe fn look(cx: *mut Cx) {
-    // SAFETY: promised by the caller: the current context.
-    unsafe {
-        let mailboxes = &(*cx).actors().mailboxes;
-        if !(mailboxes.told.is_empty() && mailboxes.parked.is_empty()) {
-            look_at_some(cx);
-        }
+pub(crate) fn look(cx: &mut Cx) {
+    let mailboxes = &cx.actors().mailboxes;
+    if !(mailboxes.told.is_empty() && mailboxes.parked.is_empty()) {
+        look_at_some(cx);
     }
 }
 
-unsafe fn look_at_some(cx: *mut Cx) {
-    // SAFETY: promised by the caller: the current context.
-    unsafe {
-        if !(*cx).actors().mailboxes.told.is_empty() {
-            tell_room(cx);
+fn look_at_some(cx: &mut Cx) {
+    if !cx.actors().mailboxes.told.is_empty() {
+        tell_room(cx);
+    }
+    if cx.actors().mailboxes.parked.is_empty() {
+        return;
+    }
+    // Those that go on are kept by the ready queue.
+    for mut parked in std::mem::take(&mut cx.actors().mailboxes.parked) {
+        let actor = parked.actor;
+        if !is_open(cx, actor) && !parked.patience.is_over(cx, actor) {
+            cx.actors().mailboxes.parked.push(parked);
+            continue;
         }
-        if (*cx).actors().mailboxes.parked.is_empty() {
-            return;
-        }
-        // Those that go on are kept by the ready queue.
-        for mut parked in std::mem::take(&mut (*cx).actors().mailboxes.parked) {
-            let actor = parked.actor;
-            if !is_open(cx, actor) && !parked.patience.is_over(cx, actor) {
-                (*cx).actors().mailboxes.parked.push(parked);
-                continue;
-            }
-            give_up_on(cx, actor);
-            parked.waiters.into_iter().for_each(|waiter| (*cx).actors().push(Work::Join(waiter)));
-        }
+        give_up_on(cx, actor);
+        parked.waiters.into_iter().for_each(|waiter| cx.actors().push(Work::Join(waiter)));
     }
 }
 
-unsafe fn tell_room(cx: *mut Cx) {
-    // SAFETY: promised by the caller: the current context.
-    unsafe {
-        let told = std::mem::take(&mut (*cx).actors().mailboxes.told);
-        for told in told {
-            if state(told.actor) == State::Failed || has_room(cx, told.actor) {
-                post(cx, told.node, ROOM, &told.address);
-                continue;
-            }
-            let class = class_of(told.actor);
-            let (takes, now) = (takes(told.actor, class, get(told.actor, class.mail)), now(cx));
-            let mut told = told;
-            told.serves |= told.seen.look(told.actor);
-            if takes != told.takes || told.serves && now.saturating_sub(told.at_ns) > TELL_NS {
-                tell_full(cx, told.node, told.address, takes);
-                (told.takes, told.serves, told.at_ns) = (takes, false, now);
-            }
-            (*cx).actors().mailboxes.told.push(told);
+fn tell_room(cx: &mut Cx) {
+    let told = std::mem::take(&mut cx.actors().mailboxes.told);
+    for mut told in told {
+        let class = told.actor.class();
+        let full = told.actor.mail_in(class).filter(|_| told.actor.state() != State::Failed);
+        let Some(mail) = full.filter(|_| !has_room(cx, told.actor)) else {
+            post(cx, told.node, ROOM, &told.address);
+            continue;
+        };
+        let (takes, now) = (takes(told.actor, class, mail), now(cx));
+        told.serves |= told.seen.look(told.actor);
+        if takes != told.takes || told.serves && now.saturating_sub(told.at_ns) > TELL_NS {
+            tell_full(cx, told.node, told.address, takes);
+            (told.takes, told.serves, told.at_ns) = (takes, false, now);
         }
+        cx.actors().mailboxes.told.push(told);
     }
 }
 
-unsafe fn tell_full(cx: *mut Cx, node: u32, [index, generation]: [u32; 2], takes: u64) {
-    // SAFETY: promised by the caller: the current context.
-    unsafe { post(cx, node, FULL, &[index, generation, takes as u32, (takes >> 32) as u32]) };
+fn tell_full(cx: &mut Cx, node: u32, [index, generation]: [u32; 2], takes: u64) {
+    post(cx, node, FULL, &[index, generation, takes as u32, (takes >> 32) as u32]);
 }
 
-unsafe fn post(cx: *mut Cx, node: u32, kind: u8, numbers: &[u32]) {
+fn post(cx: &mut Cx, node: u32, kind: u8, numbers: &[u32]) {
     let mut packet = vec![kind];
     put(&mut packet, numbers);
-    // SAFETY: promised by the caller: the current context.
-    unsafe { (*cx).actors().remote.post(node, &packet) };
+    cx.actors().remote.post(node, &packet);
 }
 
 /// Resumes all parked senders, to be refused, because nothing else is to be done. Returns true if
 /// there were any.
-pub(crate) unsafe fn give_up(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller: the current context.
-    unsafe {
-        let parked = std::mem::take(&mut (*cx).actors().mailboxes.parked);
-        for Parked { actor, waiters, .. } in &parked {
-            give_up_on(cx, *actor);
-            waiters.iter().for_each(|waiter| (*cx).actors().push(Work::Join(*waiter)));
-        }
-        !parked.is_empty()
+pub(crate) fn give_up(cx: &mut Cx) -> bool {
+    let parked = std::mem::take(&mut cx.actors().mailboxes.parked);
+    for Parked { actor, waiters, .. } in &parked {
+        give_up_on(cx, *actor);
+        waiters.iter().for_each(|waiter| cx.actors().push(Work::Join(*waiter)));
     }
+    !parked.is_empty()
 }
 
 /// Handles a new message of another node in an actor's mail: the node is told if that is nearly
 /// full. Returns true if the node knows it.
-pub(crate) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
-    // SAFETY: promised by the caller: the current context, and an actor of this node.
-    unsafe {
-        let class = class_of(actor);
-        let waiting = get(actor, class.mail);
-        let long = waiting != 0 && get(waiting, mail::COUNT) >= MAIL_LONG;
-        if !long || from >= (*cx).nodes() {
-            return false;
-        }
-        let told = &(*cx).actors().mailboxes.told;
-        if told.iter().any(|told| told.actor == actor && told.node == from) {
-            return true;
-        }
-        if bytes_of(class, waiting) < nearly(bound(cx)) {
-            return false;
-        }
-        let takes = takes(actor, class, waiting);
-        let (mut seen, at_ns) = (Seen::default(), now(cx));
-        seen.look(actor);
-        (*cx).actors().mailboxes.told.push(Told {
-            actor,
-            node: from,
-            address,
-            takes,
-            seen,
-            serves: false,
-            at_ns,
-        });
-        tell_full(cx, from, address, takes);
-        true
+pub(crate) fn came(cx: &mut Cx, from: u32, actor: Actor, address: [u32; 2]) -> bool {
+    let class = actor.class();
+    let long = actor.mail_in(class).filter(|mail| mail.waiting() >= MAIL_LONG);
+    let Some(mail) = long.filter(|_| from < cx.nodes()) else { return false };
+    let told = &cx.actors().mailboxes.told;
+    if told.iter().any(|told| told.actor == actor && told.node == from) {
+        return true;
     }
+    if bytes_of(class, mail) < nearly(bound(cx)) {
+        return false;
+    }
+    let takes = takes(actor, class, mail);
+    let (mut seen, at_ns) = (Seen::default(), now(cx));
+    seen.look(actor);
+    cx.actors().mailboxes.told.push(Told { actor, node: from, address, takes, seen, serves: false, at_ns });
+    tell_full(cx, from, address, takes);
+    true
 }
 
 /// Handles a node's note on an actor of its own. With `full`, its mailbox is nearly full, and the
 /// methods in it are taken nevertheless. Without, it has room.
-pub(crate) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
-    // SAFETY: promised by the caller: the current context; what stands for actors are objects of
-    // their kind.
-    unsafe {
-        let address = Address { capsule: 0, node: from, index, generation };
-        // The proxy may have been forgotten.
-        let Some((proxy, _)) = (*cx).actors().remote.proxies.get(&address).copied() else { return };
-        if Table::of(proxy).info().actor().is_none() {
-            return;
+pub(crate) fn heard(cx: &mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
+    let address = Address { capsule: 0, node: from, index, generation };
+    // The proxy may have been forgotten.
+    let Some(proxy) = cx.actors().remote.proxy(&address) else { return };
+    let heard_ns = now(cx);
+    let boxes = &mut cx.actors().mailboxes;
+    match full {
+        Some(takes) => {
+            let known = boxes.far.entry(proxy).or_default();
+            (known.takes, known.heard_ns, known.stuck) = (takes, heard_ns, false);
         }
-        let (place, heard_ns) = (get(proxy, far::PLACE) & !far::FULL, now(cx));
-        match full {
-            Some(takes) => {
-                let known = (*cx).actors().mailboxes.far.entry(proxy).or_default();
-                (known.takes, known.heard_ns, known.stuck) = (takes, heard_ns, false);
-                set(proxy, far::PLACE, place | far::FULL);
-            }
-            None => {
-                (*cx).actors().mailboxes.far.remove(&proxy);
-                set(proxy, far::PLACE, place);
-            }
+        None => {
+            boxes.far.remove(&proxy);
         }
     }
+    proxy.set_full(full.is_some());
 }
 
 impl Actors {

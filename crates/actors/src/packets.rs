@@ -8,25 +8,29 @@
 //! says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
+use bifrost_runtime::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word};
+use bifrost_runtime::actor_layout::Due;
+use bifrost_runtime::content::Place;
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
 use smallvec::SmallVec;
 
+use crate::answers::{Answer, deliver_owed, deliver_to, owe};
+use crate::create::{bear, fail_creation};
 use crate::credit::{Against, FAR_LONG};
+use crate::exceptions::{Origin, kept_exception, log_lost};
 use crate::guest::chooser;
 use crate::host::WithActors;
 use crate::kinds::{
     ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
 };
-use crate::mailbox;
 use crate::node::Work;
-use crate::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
-use crate::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
-use bifrost_runtime::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
-use bifrost_runtime::actor_layout::{away, exception, far, mail, message, outgoing, owed};
-use bifrost_runtime::content::Place;
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::image::Table;
-use bifrost_runtime::object::{get, set};
-use bifrost_runtime::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
+use crate::object::{Actor, Away, Call, Exception, Known, Outgoing, Owing, Replier, Waiting};
+use crate::queue::rest;
+use crate::remote::{LOST, OWN, Writing, address_of, at_address, here};
+use crate::send::{owing_of, pending, run_code, send as send_here};
+use crate::{code, image_of, mailbox, rounds, search};
 
 /// The index and generation in place of a waiter, if none waits.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -53,62 +57,51 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
 
 /// Writes values behind the bytes of a packet.
 #[inline]
-unsafe fn write(cx: *mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
+fn write(cx: &mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
     let to = packet.node;
     let mut address = |cx: &mut Cx, word: Word, leaf: Leaf| Ok(address_of(cx, word, leaf, to));
-    // SAFETY: promised by the caller: the values have the types of the pattern's places.
-    unsafe {
-        pattern
-            .write(&mut *cx, values, &mut address, &mut packet.packets)
-            .map_err(|why| not_sent(&mut *cx, why))
-    }
+    // SAFETY: the values have the types of the pattern's places.
+    let written = unsafe { pattern.write(cx, values, &mut address, &mut packet.packets) };
+    written.map_err(|why| not_sent(cx, why))
 }
 
 /// Writes the packet of a message to an actor of another node, without a waiter. Returns the packet
 /// and the method, or the outcome to end with.
 #[inline]
-unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writing, MethodId), Ret> {
-    // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and
-    // the words are what that takes.
-    unsafe {
-        settle_open(cx);
-        let actor = args[0];
-        let (info, method) = (Table::of(actor).info(), method_of(actor, slot));
-        let address = far_address(get(actor, far::PLACE), get(actor, far::GENERATION));
-        let remote = &mut (*cx).actors().remote;
-        if remote.is_lost(address.node) {
-            return Err((*cx).failure(LOST));
+fn write_message(cx: &mut Cx, call: Call<'_>) -> Result<(Writing, MethodId), Ret> {
+    settle_open(cx);
+    let (actor, method) = (call.actor(), call.method());
+    let address = actor.address();
+    let remote = &mut cx.actors().remote;
+    if remote.is_lost(address.node) {
+        return Err(cx.failure(LOST));
+    }
+    let numbers = [address.index, address.generation, actor.ty().as_u32(), method.as_u32(), NOBODY, NOBODY];
+    let mut packet = remote.begin(address.node, MESSAGE, numbers);
+    match write(cx, call.arguments(), &actor.class().message(method).arguments, &mut packet) {
+        Ok(()) => {
+            cx.words.stats.sent += 1;
+            Ok((packet, method))
         }
-        let numbers = [address.index, address.generation, info.ty.as_u32(), method.as_u32(), NOBODY, NOBODY];
-        let mut packet = remote.begin(address.node, MESSAGE, numbers);
-        match write(cx, &args[1..], &class_of(actor).message(method).arguments, &mut packet) {
-            Ok(()) => {
-                (*cx).words.stats.sent += 1;
-                Ok((packet, method))
-            }
-            Err(ret) => {
-                (*cx).actors().remote.drop_packet(packet);
-                Err(ret)
-            }
+        Err(ret) => {
+            cx.actors().remote.drop_packet(packet);
+            Err(ret)
         }
     }
 }
 
 /// Counts a message that is about to go: a sender that sends too much makes way.
 #[inline]
-unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let windows = match (*cx).is_guest() {
-            true => 0,
-            false => (*cx).actors().remote.credit.sent(packet.node, packet.bytes()),
-        };
-        if windows > 0 {
-            (*cx).words.turn_over = true;
-            // Passive code looks whether its turn is over only when it is asked to.
-            (*cx).ask();
-            (*cx).words.stats.ahead += u64::from(windows > 1);
-        }
+fn count_sent(cx: &mut Cx, packet: &Writing) {
+    let windows = match cx.is_guest() {
+        true => 0,
+        false => cx.actors().remote.credit.sent(packet.node, packet.bytes()),
+    };
+    if windows > 0 {
+        cx.words.turn_over = true;
+        // Passive code looks whether its turn is over only when it is asked to.
+        cx.ask();
+        cx.words.stats.ahead += u64::from(windows > 1);
     }
 }
 
@@ -117,55 +110,43 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
 ///
 /// # Errors
 /// The outcome that the sender ends with: the actor's mailbox is full.
-pub(crate) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
-    // SAFETY: promised by the caller.
-    unsafe { mailbox::admit_far(cx, args[0], slot) }?;
-    // SAFETY: promised by the caller, as for `write_message`.
-    Ok(match unsafe { write_message(cx, slot, args) } {
-        Ok((packet, method)) => {
-            // SAFETY: as above.
-            unsafe {
-                let node = packet.node;
-                count_sent(cx, &packet);
-                (*cx).actors().remote.end(packet);
-                if crate::code::remote(cx, args[0], slot, method) {
-                    (*cx).actors().remote.open_outlet(node);
-                }
-            }
-            Ret::NOTHING
-        }
-        Err(ret) => ret,
-    })
+pub(crate) fn send_past(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
+    mailbox::admit_far(cx, call.actor(), call.slot())?;
+    let (packet, method) = match write_message(cx, call) {
+        Ok(written) => written,
+        Err(ret) => return Ok(ret),
+    };
+    let node = packet.node;
+    count_sent(cx, &packet);
+    cx.actors().remote.end(packet);
+    if code::remote(cx, call.actor(), call.slot(), method) {
+        cx.actors().remote.open_outlet(node);
+    }
+    Ok(Ret::NOTHING)
 }
 
 /// Sends a message to an actor of another node. Returns `Pending` with the object for the answer,
 /// or the outcome to end with.
-pub(crate) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller, as for `write_message`.
-    unsafe {
-        let admitted = mailbox::admit_far(cx, args[0], slot);
-        let (packet, method) = match admitted.and_then(|()| write_message(cx, slot, args)) {
-            Ok(written) => written,
-            Err(ret) => return ret,
-        };
-        let made = match std::mem::take(&mut (*cx).actors().remote.unowed) {
-            0 => match (*cx).alloc(image_of(cx).of_actors.outgoing, outgoing::FIELDS) {
-                Ok(made) => made.as_ptr() as Word,
-                Err(full) => {
-                    (*cx).actors().remote.drop_packet(packet);
-                    return (*cx).out_of_memory(full);
-                }
-            },
-            made => made,
-        };
-        let ty = Table::of(args[0]).info().ty;
-        set(made, owed::KIND, Kind::Outgoing as Word);
-        set(made, outgoing::RECEIVER, args[0]);
-        set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
-        count_sent(cx, &packet);
-        (*cx).actors().remote.leave_open(packet, made);
-        crate::pending(made)
-    }
+pub(crate) fn send(cx: &mut Cx, call: Call<'_>) -> Ret {
+    let admitted = mailbox::admit_far(cx, call.actor(), call.slot());
+    let (packet, method) = match admitted.and_then(|()| write_message(cx, call)) {
+        Ok(written) => written,
+        Err(ret) => return ret,
+    };
+    let made = match cx.actors().remote.unowed.take() {
+        Some(made) => made,
+        None => match Outgoing::make(cx) {
+            Ok(made) => made,
+            Err(full) => {
+                cx.actors().remote.drop_packet(packet);
+                return cx.out_of_memory(full);
+            }
+        },
+    };
+    made.begin(call.actor(), MethodRef { ty: call.actor().ty(), method });
+    count_sent(cx, &packet);
+    cx.actors().remote.leave_open(packet, made);
+    pending(made.owing())
 }
 
 /// The place of the waiter in the packet of a message.
@@ -173,109 +154,76 @@ pub(crate) const WAITER: usize = 1 + 4 * 4;
 
 /// Posts the last message without an answer, unless that was done.
 #[inline]
-pub(crate) unsafe fn settle_open(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe { (*cx).actors().remote.settle(None) };
+pub(crate) fn settle_open(cx: &mut Cx) {
+    cx.actors().remote.settle(None);
 }
 
 /// Sends a message whose answer is awaited.
-pub(crate) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if (*cx).actors().remote.open.is_some_and(|open| open.owing == owing) {
-            (*cx).actors().remote.settle(Some(owing));
-        }
+pub(crate) fn expect_answer(cx: &mut Cx, owing: Owing) {
+    let remote = &mut cx.actors().remote;
+    if let Some(open) = remote.open.filter(|open| open.owing.owing() == owing) {
+        remote.settle(Some(open.owing));
     }
 }
 
 /// Makes an actor on another node. Returns the reference, or the outcome to end with.
-pub(crate) unsafe fn create(
-    cx: *mut Cx,
-    table: &'static Table,
-    creator: u32,
-    args: &[Word],
-    node: u32,
-) -> Ret {
-    // SAFETY: promised by the caller: the class is one of actors, and the words behind the first
-    // are what its creator takes.
-    unsafe {
-        settle_open(cx);
-        if (*cx).actors().remote.is_lost(node) {
-            return (*cx).failure(LOST);
-        }
-        let class = table.info().actor().expect("a class of actors");
-        let remote = &mut (*cx).actors().remote;
-        let own = remote.made[node as usize];
-        let index = remote.network.as_mut().and_then(|network| network.next_index(node)).unwrap_or(own);
-        let mut packet = remote.begin(node, CREATE, [index, table.info().ty.as_u32(), creator]);
-        if let Err(ret) = write(cx, &args[1..], &class.creations[creator as usize], &mut packet) {
-            (*cx).actors().remote.drop_packet(packet);
-            return ret;
-        }
-        let generation = chooser((*cx).node(), (*cx).nodes()) + 1;
-        let address = Address { capsule: 0, node, index, generation };
-        let proxy = match at_address(&mut *cx, Leaf::Actor, address, table.info().ty) {
-            Ok(proxy) => proxy,
-            Err(why) => {
-                (*cx).actors().remote.drop_packet(packet);
-                return (*cx).failure(&why.to_string());
-            }
-        };
-        let remote = &mut (*cx).actors().remote;
-        remote.made[node as usize] = own + 1;
-        remote.placement.made(node);
-        remote.end(packet);
-        (*cx).words.stats.created_remotely += 1;
-        Ret::of(proxy)
+pub(crate) fn create(cx: &mut Cx, table: &'static Table, creator: u32, args: &[Word], node: u32) -> Ret {
+    settle_open(cx);
+    if cx.actors().remote.is_lost(node) {
+        return cx.failure(LOST);
     }
+    let class = table.info().actor().expect("a class of actors");
+    let remote = &mut cx.actors().remote;
+    let own = remote.made[node as usize];
+    let index = remote.network.as_mut().and_then(|network| network.next_index(node)).unwrap_or(own);
+    let mut packet = remote.begin(node, CREATE, [index, table.info().ty.as_u32(), creator]);
+    if let Err(ret) = write(cx, &args[1..], &class.creations[creator as usize], &mut packet) {
+        cx.actors().remote.drop_packet(packet);
+        return ret;
+    }
+    let generation = chooser(cx.node(), cx.nodes()) + 1;
+    let address = Address { capsule: 0, node, index, generation };
+    let proxy = match at_address(cx, Leaf::Actor, address, table.info().ty) {
+        Ok(proxy) => proxy,
+        Err(why) => {
+            cx.actors().remote.drop_packet(packet);
+            return cx.failure(&why.to_string());
+        }
+    };
+    let remote = &mut cx.actors().remote;
+    remote.made[node as usize] = own + 1;
+    remote.placement.made(node);
+    remote.end(packet);
+    cx.words.stats.created_remotely += 1;
+    Ret::of(proxy)
 }
 
 /// Answers a waiter on another node.
-pub(crate) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
-    // SAFETY: promised by the caller: `to` is somebody on another node, and the answer one of its
-    // method.
-    unsafe {
-        let place = get(to, away::PLACE);
-        let (node, index) = ((place >> 32) as u32, place as u32);
-        let generation = get(to, away::GENERATION) as u32;
-        answer_at(cx, node, index, generation, get(to, away::METHOD), answer);
+pub(crate) fn answer(cx: &mut Cx, to: Waiting, answer: Answer) {
+    settle_open(cx);
+    let image = image_of(cx);
+    let class = image.table_of(to.method.ty).info().actor().expect("a class of actors");
+    let signature = &image.program().types.method(to.method).signature;
+    let remote = &mut cx.actors().remote;
+    if remote.is_lost(to.node) {
+        return;
     }
-}
-
-/// Returns the method of one word.
-fn method_at(word: Word) -> MethodRef {
-    MethodRef { ty: TypeId::from_u32((word >> 32) as u32), method: MethodId::from_u32(word as u32) }
-}
-
-unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method: Word, answer: Answer) {
-    // SAFETY: promised by the caller; the method is one of a class of actors.
-    unsafe {
-        settle_open(cx);
-        let image = image_of(cx);
-        let method = method_at(method);
-        let class = image.table_of(method.ty).info().actor().expect("a class of actors");
-        let signature = &image.program().types.method(method).signature;
-        let remote = &mut (*cx).actors().remote;
-        if remote.is_lost(node) {
-            return;
+    let mut packet = remote.begin(to.node, ANSWER, [to.index, to.generation]);
+    let written = match answer {
+        Answer::Value(word) => {
+            put(&mut packet.packets, &[0]);
+            let result = &class.message(to.method.method).result;
+            write(cx, &[word][..result.len()], result, &mut packet)
         }
-        let mut packet = remote.begin(node, ANSWER, [index, generation]);
-        let written = match answer {
-            Answer::Value(word) => {
-                put(&mut packet.packets, &[0]);
-                let result = &class.message(method.method).result;
-                write(cx, &[word][..result.len()], result, &mut packet)
-            }
-            Answer::Exception(kept) => write_exception(cx, kept, signature, &mut packet),
-        };
-        if written.is_err() {
-            // The failure goes in place of values that cannot be sent.
-            let failed = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
-            packet.truncate(ANSWER_BYTES);
-            let _ = write_exception(cx, failed, signature, &mut packet);
-        }
-        (*cx).actors().remote.end(packet);
+        Answer::Exception(kept) => write_exception(cx, kept, signature, &mut packet),
+    };
+    if written.is_err() {
+        // The failure goes in place of values that cannot be sent.
+        let failed = kept_exception(cx, &Origin::Method(to.method));
+        packet.truncate(ANSWER_BYTES);
+        let _ = write_exception(cx, failed, signature, &mut packet);
     }
+    cx.actors().remote.end(packet);
 }
 
 /// The bytes of an answer before its result or exception.
@@ -290,43 +238,35 @@ fn exception_places(types: &Types, signature: &Signature, id: SignalId) -> Small
     }
 }
 
-unsafe fn write_exception(
-    cx: *mut Cx,
-    kept: Word,
+fn write_exception(
+    cx: &mut Cx,
+    kept: Exception,
     signature: &Signature,
     packet: &mut Writing,
 ) -> Result<(), Ret> {
-    // SAFETY: promised by the caller: a kept exception.
-    unsafe {
-        let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-        let pattern = Pattern::new(exception_places(&image_of(cx).program().types, signature, id));
-        let values: SmallVec<[Word; 4]> =
-            (0..pattern.len()).map(|at| get(kept, exception::VALUES + at)).collect();
-        put(&mut packet.packets, &[id.as_u32() + 1]);
-        write(cx, &values, &pattern, packet)
-    }
+    let id = SignalId::from_u32(kept.signal() as u32);
+    let pattern = Pattern::new(exception_places(&image_of(cx).program().types, signature, id));
+    let values: SmallVec<[Word; 4]> = (0..pattern.len()).map(|at| kept.value(at)).collect();
+    put(&mut packet.packets, &[id.as_u32() + 1]);
+    write(cx, &values, &pattern, packet)
 }
 
 /// Answers through a place of answers of another node.
-pub(crate) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
-    // SAFETY: promised by the caller: a place of answers of another node, whose answers have the
-    // value's type.
-    unsafe {
-        settle_open(cx);
-        let address = far_address(get(destination, owed::DUE), get(destination, owed::ELEMENT));
-        if (*cx).actors().remote.is_lost(address.node) {
-            return (*cx).actors().log("an answer is dropped: its node is lost");
-        }
-        let numbers = [address.index, address.generation >> 8, 0];
-        let mut packet = (*cx).actors().remote.begin(address.node, ANSWER, numbers);
-        let result = replier_result(&image_of(cx).program().types, Table::of(destination).info().ty);
-        let written = write(cx, &[value][..result.len()], &result, &mut packet);
-        match written {
-            Ok(()) => (*cx).actors().remote.end(packet),
-            Err(_) => {
-                (*cx).actors().remote.drop_packet(packet);
-                (*cx).actors().log("an answer could not be sent to its node");
-            }
+pub(crate) fn deliver(cx: &mut Cx, destination: Replier, value: Word) {
+    settle_open(cx);
+    let address = destination.address();
+    if cx.actors().remote.is_lost(address.node) {
+        return cx.actors().log("an answer is dropped: its node is lost");
+    }
+    let numbers = [address.index, address.generation >> 8, 0];
+    let mut packet = cx.actors().remote.begin(address.node, ANSWER, numbers);
+    let result = replier_result(&image_of(cx).program().types, destination.ty());
+    let written = write(cx, &[value][..result.len()], &result, &mut packet);
+    match written {
+        Ok(()) => cx.actors().remote.end(packet),
+        Err(_) => {
+            cx.actors().remote.drop_packet(packet);
+            cx.actors().log("an answer could not be sent to its node");
         }
     }
 }
@@ -392,11 +332,9 @@ pub(crate) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wr
 }
 
 /// Handles the packets of a node. Returns the outcome `Killed` or `Returned`.
-pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
-    // SAFETY: promised by the caller: the context is the current one.
-    let lost = unsafe { (*cx).actors().remote.is_lost(from) };
-    // SAFETY: as above.
-    let before = unsafe { std::mem::replace(&mut (*cx).actors().remote.origin, from) };
+pub(crate) fn accept(cx: &mut Cx, from: u32, packets: &[u8]) -> Ret {
+    let lost = cx.actors().remote.is_lost(from);
+    let before = std::mem::replace(&mut cx.actors().remote.origin, from);
     let (mut rest, mut came) = (if lost { &[] } else { packets }, 0_u32);
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
@@ -406,11 +344,9 @@ pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
                 if packet.first() == Some(&MESSAGE) {
                     came = came.saturating_add(4 + packet.len() as u32);
                 }
-                // SAFETY: promised by the caller: the context is the current one.
-                let remote = unsafe { &mut (*cx).actors().remote };
+                let remote = &mut cx.actors().remote;
                 remote.under_way = remote.searches.is_under_way(from);
-                // SAFETY: promised by the caller: the context is the current one.
-                unsafe { accept_one(cx, from, packet) }
+                accept_one(cx, from, packet)
             }
             None => {
                 rest = &[];
@@ -420,215 +356,198 @@ pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
         match accepted {
             Ok(ret) if ret.outcome == Outcome::Killed as u64 => return ret,
             Ok(_) => {}
-            // SAFETY: as above.
-            Err(wrong) => unsafe {
-                let remote = &mut (*cx).actors().remote;
-                let never = matches!(wrong, Wrong::Never(_)) || remote.speaks_of_too_much();
-                (*cx).actors().log(&format!("a packet of node {from} is dropped: {}", wrong.why()));
-                if never && (*cx).actors().remote.distrust(from, wrong.why()) {
+            Err(wrong) => {
+                let never = matches!(wrong, Wrong::Never(_)) || cx.actors().remote.speaks_of_too_much();
+                cx.actors().log(&format!("a packet of node {from} is dropped: {}", wrong.why()));
+                if never && cx.actors().remote.distrust(from, wrong.why()) {
                     rest = &[];
                 }
-            },
+            }
         }
-        // SAFETY: as above.
-        unsafe {
-            // There may be many packets, and each may take a collection. A guest goes on after its
-            // run was ended, and needs all answers.
-            if !(*cx).is_guest() && (*cx).must_attend() {
-                let stopped = (*cx).stop();
-                if !stopped.returned() {
-                    return stopped;
-                }
+        // There may be many packets, and each may take a collection. A guest goes on after its run
+        // was ended, and needs all answers.
+        if !cx.is_guest() && cx.must_attend() {
+            let stopped = cx.stop();
+            if !stopped.returned() {
+                return stopped;
             }
         }
     }
-    // SAFETY: as above.
-    unsafe {
-        (*cx).actors().remote.under_way = false;
-        (*cx).actors().remote.origin = before;
-        if came > 0 {
-            if (*cx).heap().may_be_filled() {
-                (*cx).collect();
-            }
-            if (*cx).heap().is_filled() {
-                (*cx).actors().remote.credit.hold(from, Against::Heap);
-            }
+    cx.actors().remote.under_way = false;
+    cx.actors().remote.origin = before;
+    if came > 0 {
+        if cx.heap().may_be_filled() {
+            cx.collect();
         }
-        (*cx).actors().remote.came(from, came);
-        search::pass_on(cx);
+        if cx.heap().is_filled() {
+            cx.actors().remote.credit.hold(from, Against::Heap);
+        }
     }
+    cx.actors().remote.came(from, came);
+    search::pass_on(cx);
     Ret::NOTHING
 }
 
-unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
+fn accept_one(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
     let (kind, mut rest) = packet.split_first().ok_or("it is empty")?;
     let rest = &mut rest;
-    // SAFETY: promised by the caller.
-    unsafe {
-        match *kind {
-            MESSAGE => accept_message(cx, from, rest),
-            ANSWER => accept_answer(cx, from, rest).map(|()| Ret::NOTHING),
-            CREATE => accept_creation(cx, from, rest),
-            GRANT | RELEASE => {
-                let [index, generation, third] = numbers(rest)?;
-                let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
-                let (own, remote) = ((*cx).node(), &mut (*cx).actors().remote);
-                if remote.under_way && *kind == GRANT {
-                    // The node that was told of it may be a guest, which takes no part in the
-                    // search.
-                    let address = Address { capsule: 0, node: own, index, generation };
-                    remote.searches.was_under_way(own, address);
-                }
-                match (*cx).actors().remote.count(index, generation, node, times) {
-                    true => Ok(Ret::NOTHING),
-                    false => Err("it speaks of too many actors that were not made".into()),
-                }
+    match *kind {
+        MESSAGE => accept_message(cx, from, rest),
+        ANSWER => accept_answer(cx, from, rest).map(|()| Ret::NOTHING),
+        CREATE => accept_creation(cx, from, rest),
+        GRANT | RELEASE => {
+            let [index, generation, third] = numbers(rest)?;
+            let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
+            let own = cx.node();
+            let remote = &mut cx.actors().remote;
+            if remote.under_way && *kind == GRANT {
+                // The node that was told of it may be a guest, which takes no part in the
+                // search.
+                let address = Address { capsule: 0, node: own, index, generation };
+                remote.searches.was_under_way(own, address);
             }
-            TAKEN => {
-                for waiter in (*cx).actors().remote.credit.taken(from, number(rest)?) {
-                    (*cx).actors().push(Work::Join(waiter));
-                }
-                Ok(Ret::NOTHING)
+            match cx.actors().remote.count(index, generation, node, times) {
+                true => Ok(Ret::NOTHING),
+                false => Err("it speaks of too many actors that were not made".into()),
             }
-            WAITS..=CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
-            FULL | ROOM => {
-                let address = numbers(rest)?;
-                let full = match *kind {
-                    FULL => Some(numbers(rest).map(|[low, high]| u64::from(high) << 32 | u64::from(low))?),
-                    _ => None,
-                };
-                mailbox::heard(cx, from, address, full);
-                Ok(Ret::NOTHING)
-            }
-            LOAD => {
-                let load = number(rest)?;
-                (*cx).actors().remote.placement.told(from, load);
-                Ok(Ret::NOTHING)
-            }
-            SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
-            other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }
+        TAKEN => {
+            for waiter in cx.actors().remote.credit.taken(from, number(rest)?) {
+                cx.actors().push(Work::Join(waiter));
+            }
+            Ok(Ret::NOTHING)
+        }
+        WAITS..=CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
+        FULL | ROOM => {
+            let address = numbers(rest)?;
+            let full = match *kind {
+                FULL => Some(numbers(rest).map(|[low, high]| u64::from(high) << 32 | u64::from(low))?),
+                _ => None,
+            };
+            mailbox::heard(cx, from, address, full);
+            Ok(Ret::NOTHING)
+        }
+        LOAD => {
+            let load = number(rest)?;
+            cx.actors().remote.placement.told(from, load);
+            Ok(Ret::NOTHING)
+        }
+        SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
+        other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
     }
 }
 
 /// Reads the values at the front of the rest of a packet.
 #[inline]
-unsafe fn read(cx: *mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
-    // SAFETY: promised by the caller; no code runs meanwhile.
-    unsafe { pattern.read(&mut *cx, packet, &mut at_address, words) }.map_err(Wrong::from)
+fn read(cx: &mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
+    // SAFETY: no code runs meanwhile, and the words are as many as the pattern has places.
+    unsafe { pattern.read(cx, packet, &mut at_address, words) }.map_err(Wrong::from)
 }
 
 /// Refuses a message that is not understood: its waiter is told.
 #[cold]
-unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
-    if to.waiter != NOBODY {
-        // SAFETY: promised by the caller, as for `answer_at`.
-        unsafe {
-            let _ = (*cx).failure(wrong.why());
-            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method_at(to.method)));
-            to.answer(cx, Answer::Exception(kept));
-        }
+fn refuse(cx: &mut Cx, to: Waiting, wrong: Wrong) -> Result<Ret, Wrong> {
+    if to.index != NOBODY {
+        let _ = cx.failure(wrong.why());
+        let kept = kept_exception(cx, &Origin::Method(to.method));
+        answer(cx, to, Answer::Exception(kept));
     }
     Err(wrong)
 }
 
 /// True if so many messages wait for an actor.
-pub(crate) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
-    // SAFETY: promised by the caller: an actor of this node.
-    unsafe {
-        let post = get(actor, class_of(actor).mail);
-        post != 0 && mail::count(get(post, mail::COUNT)) >= messages
-    }
+pub(crate) fn has_long_mail(actor: Actor, messages: u64) -> bool {
+    actor.mail().is_some_and(|post| post.count() >= messages)
 }
 
-/// The waiter on another node for the answer to a message, if there is one.
-#[derive(Clone, Copy)]
-struct Away {
-    node: u32,
-    waiter: u32,
-    generation: u32,
-    method: Word,
-}
-
-impl Away {
-    unsafe fn answer(self, cx: *mut Cx, answer: Answer) {
-        // SAFETY: promised by the caller.
-        unsafe { answer_at(cx, self.node, self.waiter, self.generation, self.method, answer) };
-    }
-}
-
-unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
+/// Reads a message, and runs its method or queues it.
+fn accept_message(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
     let [index, generation, ty, method, waiter, of] = numbers(packet)?;
-    // SAFETY: promised by the caller; the class and the method are compared with the program's.
-    unsafe {
-        let image = image_of(cx);
-        let ty = known_type(&image.program().types, ty)?;
-        let class = image.find_table(ty).and_then(|table| table.info().actor());
-        let known = class.filter(|class| (method as usize) < class.methods);
-        let class = known.ok_or("there is no such method")?;
-        let method = MethodRef { ty, method: MethodId::from_u32(method) };
-        let own = u64::from(ty.as_u32()) << 32 | u64::from(method.method.as_u32());
-        let away = Away { node: from, waiter, generation: of, method: own };
-        let address = Address { capsule: 0, node: (*cx).node(), index, generation };
-        let Some(actor) = here(&mut *cx, address, ty) else {
-            return refuse(cx, away, late("there is no such actor"));
-        };
-        let arguments = &class.message(method.method).arguments;
-        let count = 1 + arguments.len();
-        let mut words = [0; ARGS_MAX];
-        words[0] = actor;
-        // Words lead to no object, and code keeps its arguments.
-        let entered = image.has_engine();
-        let _actor = (!entered || !arguments.is_plain()).then(|| (*cx).keep(actor));
-        if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
-            return refuse(cx, away, wrong);
-        }
-        let _values = arguments.keep(&mut *cx, &words[1..count]);
-        let slot = image.dispatch().slot(method);
-        if from < (*cx).nodes() {
-            (*cx).actors().mailboxes.arrives(actor);
-        }
-        let ret = match entered {
-            // The entry for the actor's state takes messages.
-            true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
-            false => crate::send(cx, slot, &words[..count]),
-        };
-        (*cx).actors().mailboxes.arrives(0);
-        // A queued message knows its actor; after any other the actor may be no more.
-        if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
-            let actor = get(ret.value, message::RECEIVER);
-            let told = mailbox::came(cx, from, actor, [index, generation]);
-            // The sender to a mailbox that is nearly full is told of that one, and others need not
-            // wait for it.
-            if !told && has_long_mail(actor, FAR_LONG) {
-                let since_ns = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ns() };
-                (*cx).actors().remote.credit.hold(from, Against::mail(actor, since_ns));
-            }
-        }
-        match Outcome::from(ret) {
-            Outcome::Returned if waiter == NOBODY => {}
-            Outcome::Killed => return Ok(ret),
-            Outcome::Pending if waiter == NOBODY => settle_open(cx),
-            Outcome::Pending => {
-                let _owing = (*cx).keep(ret.value);
-                let made = (*cx).alloc_beyond(image.of_actors.away, away::FIELDS);
-                set(made, owed::KIND, Kind::Away as Word);
-                set(made, away::PLACE, u64::from(from) << 32 | u64::from(waiter));
-                set(made, away::GENERATION, u64::from(of));
-                set(made, away::METHOD, own);
-                crate::owe(cx, ret.value, made, Due::new(0, false), 0);
-            }
-            Outcome::Returned => away.answer(cx, Answer::Value(ret.value)),
-            _ => {
-                let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method));
-                match waiter {
-                    NOBODY => crate::exceptions::log_lost(&mut *cx, kept),
-                    _ => away.answer(cx, Answer::Exception(kept)),
-                }
-            }
-        }
-        Ok(Ret::NOTHING)
+    let image = image_of(cx);
+    let ty = known_type(&image.program().types, ty)?;
+    let class = image.find_table(ty).and_then(|table| table.info().actor());
+    let class = class.filter(|class| (method as usize) < class.methods).ok_or("there is no such method")?;
+    let method = MethodRef { ty, method: MethodId::from_u32(method) };
+    let away = Waiting { node: from, index: waiter, generation: of, method };
+    let address = Address { capsule: 0, node: cx.node(), index, generation };
+    let Some(actor) = here_actor(cx, address, ty) else {
+        return refuse(cx, away, late("there is no such actor"));
+    };
+    let arguments = &class.message(method.method).arguments;
+    let count = 1 + arguments.len();
+    let mut words = [0; ARGS_MAX];
+    words[0] = actor.word();
+    // Words lead to no object, and code keeps its arguments.
+    let entered = image.has_engine();
+    let _actor = (!entered || !arguments.is_plain()).then(|| cx.keep(actor.word()));
+    if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
+        return refuse(cx, away, wrong);
     }
+    let _values = arguments.keep(cx, &words[1..count]);
+    let slot = image.dispatch().slot(method);
+    if from < cx.nodes() {
+        cx.actors().mailboxes.arrives(Some(actor));
+    }
+    // SAFETY: the words are an actor with the method, and its arguments, which are kept.
+    let call = unsafe { Call::new(slot, &words[..count]) };
+    let ret = match entered {
+        true => run_code(cx, call.entry(), call.words()),
+        false => send_here(cx, call),
+    };
+    cx.actors().mailboxes.arrives(None);
+    hold_back(cx, from, [index, generation], ret);
+    settle_message(cx, away, ret)
+}
+
+/// Notes that a message of another node was queued: the node is told if the mailbox is nearly full,
+/// and gets its acknowledgement later if the mail is long.
+#[inline(always)]
+fn hold_back(cx: &mut Cx, from: u32, address: [u32; 2], ret: Ret) {
+    // A queued message knows its actor; after any other the actor may be no more.
+    if ret.outcome != Outcome::Pending as u64 {
+        return;
+    }
+    let Some(sent) = owing_of(ret).message() else { return };
+    let actor = sent.receiver();
+    let told = mailbox::came(cx, from, actor, address);
+    // The sender to a mailbox that is nearly full is told of that one, and others need not wait for
+    // it.
+    if !told && has_long_mail(actor, FAR_LONG) {
+        let since_ns = if cx.actors().is_ordered() { 0 } else { cx.now_ns() };
+        cx.actors().remote.credit.hold(from, Against::mail(actor, since_ns));
+    }
+}
+
+/// Handles the outcome of a message of another node: its waiter gets the answer, now or later.
+#[inline(always)]
+fn settle_message(cx: &mut Cx, away: Waiting, ret: Ret) -> Result<Ret, Wrong> {
+    let awaited = away.index != NOBODY;
+    match Outcome::from(ret) {
+        Outcome::Returned if !awaited => {}
+        Outcome::Killed => return Ok(ret),
+        Outcome::Pending if !awaited => settle_open(cx),
+        Outcome::Pending => {
+            let _owing = cx.keep(ret.value);
+            let made = Away::make(cx, away);
+            owe(cx, owing_of(ret), Some(made.party()), Due::new(0, false), 0);
+        }
+        Outcome::Returned => answer(cx, away, Answer::Value(ret.value)),
+        _ => {
+            let kept = kept_exception(cx, &Origin::Method(away.method));
+            match awaited {
+                false => log_lost(cx, kept),
+                true => answer(cx, away, Answer::Exception(kept)),
+            }
+        }
+    }
+    Ok(Ret::NOTHING)
+}
+
+/// Returns the actor of this node at an address of a class of actors.
+fn here_actor(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Actor> {
+    let found = here(cx, address, ty)?;
+    // SAFETY: it has the type, which is a class of actors.
+    Some(unsafe { Actor::new(found) })
 }
 
 fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
@@ -637,124 +556,101 @@ fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
     known.then(|| TypeId::from_u32(number)).ok_or("there is no such type".into())
 }
 
-unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
+fn accept_answer(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
     let [index, generation, signal] = numbers(packet)?;
-    // SAFETY: promised by the caller; what others know are objects of their kinds.
-    unsafe {
-        let image = image_of(cx);
-        let node = (*cx).node();
-        let remote = &mut (*cx).actors().remote;
-        if remote.under_way {
-            let generation = generation << 8 | OWN;
-            remote.searches.was_under_way(node, Address { capsule: 0, node, index, generation });
-        }
-        let (waiter, asked) = remote.awaited(index, generation).ok_or_else(|| late("nobody waits for it"))?;
-        let is_actor = Table::of(waiter).info().actor().is_some();
-        let kind = if is_actor { Kind::Caller } else { Kind::of(waiter) };
-        let may_answer = kind == Kind::Replier || kind == Kind::Outgoing && asked == Some(from);
-        if !may_answer {
-            return Err("nobody waits for it there".into());
-        }
-        remote.take(index, generation);
-        let _kept = (*cx).keep(waiter);
-        match kind {
-            Kind::Replier => {
-                let result = replier_result(&image.program().types, Table::of(waiter).info().ty);
-                let mut value = [0];
-                read(cx, packet, &result, &mut value[..result.len()])?;
-                crate::deliver_to(cx, waiter, value[0]);
-                Ok(())
-            }
-            _ => {
-                let (answer, wrong) =
-                    match read_answer(cx, packet, method_at(get(waiter, outgoing::METHOD)), signal) {
-                        Ok(answer) => (answer, Ok(())),
-                        Err(wrong) => {
-                            let _ = (*cx).failure(wrong.why());
-                            (
-                                Answer::Exception(crate::exceptions::kept_exception(
-                                    &mut *cx,
-                                    &Origin::Runtime,
-                                )),
-                                Err(wrong),
-                            )
-                        }
-                    };
-                deliver_owed(cx, waiter, answer);
-                wrong
-            }
-        }
+    let node = cx.node();
+    let remote = &mut cx.actors().remote;
+    if remote.under_way {
+        let generation = generation << 8 | OWN;
+        remote.searches.was_under_way(node, Address { capsule: 0, node, index, generation });
     }
-}
-
-unsafe fn read_answer(
-    cx: *mut Cx,
-    packet: &mut &[u8],
-    method: MethodRef,
-    signal: u32,
-) -> Result<Answer, Wrong> {
-    // SAFETY: promised by the caller; the method is one of a class of actors.
-    unsafe {
-        let image = image_of(cx);
-        let types = &image.program().types;
-        let Some(signal) = signal.checked_sub(1) else {
-            let class = image.table_of(method.ty).info().actor().expect("a class of actors");
-            let result = &class.message(method.method).result;
+    let (known, asked) = remote.awaited(index, generation).ok_or_else(|| late("nobody waits for it"))?;
+    match known {
+        Known::Replier(destination) => {
+            remote.take(index, generation);
+            let _kept = cx.keep(destination.word());
+            let result = replier_result(&image_of(cx).program().types, destination.ty());
             let mut value = [0];
-            read(cx, packet, result, &mut value[..result.len()])?;
-            return Ok(Answer::Value(value[0]));
-        };
-        if signal as usize >= types.signals().count() {
-            return Err("there is no such exception".into());
+            read(cx, packet, &result, &mut value[..result.len()])?;
+            deliver_to(cx, destination, value[0]);
+            Ok(())
         }
-        let (id, signature) = (SignalId::from_u32(signal), &types.method(method).signature);
-        let pattern = Pattern::new(exception_places(types, signature, id));
-        let mut values = [0; VALUES_MAX];
-        read(cx, packet, &pattern, &mut values[..pattern.len()])?;
-        (*cx).signal_id = u64::from(signal);
-        (*cx).signal_values = values;
-        Ok(Answer::Exception(crate::exceptions::kept_exception(&mut *cx, &Origin::Method(method))))
+        Known::Outgoing(sent) if asked == Some(from) => {
+            remote.take(index, generation);
+            let _kept = cx.keep(sent.word());
+            let (answer, wrong) = match read_answer(cx, packet, sent.method(), signal) {
+                Ok(answer) => (answer, Ok(())),
+                Err(wrong) => {
+                    let _ = cx.failure(wrong.why());
+                    (Answer::Exception(kept_exception(cx, &Origin::Runtime)), Err(wrong))
+                }
+            };
+            deliver_owed(cx, sent.owing(), answer);
+            wrong
+        }
+        Known::Outgoing(_) | Known::Actor(_) => Err("nobody waits for it there".into()),
     }
 }
 
-unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
-    let [index, ty, creator] = numbers(packet)?;
-    // SAFETY: promised by the caller; the class and the creator are compared with the program's.
-    unsafe {
-        let image = image_of(cx);
-        let ty = known_type(&image.program().types, ty)?;
-        let table = image.find_table(ty).ok_or("there is no such class")?;
-        let class = table.info().actor().ok_or("it is no class of actors")?;
-        let func = class.creators.get(creator as usize).ok_or("there is no such creator")?;
-        let node = (*cx).node();
-        let chosen_by = chooser(from, (*cx).nodes());
-        let address = Address { capsule: 0, node, index, generation: chosen_by + 1 };
-        let actor = here(&mut *cx, address, ty).ok_or_else(|| late("the address is used"))?;
-        let _actor = (*cx).keep(actor);
-        let remote = &mut (*cx).actors().remote;
-        remote.count(index, chosen_by + 1, from, 1);
-        if !remote.set_born(chosen_by, index) {
-            // Grants and releases that came before may have let it go.
-            return Err(late("nobody knows the new actor, or the address is used"));
-        }
-        let arguments = &class.creations[creator as usize];
-        let count = 1 + arguments.len();
-        let mut words = [0; ARGS_MAX];
-        words[0] = actor;
-        if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
-            let _ = (*cx).failure(wrong.why());
-            crate::create::fail_creation(cx, actor);
-            return Err(wrong);
-        }
-        let _values = arguments.keep(&mut *cx, &words[1..count]);
-        (*cx).words.stats.created += 1;
-        if !class.functional {
-            (*cx).actors().remote.placement.tell(from);
-        }
-        let ret = crate::create::bear(cx, actor, *func, &words[..count]);
-        if ret.outcome == Outcome::Killed as u64 {
-            return Ok(ret);
-        }
-        Ok(crate::rest(cx, actor, Ret::NOTHING))
+/// Reads the result or the exception of a method of a class of actors.
+fn read_answer(cx: &mut Cx, packet: &mut &[u8], method: MethodRef, signal: u32) -> Result<Answer, Wrong> {
+    let image = image_of(cx);
+    let types = &image.program().types;
+    let Some(signal) = signal.checked_sub(1) else {
+        let class = image.table_of(method.ty).info().actor().expect("a class of actors");
+        let result = &class.message(method.method).result;
+        let mut value = [0];
+        read(cx, packet, result, &mut value[..result.len()])?;
+        return Ok(Answer::Value(value[0]));
+    };
+    if signal as usize >= types.signals().count() {
+        return Err("there is no such exception".into());
     }
+    let (id, signature) = (SignalId::from_u32(signal), &types.method(method).signature);
+    let pattern = Pattern::new(exception_places(types, signature, id));
+    let mut values = [0; VALUES_MAX];
+    read(cx, packet, &pattern, &mut values[..pattern.len()])?;
+    cx.signal_id = u64::from(signal);
+    cx.signal_values = values;
+    Ok(Answer::Exception(kept_exception(cx, &Origin::Method(method))))
+}
+
+/// Reads the creation of an actor, and runs its creator.
+fn accept_creation(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
+    let [index, ty, creator] = numbers(packet)?;
+    let image = image_of(cx);
+    let ty = known_type(&image.program().types, ty)?;
+    let table = image.find_table(ty).ok_or("there is no such class")?;
+    let class = table.info().actor().ok_or("it is no class of actors")?;
+    let func = class.creators.get(creator as usize).ok_or("there is no such creator")?;
+    let node = cx.node();
+    let chosen_by = chooser(from, cx.nodes());
+    let address = Address { capsule: 0, node, index, generation: chosen_by + 1 };
+    let actor = here_actor(cx, address, ty).ok_or_else(|| late("the address is used"))?;
+    let _actor = cx.keep(actor.word());
+    let remote = &mut cx.actors().remote;
+    remote.count(index, chosen_by + 1, from, 1);
+    if !remote.set_born(chosen_by, index) {
+        // Grants and releases that came before may have let it go.
+        return Err(late("nobody knows the new actor, or the address is used"));
+    }
+    let arguments = &class.creations[creator as usize];
+    let count = 1 + arguments.len();
+    let mut words = [0; ARGS_MAX];
+    words[0] = actor.word();
+    if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
+        let _ = cx.failure(wrong.why());
+        fail_creation(cx, actor);
+        return Err(wrong);
+    }
+    let _values = arguments.keep(cx, &words[1..count]);
+    cx.words.stats.created += 1;
+    if !class.functional {
+        cx.actors().remote.placement.tell(from);
+    }
+    let ret = bear(cx, actor, *func, &words[..count]);
+    if ret.outcome == Outcome::Killed as u64 {
+        return Ok(ret);
+    }
+    Ok(rest(cx, actor, Ret::NOTHING))
 }

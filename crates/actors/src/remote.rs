@@ -30,22 +30,26 @@ use bifrost_ir::TypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::answers::{Answer, deliver_owed};
+use crate::create::fail_creation;
 use crate::credit::Credit;
+use crate::exceptions::{Origin, kept_exception};
 use crate::guest::{Named, chooser, no_names};
 use crate::host::WithActors;
 use crate::kinds::{GRANT, RELEASE};
 use crate::network::{Network, Received, Wait};
 use crate::node::Work;
+use crate::object::{Actor, Join, Known, Outgoing, Owing, Replier};
 use crate::outlet::Way;
 use crate::packets::{WAITER, put, settle_open};
 use crate::placement::Placement;
+use crate::rounds;
 use crate::search::Searches;
-use crate::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor_layout::{far, owed, replier};
+use bifrost_runtime::actor_class::State;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
-use bifrost_runtime::object::{get, set};
+use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
 
 /// The failure of requests to a node that is lost.
@@ -130,8 +134,8 @@ pub(crate) struct Remote {
     /// The last request, until it is known whether its answer is wanted.
     pub(crate) open: Option<Open>,
     /// The object for the answer to the last request whose answer is not wanted, for use by the
-    /// next request; or 0.
-    pub(crate) unowed: Word,
+    /// next request.
+    pub(crate) unowed: Option<Outgoing>,
     pub(crate) searches: Searches,
     pub(crate) credit: Credit,
     pub(crate) placement: Placement,
@@ -157,7 +161,7 @@ impl std::fmt::Debug for Remote {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open {
     /// The object that owes the answer here.
-    pub(crate) owing: Word,
+    pub(crate) owing: Outgoing,
     node: u32,
     /// The packet's place among those for the node.
     start: usize,
@@ -213,6 +217,13 @@ impl Export {
         }
         self.known.retain(|(_, count)| *count != 0);
         self.known.is_empty()
+    }
+
+    /// Returns the object, if an answer of another node is awaited for it.
+    pub(crate) fn awaited(&self) -> Option<Owing> {
+        self.asked?;
+        // SAFETY: answers are awaited for objects that owe them here in turn.
+        unsafe { Owing::of(self.word) }
     }
 
     /// True if a node with this number or a higher one knows it.
@@ -282,8 +293,8 @@ impl Remote {
         let born = self.born.iter().flat_map(|born| born.values());
         let not_made = born.filter(|born| !born.created).map(|born| born.word);
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
-        let open = self.open.iter().map(|open| open.owing).chain([self.unowed]);
-        let stopped = self.credit.parked.iter().map(|(_, waiter)| *waiter);
+        let open = self.open.iter().map(|open| open.owing).chain(self.unowed).map(|made| made.word());
+        let stopped = self.credit.parked.iter().map(|(_, waiter)| waiter.word());
         asked.chain(not_made).chain(open).chain(stopped).chain(self.credit.holding())
     }
 
@@ -442,9 +453,30 @@ impl Remote {
 
     /// Returns the object that others know by an index, and the node from which an answer is
     /// awaited for it.
-    pub(crate) fn awaited(&self, index: u32, generation: u32) -> Option<(Word, Option<u32>)> {
+    pub(crate) fn awaited(&self, index: u32, generation: u32) -> Option<(Known, Option<u32>)> {
         let export = self.exports.get(index as usize)?;
-        (export.generation == generation && export.word != 0).then_some((export.word, export.asked))
+        if export.generation != generation || export.word == 0 {
+            return None;
+        }
+        // SAFETY: others know such objects, which the entry keeps.
+        Some((unsafe { Known::new(export.word) }, export.asked))
+    }
+
+    /// Returns the object that stands here for an actor of another node, if there is one.
+    pub(crate) fn proxy(&self, address: &Address) -> Option<Actor> {
+        let (proxy, _) = self.proxies.get(address)?;
+        // SAFETY: proxies are actors or destinations, and the collector forgets the dead ones.
+        match unsafe { Known::new(*proxy) } {
+            Known::Actor(proxy) => Some(proxy),
+            _ => None,
+        }
+    }
+
+    /// Returns the messages whose answers are awaited of other nodes, with their index and
+    /// generation.
+    pub(crate) fn asked_objects(&self) -> impl Iterator<Item = (u32, u32, Owing)> {
+        let exports = (0..).zip(&self.exports);
+        exports.filter_map(|(index, export)| Some((index, export.generation, export.awaited()?)))
     }
 
     /// Reports a node that has sent bytes that no correct node sends. Returns true if it will be
@@ -469,16 +501,10 @@ impl Remote {
     }
 
     /// Stops waiting for answers of other nodes for a join.
-    ///
-    /// # Safety
-    /// `waiter` is a join, and answers are awaited for objects.
-    pub(crate) unsafe fn give_up(&mut self, waiter: Word) {
-        // SAFETY: promised by the caller.
-        let of = |export: &Export| export.asked.is_some() && unsafe { get(export.word, owed::TO) } == waiter;
-        let exports = (0..).zip(&self.exports).filter(|(_, export)| of(export));
-        for (index, generation) in
-            exports.map(|(index, export)| (index, export.generation)).collect::<Vec<_>>()
-        {
+    pub(crate) fn give_up(&mut self, waiter: Join) {
+        let asked = self.asked_objects().filter(|(.., owing)| owing.to() == Some(waiter.party()));
+        let exports: Vec<(u32, u32)> = asked.map(|(index, generation, _)| (index, generation)).collect();
+        for (index, generation) in exports {
             self.take(index, generation);
         }
     }
@@ -540,7 +566,7 @@ impl Remote {
 
     /// Ends the packet of a request: it goes when it is known whether its answer is wanted.
     #[inline]
-    pub(crate) fn leave_open(&mut self, writing: Writing, owing: Word) {
+    pub(crate) fn leave_open(&mut self, writing: Writing, owing: Outgoing) {
         let node = writing.node;
         let start = self.close(writing);
         self.open = Some(Open { owing, node, start });
@@ -549,12 +575,12 @@ impl Remote {
     /// Sends the request that was left open, if there is one. Its answer is wanted if `owing` is
     /// the object of the request.
     #[inline]
-    pub(crate) fn settle(&mut self, owing: Option<Word>) {
+    pub(crate) fn settle(&mut self, owing: Option<Outgoing>) {
         let Some(Open { owing: made, node, start }) = self.open.take() else { return };
         if owing != Some(made) {
-            self.unowed = made;
+            self.unowed = Some(made);
         } else {
-            let (index, generation) = self.export(made);
+            let (index, generation) = self.export(made.word());
             let export = &mut self.exports[index as usize];
             (export.asked, export.asked_at) = (Some(node), self.looks);
             self.asked += 1;
@@ -680,16 +706,13 @@ impl Remote {
 /// Returns the address of an actor or a place of answers, for another node, which is told of it.
 pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
     let node = cx.node();
-    // SAFETY: whoever encodes values hands over references to actors and places of answers.
+    // SAFETY: values that are encoded as these kinds are references to actors and destinations.
     let far = unsafe {
         match leaf {
-            Leaf::Actor if state(word) == State::Remote => {
-                Some(far_address(get(word, far::PLACE), get(word, far::GENERATION)))
+            Leaf::Actor => {
+                Some(Actor::new(word)).filter(|it| it.state() == State::Remote).map(Actor::address)
             }
-            Leaf::Replier if Kind::of(word) == Kind::FarReplier => {
-                Some(far_address(get(word, owed::DUE), get(word, owed::ELEMENT)))
-            }
-            Leaf::Actor | Leaf::Replier => None,
+            Leaf::Replier => Some(Replier::new(word)).filter(|it| it.is_far()).map(Replier::address),
         }
     };
     let remote = &mut cx.actors().remote;
@@ -720,11 +743,6 @@ pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
     Address { capsule: 0, node, index, generation: export.generation << 8 | OWN }
 }
 
-pub(crate) fn far_address(place: Word, generation: Word) -> Address {
-    let place = place & !far::FULL;
-    Address { capsule: 0, node: (place >> 32) as u32, index: place as u32, generation: generation as u32 }
-}
-
 /// Returns the object that stands here for an address, or is at it.
 pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
     if address.node == cx.node() {
@@ -741,26 +759,13 @@ pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) 
         *told += 1;
         return Ok(*proxy);
     }
-    let place = u64::from(address.node) << 32 | u64::from(address.index);
     let table = cx.image().find_table(ty).ok_or(NotReceived::Address(address))?;
-    // SAFETY: the object is made with the fields of its kind.
-    let proxy = unsafe {
-        match leaf {
-            Leaf::Actor => {
-                let class = table.info().actor().ok_or(NotReceived::Address(address))?;
-                let proxy = cx.alloc(class.table(State::Remote), far::FIELDS)?.as_ptr() as Word;
-                set(proxy, far::PLACE, place);
-                set(proxy, far::GENERATION, u64::from(address.generation));
-                proxy
-            }
-            Leaf::Replier => {
-                let proxy = cx.alloc(table, replier::FIELDS)?.as_ptr() as Word;
-                set(proxy, owed::KIND, Kind::FarReplier as Word);
-                set(proxy, owed::DUE, place);
-                set(proxy, owed::ELEMENT, u64::from(address.generation));
-                proxy
-            }
+    let proxy = match leaf {
+        Leaf::Actor => {
+            let class = table.info().actor().ok_or(NotReceived::Address(address))?;
+            Actor::make_far(cx, class, address)?.word()
         }
+        Leaf::Replier => Replier::make_far(cx, table, address)?.word(),
     };
     cx.actors().remote.proxies.insert(address, (proxy, 1));
     Ok(proxy)
@@ -798,18 +803,16 @@ fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> 
     let table = cx.image().find_table(ty)?;
     let class = table.info().actor()?;
     cx.actors().remote.heard_of(chosen_by, index)?;
-    let actor = cx.alloc(table, class.mail + 1).ok()?.as_ptr() as Word;
-    // SAFETY: the object is an actor of the class.
-    unsafe { set_state(actor, State::Active) };
-    cx.actors().remote.heard_of(chosen_by, index)?.word = actor;
-    cx.actors().remote.names.insert(actor, (chosen_by, index));
+    let actor = Actor::make(cx, table, class).ok()?;
+    actor.enter_state(class, State::Active);
+    cx.actors().remote.heard_of(chosen_by, index)?.word = actor.word();
+    cx.actors().remote.names.insert(actor.word(), (chosen_by, index));
     if cx.actors().remote.is_lost(chosen_by) {
-        // Its creation will not arrive any more.
+        // Its creation will not arrive any more. Others know the actor, so that it is kept.
         let _ = cx.failure(LOST);
-        // SAFETY: as above, and others know the actor, so that it is kept.
-        unsafe { crate::create::fail_creation(cx, actor) };
+        fail_creation(cx, actor);
     }
-    Some(actor)
+    Some(actor.word())
 }
 
 /// Notes that these nodes are lost.
@@ -818,60 +821,58 @@ fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> 
 /// - The objects that they knew, and those that others have granted to them, are let go.
 /// - Actors that they were about to make here fail as if their creator had failed.
 /// - Their packets that are still under way are dropped.
-pub(crate) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
-    // SAFETY: promised by the caller: the context is the current one; what others know are objects
-    // of their kinds.
-    unsafe {
-        settle_open(cx);
-        (*cx).actors().lose_mailboxes(nodes);
-        let remote = &mut (*cx).actors().remote;
-        remote.guests.retain(|guest| !nodes.contains(guest));
-        remote.to_guests.retain(|guest, _| !nodes.contains(guest));
-        let count = remote.lost.len();
-        let within = (nodes.start as usize).min(count)..(nodes.end as usize).min(count);
-        remote.lost[within.clone()].fill(true);
-        remote.close_outlet();
-        remote.outbox[within.clone()].iter_mut().for_each(Vec::clear);
+pub(crate) fn lose(cx: &mut Cx, nodes: &Range<u32>) {
+    settle_open(cx);
+    cx.actors().lose_mailboxes(nodes);
+    let node = cx.node();
+    let remote = &mut cx.actors().remote;
+    let count = remote.lost.len();
+    remote.mark_lost(node, nodes);
+    fail_awaited(cx, nodes);
+    fail_not_made(cx, nodes);
+    for waiter in nodes.clone().flat_map(|node| cx.actors().remote.credit.lose(node)).collect::<Vec<_>>() {
+        cx.actors().push(Work::Join(waiter));
+    }
+    let remote = &mut cx.actors().remote;
+    remote.strike_known(nodes);
+    if nodes.start as usize >= count {
+        // The objects that a guest held together may be garbage now, and know each other.
+        remote.searches.dropped += remote.known();
+        return;
+    }
+    rounds::lose(cx);
+}
+
+impl Remote {
+    /// Notes that nodes are lost, and drops the packets for them.
+    fn mark_lost(&mut self, node: u32, nodes: &Range<u32>) {
+        self.guests.retain(|guest| !nodes.contains(guest));
+        self.to_guests.retain(|guest, _| !nodes.contains(guest));
+        let within = self.within(nodes);
+        self.lost[within.clone()].fill(true);
+        self.close_outlet();
+        self.outbox[within.clone()].iter_mut().for_each(Vec::clear);
         if !within.is_empty() {
-            remote.give_up_search((*cx).node());
+            self.give_up_search(node);
         }
-        let waiters: Vec<(u32, u32)> = (0..)
-            .zip(&remote.exports)
-            .filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)))
-            .map(|(index, export)| (index, export.generation))
-            .collect();
-        let not_made: Vec<Word> = remote.born[within]
-            .iter()
-            .flat_map(|born| born.values())
-            .filter(|born| !born.created && born.word != 0)
-            .map(|born| born.word)
-            .collect();
-        let _not_made = (*cx).keep_all(&not_made);
-        for (index, generation) in waiters {
-            let Some(waiter) = (*cx).actors().remote.take(index, generation) else { continue };
-            let _kept = (*cx).keep(waiter);
-            let _ = (*cx).failure(LOST);
-            let kept = crate::exceptions::kept_exception(&mut *cx, &Origin::Runtime);
-            deliver_owed(cx, waiter, Answer::Exception(kept));
-        }
-        for actor in not_made {
-            let _ = (*cx).failure(LOST);
-            crate::create::fail_creation(cx, actor);
-        }
-        for waiter in
-            nodes.clone().flat_map(|node| (*cx).actors().remote.credit.lose(node)).collect::<Vec<_>>()
-        {
-            (*cx).actors().push(Work::Join(waiter));
-        }
-        let remote = &mut (*cx).actors().remote;
-        let struck = (0..).zip(&mut remote.exports).filter_map(|(index, export)| {
+    }
+
+    /// Returns the nodes among these that are no guests.
+    fn within(&self, nodes: &Range<u32>) -> Range<usize> {
+        let count = self.lost.len();
+        (nodes.start as usize).min(count)..(nodes.end as usize).min(count)
+    }
+
+    /// Lets the objects go that only lost nodes knew.
+    fn strike_known(&mut self, nodes: &Range<u32>) {
+        let struck = (0..).zip(&mut self.exports).filter_map(|(index, export)| {
             let struck = export.word != 0 && export.strike(nodes);
             struck.then_some((index, export.generation))
         });
         for (index, generation) in struck.collect::<Vec<_>>() {
-            remote.take(index, generation);
+            self.take(index, generation);
         }
-        let Remote { born, born_count, not_made, names, .. } = remote;
+        let Remote { born, born_count, not_made, names, .. } = self;
         for born in born {
             born.retain(|_, export| {
                 let struck = export.strike(nodes);
@@ -885,11 +886,36 @@ pub(crate) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
                 !struck
             });
         }
-        if nodes.start as usize >= count {
-            // The objects that a guest held together may be garbage now, and know each other.
-            remote.searches.dropped += remote.known();
-            return;
-        }
-        crate::rounds::lose(cx);
+    }
+}
+
+/// Fails the requests that wait for answers of lost nodes.
+fn fail_awaited(cx: &mut Cx, nodes: &Range<u32>) {
+    let exports = (0..).zip(&cx.actors().remote.exports);
+    let asked = exports.filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)));
+    let asked: Vec<(u32, u32)> = asked.map(|(index, export)| (index, export.generation)).collect();
+    for (index, generation) in asked {
+        let remote = &mut cx.actors().remote;
+        let owing = remote.exports[index as usize].awaited();
+        remote.take(index, generation);
+        let Some(owing) = owing else { continue };
+        let _kept = cx.keep(owing.word());
+        let _ = cx.failure(LOST);
+        let kept = kept_exception(cx, &Origin::Runtime);
+        deliver_owed(cx, owing, Answer::Exception(kept));
+    }
+}
+
+/// Fails the actors that lost nodes were about to make here.
+fn fail_not_made(cx: &mut Cx, nodes: &Range<u32>) {
+    let remote = &cx.actors().remote;
+    let born = remote.born[remote.within(nodes)].iter().flat_map(|born| born.values());
+    let not_made: Vec<Word> =
+        born.filter(|born| !born.created && born.word != 0).map(|born| born.word).collect();
+    let _not_made = cx.keep_all(&not_made);
+    for word in not_made {
+        let _ = cx.failure(LOST);
+        // SAFETY: others have made actors here, which are kept.
+        fail_creation(cx, unsafe { Actor::new(word) });
     }
 }

@@ -29,14 +29,12 @@ use rustc_hash::FxHashMap;
 use crate::cycles::{fail_all, look_at_all};
 use crate::host::WithActors;
 use crate::kinds::{ASK, CUT, CUT_DONE, WAITS};
+use crate::object::{Away, Join, Known, Message};
 use crate::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
 use crate::told::{self, Line};
 use crate::waits::{Waiter, each_waiter, waiter_of};
 use crate::walk::{Cut, FIRM, cycles};
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor_layout::away;
 use bifrost_runtime::cx::Cx;
-use bifrost_runtime::object::get;
 
 /// The most waits of each kind that a node tells.
 const WAITS_MAX: usize = 1 << 17;
@@ -167,29 +165,28 @@ impl Waits {
 /// The methods that are numbered in a node's waits.
 #[derive(Default)]
 struct Methods {
-    numbers: FxHashMap<Word, u32>,
-    /// By number: the join, or 0 for an answer that another node gives in place of a method.
-    joins: Vec<Word>,
+    numbers: FxHashMap<Join, u32>,
+    /// By number: the join; nothing for an answer that another node gives in place of a method.
+    joins: Vec<Option<Join>>,
 }
 
 impl Methods {
-    fn number(&mut self, waiter: Word) -> u32 {
+    fn number(&mut self, waiter: Join) -> u32 {
         *self.numbers.entry(waiter).or_insert_with(|| {
-            self.joins.push(waiter);
+            self.joins.push(Some(waiter));
             self.joins.len() as u32 - 1
         })
     }
 
     /// Enters a waiter that cannot go on before a method does.
-    unsafe fn enter(&mut self, waits: &mut Waits, method: u32, waiter: Waiter, nodes: u32) {
+    fn enter(&mut self, waits: &mut Waits, method: u32, waiter: Waiter, nodes: u32) {
         match waiter {
             Waiter::Method(waiter) => {
                 let waiter = self.number(waiter);
                 waits.methods.push([method, waiter]);
             }
             Waiter::Away(away) => {
-                // SAFETY: promised by the caller: somebody on another node.
-                let [node, index, generation] = unsafe { request_of(away) };
+                let [node, index, generation] = request_of(away);
                 // Nobody waits for a guest.
                 if node < nodes {
                     waits.answers.push([method, node, index, generation]);
@@ -200,131 +197,115 @@ impl Methods {
 }
 
 /// Returns the request whose answer goes to another node.
-unsafe fn request_of(away: Word) -> Request {
-    // SAFETY: promised by the caller: somebody on another node.
-    unsafe {
-        let place = get(away, away::PLACE);
-        [(place >> 32) as u32, place as u32, get(away, away::GENERATION) as u32]
-    }
+fn request_of(away: Away) -> Request {
+    let at = away.waiting();
+    [at.node, at.index, at.generation]
 }
 
 /// Returns the waits that this node has to tell, and the number of steps that it took to find them.
 /// The last value is true if requests were left out because they are `young`.
-unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
-    // SAFETY: promised by the caller: the context is the current one, between two turns.
-    unsafe {
-        let (mut waits, mut methods, mut steps, mut young) = (Waits::default(), Methods::default(), 0, false);
-        let (nodes, remote) = ((*cx).nodes(), &(*cx).actors().remote);
-        if remote.asked == 0 {
-            return (waits, steps, young);
-        }
-        for (index, export) in (0..).zip(&remote.exports) {
-            steps += 1;
-            if export.asked.is_none() {
-                continue;
-            }
-            if !with_young && export.asked_at == remote.looks {
-                young = true;
-                continue;
-            }
-            let Some(waiter) = waiter_of(export.word) else { continue };
-            let method = match waiter {
-                Waiter::Method(waiter) => methods.number(waiter),
-                Waiter::Away(_) => {
-                    methods.joins.push(0);
-                    let method = methods.joins.len() as u32 - 1;
-                    methods.enter(&mut waits, method, waiter, nodes);
-                    method
-                }
-            };
-            waits.requests.push([index, export.generation, method]);
-            if waits.requests.len() == WAITS_MAX {
-                break;
-            }
-        }
-        let mut at = 0;
-        let mut found = Vec::new();
-        while let Some(waiter) = methods.joins.get(at).copied() {
-            if waiter != 0 {
-                each_waiter(waiter, &mut steps, |waiter, _| found.push(waiter));
-            }
-            for waiter in found.drain(..) {
-                methods.enter(&mut waits, at as u32, waiter, nodes);
-            }
-            if waits.methods.len().max(waits.answers.len()) >= WAITS_MAX {
-                waits.methods.truncate(WAITS_MAX);
-                waits.answers.truncate(WAITS_MAX);
-                break;
-            }
-            at += 1;
-        }
-        waits.trim(methods.joins.len());
-        (waits, steps, young)
+fn waits_here(cx: &mut Cx, with_young: bool) -> (Waits, u64, bool) {
+    let (mut waits, mut methods, mut steps, mut young) = (Waits::default(), Methods::default(), 0, false);
+    let nodes = cx.nodes();
+    let remote = &cx.actors().remote;
+    if remote.asked == 0 {
+        return (waits, steps, young);
     }
+    for (index, export) in (0..).zip(&remote.exports) {
+        steps += 1;
+        let Some(awaited) = export.awaited() else { continue };
+        if !with_young && export.asked_at == remote.looks {
+            young = true;
+            continue;
+        }
+        let Some(waiter) = waiter_of(awaited) else { continue };
+        let method = match waiter {
+            Waiter::Method(waiter) => methods.number(waiter),
+            Waiter::Away(_) => {
+                methods.joins.push(None);
+                let method = methods.joins.len() as u32 - 1;
+                methods.enter(&mut waits, method, waiter, nodes);
+                method
+            }
+        };
+        waits.requests.push([index, export.generation, method]);
+        if waits.requests.len() == WAITS_MAX {
+            break;
+        }
+    }
+    let mut at = 0;
+    let mut found = Vec::new();
+    while let Some(waiter) = methods.joins.get(at).copied() {
+        if let Some(waiter) = waiter {
+            each_waiter(waiter, &mut steps, |waiter, _| found.push(waiter));
+        }
+        for waiter in found.drain(..) {
+            methods.enter(&mut waits, at as u32, waiter, nodes);
+        }
+        if waits.methods.len().max(waits.answers.len()) >= WAITS_MAX {
+            waits.methods.truncate(WAITS_MAX);
+            waits.answers.truncate(WAITS_MAX);
+            break;
+        }
+        at += 1;
+    }
+    waits.trim(methods.joins.len());
+    (waits, steps, young)
 }
 
 /// Tells the first node the waits of this one, if they are new or it has asked. Returns the number
 /// of steps that this took.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn tell(cx: *mut Cx) -> u64 {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if !(*cx).actors().remote.has_network() || (*cx).nodes() < 2 {
-            return 0;
-        }
-        settle_open(cx);
-        let is_asked = std::mem::take(&mut (*cx).actors().rounds.is_asked);
-        let (waits, steps, young) = waits_here(cx, is_asked);
-        (*cx).actors().suspects.young = young;
-        let with_names = std::mem::take(&mut (*cx).actors().rounds.with_names);
-        let rounds = &mut (*cx).actors().rounds;
-        let mut packet = vec![WAITS];
-        put(&mut packet, &[rounds.number, rounds.cut]);
-        waits.write(&mut packet);
-        let is_new = match &rounds.told {
-            Some(told) => *told != packet,
-            None => !waits.is_empty() || rounds.cut > 0,
-        };
-        if is_asked || is_new {
-            rounds.cut = 0;
-            rounds.told = Some(packet.clone());
-            if with_names {
-                told::lines(cx).iter().for_each(|line| line.write(&mut packet));
-            }
-            match (*cx).node() {
-                0 => {
-                    let _ = hear(cx, 0, &mut &packet[1..]);
-                }
-                _ => (*cx).actors().remote.post(0, &packet),
-            }
-        }
-        join_when_due(cx, false);
-        steps
+pub(crate) fn tell(cx: &mut Cx) -> u64 {
+    if !cx.actors().remote.has_network() || cx.nodes() < 2 {
+        return 0;
     }
+    settle_open(cx);
+    let is_asked = std::mem::take(&mut cx.actors().rounds.is_asked);
+    let (waits, steps, young) = waits_here(cx, is_asked);
+    cx.actors().suspects.young = young;
+    let with_names = std::mem::take(&mut cx.actors().rounds.with_names);
+    let rounds = &mut cx.actors().rounds;
+    let mut packet = vec![WAITS];
+    put(&mut packet, &[rounds.number, rounds.cut]);
+    waits.write(&mut packet);
+    let is_new = match &rounds.told {
+        Some(told) => *told != packet,
+        None => !waits.is_empty() || rounds.cut > 0,
+    };
+    if is_asked || is_new {
+        rounds.cut = 0;
+        rounds.told = Some(packet.clone());
+        if with_names {
+            told::lines(cx).iter().for_each(|line| line.write(&mut packet));
+        }
+        match cx.node() {
+            0 => {
+                let _ = hear(cx, 0, &mut &packet[1..]);
+            }
+            _ => cx.actors().remote.post(0, &packet),
+        }
+    }
+    join_when_due(cx, false);
+    steps
 }
 
 /// Enters, in the first node, the waits that a node tells.
-unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let [number, cut] = numbers(packet)?;
-        let waits = Waits::read(packet)?;
-        let lines = Line::read_all(packet)?;
-        let nodes = (*cx).nodes() as usize;
-        let rounds = &mut (*cx).actors().rounds;
-        if cut > 0 {
-            rounds.note_cut();
-        }
-        if number == rounds.number {
-            rounds.heard.resize_with(nodes, || None);
-            rounds.heard[from as usize] = Some(waits);
-            rounds.lines.extend(lines);
-            rounds.is_new = true;
-        }
-        Ok(())
+fn hear(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
+    let [number, cut] = numbers(packet)?;
+    let waits = Waits::read(packet)?;
+    let lines = Line::read_all(packet)?;
+    let nodes = cx.nodes() as usize;
+    let rounds = &mut cx.actors().rounds;
+    if cut > 0 {
+        rounds.note_cut();
     }
+    if number == rounds.number {
+        rounds.heard.resize_with(nodes, || None);
+        rounds.heard[from as usize] = Some(waits);
+        rounds.lines.extend(lines);
+        rounds.is_new = true;
+    }
+    Ok(())
 }
 
 /// A place in the waits of all nodes.
@@ -336,33 +317,29 @@ enum Place {
 
 /// Joins the waits of all nodes, if there are new ones and it is time, or it must be done. Rounds
 /// are cut.
-unsafe fn join_when_due(cx: *mut Cx, must: bool) {
-    // SAFETY: promised by the caller: `cx` is the current context, between two turns.
-    unsafe {
-        if !(*cx).actors().rounds.is_due() {
-            return;
-        }
-        let begun = if (*cx).actors().is_ordered() { 0 } else { (*cx).now_ms() };
-        if !must && begun < (*cx).actors().rounds.next_ms {
-            return;
-        }
-        let rounds = &mut (*cx).actors().rounds;
-        rounds.is_new = false;
-        let found = rounds_in(&rounds.heard);
-        let steps: usize = rounds.heard.iter().flatten().map(Waits::len).sum();
-        rounds.cutting = found.len() as u32;
-        if !found.is_empty() {
-            rounds.note_cut();
-        }
-        (*cx).words.stats.searched += steps as u64;
-        if !(*cx).actors().is_ordered() {
-            let now = (*cx).now_ms();
-            (*cx).actors().rounds.next_ms =
-                now + (JOIN_TIMES * (now - begun).max(0)).clamp(JOIN_MS, JOIN_MS_MAX);
-        }
-        for round in found {
-            cut(cx, round, 0);
-        }
+fn join_when_due(cx: &mut Cx, must: bool) {
+    if !cx.actors().rounds.is_due() {
+        return;
+    }
+    let begun = if cx.actors().is_ordered() { 0 } else { cx.now_ms() };
+    if !must && begun < cx.actors().rounds.next_ms {
+        return;
+    }
+    let rounds = &mut cx.actors().rounds;
+    rounds.is_new = false;
+    let found = rounds_in(&rounds.heard);
+    let steps: usize = rounds.heard.iter().flatten().map(Waits::len).sum();
+    rounds.cutting = found.len() as u32;
+    if !found.is_empty() {
+        rounds.note_cut();
+    }
+    cx.words.stats.searched += steps as u64;
+    if !cx.actors().is_ordered() {
+        let now = cx.now_ms();
+        cx.actors().rounds.next_ms = now + (JOIN_TIMES * (now - begun).max(0)).clamp(JOIN_MS, JOIN_MS_MAX);
+    }
+    for round in found {
+        cut(cx, round, 0);
     }
 }
 
@@ -405,229 +382,191 @@ fn rounds_in(heard: &[Option<Waits>]) -> Vec<Vec<Request>> {
 }
 
 /// Fails a request of a round, at the node of the request at this place or of one behind it.
-unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
-    // SAFETY: promised by the caller: `cx` is the current context, between two turns, and the nodes
-    // of the requests are nodes.
-    unsafe {
-        settle_open(cx);
-        let own = (*cx).node();
-        while let Some(request) = round.get(place).copied() {
-            if request[0] != own {
-                let mut packet = vec![CUT];
-                put(&mut packet, &[place as u32]);
-                put(&mut packet, round.as_flattened());
-                return (*cx).actors().remote.post(request[0], &packet);
-            }
-            match queued_between(cx, request, round[(place + 1) % round.len()]) {
-                Between::Queued(sent) => {
-                    fail_all(cx, &[sent]);
-                    break;
-                }
-                // It is cut already.
-                Between::Nothing => break,
-                Between::Answers => place += 1,
-            }
+fn cut(cx: &mut Cx, round: Vec<Request>, mut place: usize) {
+    settle_open(cx);
+    let own = cx.node();
+    while let Some(request) = round.get(place).copied() {
+        if request[0] != own {
+            let mut packet = vec![CUT];
+            put(&mut packet, &[place as u32]);
+            put(&mut packet, round.as_flattened());
+            return cx.actors().remote.post(request[0], &packet);
         }
-        match own {
-            0 => cut_done(cx),
-            _ => (*cx).actors().remote.post(0, &[CUT_DONE]),
+        match queued_between(cx, request, round[(place + 1) % round.len()]) {
+            Between::Queued(sent) => {
+                fail_all(cx, &[sent]);
+                break;
+            }
+            // It is cut already.
+            Between::Nothing => break,
+            Between::Answers => place += 1,
         }
+    }
+    match own {
+        0 => cut_done(cx),
+        _ => cx.actors().remote.post(0, &[CUT_DONE]),
     }
 }
 
 /// The way by which an answer to another node cannot come before an answer to this one.
 enum Between {
     /// Among others of a queued request.
-    Queued(Word),
+    Queued(Message),
     /// Of answers only.
     Answers,
     /// There is none: it can come before.
     Nothing,
 }
 
-unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: Request) -> Between {
-    // SAFETY: promised by the caller: `cx` is the current context; all that is reached are objects
-    // of the node.
-    unsafe {
-        let Some((owing, Some(_))) = (*cx).actors().remote.awaited(index, generation) else {
-            return Between::Nothing;
-        };
-        let first = match waiter_of(owing) {
-            Some(Waiter::Method(waiter)) => waiter,
-            Some(Waiter::Away(away)) if request_of(away) == answer => return Between::Answers,
-            _ => return Between::Nothing,
-        };
-        let mut steps = 0;
-        // By join: the one that it was found from, and the queued request in between.
-        let mut from: FxHashMap<Word, (Word, Word)> = FxHashMap::default();
-        from.insert(first, (0, FIRM));
-        let mut open = vec![first];
-        while let Some(blocked) = open.pop() {
-            let mut found = None;
-            each_waiter(blocked, &mut steps, |waiter, sent| match waiter {
-                Waiter::Method(waiter) => {
-                    from.entry(waiter).or_insert_with(|| {
-                        open.push(waiter);
-                        (blocked, sent)
-                    });
-                }
-                Waiter::Away(away) if request_of(away) == answer => found = Some(sent),
-                Waiter::Away(_) => {}
-            });
-            let Some(mut sent) = found else { continue };
-            let mut at = blocked;
-            while sent == FIRM {
-                match from.get(&at) {
-                    Some((0, _)) | None => return Between::Answers,
-                    Some((before, queued)) => (at, sent) = (*before, *queued),
-                }
+fn queued_between(cx: &mut Cx, [_, index, generation]: Request, answer: Request) -> Between {
+    let Some((Known::Outgoing(owing), Some(_))) = cx.actors().remote.awaited(index, generation) else {
+        return Between::Nothing;
+    };
+    let first = match waiter_of(owing.owing()) {
+        Some(Waiter::Method(waiter)) => waiter,
+        Some(Waiter::Away(away)) if request_of(away) == answer => return Between::Answers,
+        _ => return Between::Nothing,
+    };
+    let mut steps = 0;
+    // By join: the one that it was found from, and the queued request in between.
+    let mut from: FxHashMap<Join, Option<(Join, Cut)>> = FxHashMap::default();
+    from.insert(first, None);
+    let mut open = vec![first];
+    while let Some(blocked) = open.pop() {
+        let mut found = None;
+        each_waiter(blocked, &mut steps, |waiter, sent| match waiter {
+            Waiter::Method(waiter) => {
+                from.entry(waiter).or_insert_with(|| {
+                    open.push(waiter);
+                    Some((blocked, sent))
+                });
             }
-            return Between::Queued(sent);
+            Waiter::Away(away) if request_of(away) == answer => found = Some(sent),
+            Waiter::Away(_) => {}
+        });
+        let Some(mut sent) = found else { continue };
+        let mut at = blocked;
+        while sent == FIRM {
+            match from.get(&at) {
+                Some(None) | None => return Between::Answers,
+                Some(Some((before, queued))) => (at, sent) = (*before, *queued),
+            }
         }
-        Between::Nothing
+        // SAFETY: edges that can be cut are queued messages.
+        return Between::Queued(unsafe { Message::new(sent) });
     }
+    Between::Nothing
 }
 
 /// Notes, in the first node, that a round was cut.
-unsafe fn cut_done(cx: *mut Cx) {
-    // SAFETY: promised by the caller: `cx` is the current context, between two turns.
-    unsafe {
-        let rounds = &mut (*cx).actors().rounds;
-        if rounds.cutting > 0 {
-            rounds.cutting -= 1;
-            if rounds.cutting == 0 {
-                ask_all(cx, false);
-            }
+fn cut_done(cx: &mut Cx) {
+    let rounds = &mut cx.actors().rounds;
+    if rounds.cutting > 0 {
+        rounds.cutting -= 1;
+        if rounds.cutting == 0 {
+            ask_all(cx, false);
         }
     }
 }
 
 /// Asks all nodes for their waits, from the first node, which ignores waits that were told before.
-unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
-    // SAFETY: promised by the caller: `cx` is the current context of the first node, between two
-    // turns.
-    unsafe {
-        let nodes = (*cx).nodes();
-        let actors = (*cx).actors();
-        let rounds = &mut actors.rounds;
-        rounds.number = rounds.number.wrapping_add(1);
-        (rounds.is_asked, rounds.with_names, rounds.told) = (true, with_names, None);
-        (rounds.cutting, rounds.is_new) = (0, false);
-        rounds.heard.clear();
-        rounds.lines.clear();
-        let mut packet = vec![ASK];
-        put(&mut packet, &[rounds.number, u32::from(with_names)]);
-        for node in 1..nodes {
-            actors.remote.post(node, &packet);
-        }
-        look_at_all(cx);
+fn ask_all(cx: &mut Cx, with_names: bool) {
+    let nodes = cx.nodes();
+    let actors = cx.actors();
+    let rounds = &mut actors.rounds;
+    rounds.number = rounds.number.wrapping_add(1);
+    (rounds.is_asked, rounds.with_names, rounds.told) = (true, with_names, None);
+    (rounds.cutting, rounds.is_new) = (0, false);
+    rounds.heard.clear();
+    rounds.lines.clear();
+    let mut packet = vec![ASK];
+    put(&mut packet, &[rounds.number, u32::from(with_names)]);
+    for node in 1..nodes {
+        actors.remote.post(node, &packet);
     }
+    look_at_all(cx);
 }
 
 /// Asks the other nodes, from the first node, when the network says that nothing can happen any
 /// more: requests may wait for themselves. It asks once more after each answer that has failed a
 /// request; then the run is over indeed. If `main` waits still, the answers name the methods that
 /// wait ([`told`]). Returns true if something may happen, and the node is to go on.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn may_go_on(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if (*cx).nodes() < 2 {
-            return crate::cycles::may_be_stuck(&mut *cx) && look_at_all(cx);
-        }
-        if (*cx).node() != 0 {
-            return false;
-        }
-        if std::mem::take(&mut (*cx).actors().rounds.cutting) > 0 {
-            // The node that was to cut a round has not said that it did, and never will.
-            return false;
-        }
-        join_when_due(cx, true);
-        let rounds = &mut (*cx).actors().rounds;
-        if std::mem::take(&mut rounds.at_end) {
-            return false;
-        }
-        if !std::mem::take(&mut rounds.has_cut) {
-            rounds.at_end = true;
-            let with_names = (*cx).actors().main().is_none();
-            ask_all(cx, with_names);
-        }
-        true
+pub(crate) fn may_go_on(cx: &mut Cx) -> bool {
+    if cx.nodes() < 2 {
+        return crate::cycles::may_be_stuck(cx) && look_at_all(cx);
     }
+    if cx.node() != 0 {
+        return false;
+    }
+    if std::mem::take(&mut cx.actors().rounds.cutting) > 0 {
+        // The node that was to cut a round has not said that it did, and never will.
+        return false;
+    }
+    join_when_due(cx, true);
+    let rounds = &mut cx.actors().rounds;
+    if std::mem::take(&mut rounds.at_end) {
+        return false;
+    }
+    if !std::mem::take(&mut rounds.has_cut) {
+        rounds.at_end = true;
+        let with_names = cx.actors().main().is_none();
+        ask_all(cx, with_names);
+    }
+    true
 }
 
 /// Drops all waits that were told, because nodes are lost. The waits of the lost nodes, and those
 /// of others on them, are not true any more.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn lose(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        (*cx).actors().rounds.told = None;
-        if (*cx).node() == 0 {
-            ask_all(cx, false);
-        }
+pub(crate) fn lose(cx: &mut Cx) {
+    cx.actors().rounds.told = None;
+    if cx.node() == 0 {
+        ask_all(cx, false);
     }
 }
 
 /// Handles a packet about rounds.
 ///
-/// # Safety
-/// `cx` is the current context, between two turns.
-///
 /// # Errors
 /// The reason why a packet is refused.
-pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (node, nodes) = ((*cx).node(), (*cx).nodes());
-        if from >= nodes || node >= nodes {
-            return Err("sessions take no part in that".into());
-        }
-        match kind {
-            WAITS if node == 0 => {
-                hear(cx, from, packet)?;
-                join_when_due(cx, false);
-            }
-            ASK if from == 0 => {
-                let [number, with_names] = numbers(packet)?;
-                let rounds = &mut (*cx).actors().rounds;
-                (rounds.number, rounds.told) = (number, None);
-                (rounds.is_asked, rounds.with_names) = (true, with_names != 0);
-                look_at_all(cx);
-            }
-            CUT => {
-                let place = number(packet)? as usize;
-                let count = packet.len() / size_of::<Request>();
-                let round = (0..count).map(|_| numbers(packet)).collect::<Result<Vec<Request>, _>>()?;
-                if place >= count || !packet.is_empty() || round.iter().any(|request| request[0] >= nodes) {
-                    return Err("it is no round of requests".into());
-                }
-                cut(cx, round, place);
-            }
-            CUT_DONE if node == 0 => cut_done(cx),
-            _ => return Err("it is not of the first node, or not for it".into()),
-        }
-        Ok(())
+pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
+    let (node, nodes) = (cx.node(), cx.nodes());
+    if from >= nodes || node >= nodes {
+        return Err("sessions take no part in that".into());
     }
+    match kind {
+        WAITS if node == 0 => {
+            hear(cx, from, packet)?;
+            join_when_due(cx, false);
+        }
+        ASK if from == 0 => {
+            let [number, with_names] = numbers(packet)?;
+            let rounds = &mut cx.actors().rounds;
+            (rounds.number, rounds.told) = (number, None);
+            (rounds.is_asked, rounds.with_names) = (true, with_names != 0);
+            look_at_all(cx);
+        }
+        CUT => {
+            let place = number(packet)? as usize;
+            let count = packet.len() / size_of::<Request>();
+            let round = (0..count).map(|_| numbers(packet)).collect::<Result<Vec<Request>, _>>()?;
+            if place >= count || !packet.is_empty() || round.iter().any(|request| request[0] >= nodes) {
+                return Err("it is no round of requests".into());
+            }
+            cut(cx, round, place);
+        }
+        CUT_DONE if node == 0 => cut_done(cx),
+        _ => return Err("it is not of the first node, or not for it".into()),
+    }
+    Ok(())
 }
 
 /// Returns the waits of all nodes as text, for a method that waits in vain.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn waits_as_text(cx: *mut Cx) -> String {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let lines = match (*cx).actors().remote.has_network() && (*cx).nodes() > 1 {
-            true => std::mem::take(&mut (*cx).actors().rounds.lines),
-            false => told::lines(cx),
-        };
-        told::text(&lines)
-    }
+pub(crate) fn waits_as_text(cx: &mut Cx) -> String {
+    let lines = match cx.actors().remote.has_network() && cx.nodes() > 1 {
+        true => std::mem::take(&mut cx.actors().rounds.lines),
+        false => told::lines(cx),
+    };
+    told::text(&lines)
 }
 
 /// The request of a line that names its waiter itself.

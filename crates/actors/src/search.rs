@@ -197,7 +197,7 @@ impl Remote {
     /// message between actors of one node costs nothing.
     ///
     /// # Safety
-    /// As for [`Marker::root`]; the words that others know, and the proxies, are objects.
+    /// All objects that the node knows are objects of the heap that the marker marks.
     pub(crate) unsafe fn make_part(&mut self, node: u32, marker: &mut Marker) {
         let mut part = Part::new(node, &self.lost);
         let mut names = FxHashMap::default();
@@ -210,7 +210,7 @@ impl Remote {
             born.map(move |(index, export)| (own(*index, generation), export.word))
         });
         for (address, word) in exports.chain(born) {
-            // SAFETY: promised by the caller.
+            // SAFETY: it is an object that the node knows.
             if unsafe { marker.lives(word) } {
                 continue;
             }
@@ -223,7 +223,7 @@ impl Remote {
             from.push(word);
         }
         for (address, (proxy, _)) in &self.proxies {
-            // SAFETY: promised by the caller.
+            // SAFETY: it is an object that the node knows.
             if unsafe { marker.lives(*proxy) } {
                 part.untold[address.node as usize].push((address.index, address.generation));
             } else {
@@ -231,7 +231,7 @@ impl Remote {
                 part.names.push(*address);
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: it is an object that the node knows.
         part.summary = unsafe { marker.summarise(&names, &from) };
         let twins = part.twins.iter().map(|(name, address)| (*name, address));
         let addresses = (0..).zip(&part.names).chain(twins);
@@ -357,43 +357,35 @@ impl Remote {
 }
 
 /// Takes part in a search, unless that was done.
-unsafe fn take_part(cx: *mut Cx, search: u32) {
-    // SAFETY: promised by the caller: the context is the current one, between two turns.
-    unsafe {
-        crate::packets::settle_open(cx);
-        let (node, now) = ((*cx).node(), (*cx).now_ms());
-        let searches = &mut (*cx).actors().remote.searches;
-        (searches.last, searches.due, searches.part) = (search, true, None);
-        (searches.dropped, searches.begun_ms) = (0, Some(now));
-        (*cx).collect();
-        let remote = &mut (*cx).actors().remote;
-        if remote.searches.due {
-            remote.make_part_unseen(node);
-        }
-        remote.post_to_others(node, SEARCH, search);
+fn take_part(cx: &mut Cx, search: u32) {
+    crate::packets::settle_open(cx);
+    let (node, now) = (cx.node(), cx.now_ms());
+    let searches = &mut cx.actors().remote.searches;
+    (searches.last, searches.due, searches.part) = (search, true, None);
+    (searches.dropped, searches.begun_ms) = (0, Some(now));
+    cx.collect();
+    let remote = &mut cx.actors().remote;
+    if remote.searches.due {
+        remote.make_part_unseen(node);
     }
+    remote.post_to_others(node, SEARCH, search);
 }
 
 /// Begins a search, or asks for it.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn ask(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let node = (*cx).node();
-        let remote = &mut (*cx).actors().remote;
-        if node != 0 {
-            // This holds until the next collection finds that it is still wanted.
-            remote.searches.wanted = false;
-            remote.searches.dropped = 0;
-            remote.searches.known_most = remote.searches.known_most.max(2 * remote.known());
-            return remote.post_number(0, WANT, remote.searches.last);
-        }
-        remote.searches.heard = vec![None; remote.lost.len()];
-        take_part(cx, remote.searches.last.wrapping_add(1));
-        pass_on(cx);
+pub(crate) fn ask(cx: &mut Cx) {
+    let node = cx.node();
+    let remote = &mut cx.actors().remote;
+    if node != 0 {
+        // This holds until the next collection finds that it is still wanted.
+        remote.searches.wanted = false;
+        remote.searches.dropped = 0;
+        remote.searches.known_most = remote.searches.known_most.max(2 * remote.known());
+        return remote.post_number(0, WANT, remote.searches.last);
     }
+    remote.searches.heard = vec![None; remote.lost.len()];
+    let next = remote.searches.last.wrapping_add(1);
+    take_part(cx, next);
+    pass_on(cx);
 }
 
 /// Returns the number of milliseconds before a search is to be made because guests have forgotten
@@ -405,92 +397,75 @@ pub(crate) unsafe fn ask(cx: *mut Cx) {
 /// ([`Remote::release`]). That is before the owner makes its part then, and so before `SWEEP`
 /// there. When guests have forgotten objects that nodes know still, a search is made, but not
 /// before searches have rested long enough ([`REST_TIMES`]).
-///
-/// # Safety
-/// `cx` is the current context.
-pub(crate) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let searches = &(*cx).actors().remote.searches;
-        if searches.dropped == 0 || searches.part.is_some() || (*cx).actors().remote.known() == 0 {
-            return None;
-        }
-        Some(searches.next_ms.saturating_sub((*cx).now_ms()).max(0))
+pub(crate) fn wait_ms(cx: &mut Cx) -> Option<i64> {
+    let remote = &cx.actors().remote;
+    let searches = &remote.searches;
+    if searches.dropped == 0 || searches.part.is_some() || remote.known() == 0 {
+        return None;
     }
+    Some(searches.next_ms.saturating_sub(cx.now_ms()).max(0))
 }
 
 /// Tells others of the objects that were found to live there. When there is nothing left to tell,
 /// it says so.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn pass_on(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let node = (*cx).node();
-        let (actors, words) = (*cx).actors_and_words();
-        actors.remote.pass_on(node);
-        words.stats.swept = actors.remote.swept;
-        let searches = &mut actors.remote.searches;
-        if searches.part.is_none()
-            && let Some(begun) = searches.begun_ms.take()
-        {
-            let now = (*cx).now_ms();
-            (*cx).actors().remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
-        }
+pub(crate) fn pass_on(cx: &mut Cx) {
+    let node = cx.node();
+    let (actors, words) = cx.actors_and_words();
+    actors.remote.pass_on(node);
+    words.stats.swept = actors.remote.swept;
+    let searches = &mut actors.remote.searches;
+    if searches.part.is_none()
+        && let Some(begun) = searches.begun_ms.take()
+    {
+        let now = cx.now_ms();
+        cx.actors().remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
     }
 }
 
 /// Handles a packet of a search.
 ///
-/// # Safety
-/// `cx` is the current context, between two turns.
-///
 /// # Errors
 /// The fault of the packet.
-pub(crate) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
+pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     let search = number(packet)?;
-    // SAFETY: promised by the caller.
-    unsafe {
-        let node = (*cx).node();
-        let last = (*cx).actors().remote.searches.last;
-        let newer = search.wrapping_sub(last) as i32 > 0;
-        match kind {
-            SEARCH => {
-                if newer {
-                    take_part(cx, search);
-                }
-                let searches = &mut (*cx).actors().remote.searches;
-                if let Some(part) = searches.part.as_mut().filter(|_| searches.last == search) {
-                    part.awaited[from as usize] = false;
-                }
+    let node = cx.node();
+    let last = cx.actors().remote.searches.last;
+    let newer = search.wrapping_sub(last) as i32 > 0;
+    match kind {
+        SEARCH => {
+            if newer {
+                take_part(cx, search);
             }
-            WANT if node == 0 => {
-                let searches = &(*cx).actors().remote.searches;
-                // A node that has heard of the search under way has given it up.
-                if search == last || searches.part.is_none() {
-                    ask(cx);
-                }
+            let searches = &mut cx.actors().remote.searches;
+            if let Some(part) = searches.part.as_mut().filter(|_| searches.last == search) {
+                part.awaited[from as usize] = false;
             }
-            // It is a packet of a search that was given up.
-            _ if search != last => {}
-            LIVE => {
-                let Some(part) = &mut (*cx).actors().remote.searches.part else { return Ok(()) };
-                part.counts.received[from as usize] += 1;
-                while !packet.is_empty() {
-                    let (index, generation) = (number(packet)?, number(packet)?);
-                    part.mark(node, Address { capsule: 0, node, index, generation });
-                }
-            }
-            SEARCHED if node == 0 => {
-                let nodes = (*cx).actors().remote.lost.len();
-                let mut numbers = || (0..nodes).map(|_| number(packet)).collect::<Result<Vec<u32>, Wrong>>();
-                let (sent, received) = (numbers()?, numbers()?);
-                (*cx).actors().remote.hear(from, Counts { sent, received });
-            }
-            SWEEP if from == 0 => (*cx).actors().remote.sweep(node),
-            _ => return Err("it is not of the first node, or not for it".into()),
         }
-        Ok(())
+        WANT if node == 0 => {
+            let searches = &cx.actors().remote.searches;
+            // A node that has heard of the search under way has given it up.
+            if search == last || searches.part.is_none() {
+                ask(cx);
+            }
+        }
+        // It is a packet of a search that was given up.
+        _ if search != last => {}
+        LIVE => {
+            let Some(part) = &mut cx.actors().remote.searches.part else { return Ok(()) };
+            part.counts.received[from as usize] += 1;
+            while !packet.is_empty() {
+                let (index, generation) = (number(packet)?, number(packet)?);
+                part.mark(node, Address { capsule: 0, node, index, generation });
+            }
+        }
+        SEARCHED if node == 0 => {
+            let nodes = cx.actors().remote.lost.len();
+            let mut numbers = || (0..nodes).map(|_| number(packet)).collect::<Result<Vec<u32>, Wrong>>();
+            let (sent, received) = (numbers()?, numbers()?);
+            cx.actors().remote.hear(from, Counts { sent, received });
+        }
+        SWEEP if from == 0 => cx.actors().remote.sweep(node),
+        _ => return Err("it is not of the first node, or not for it".into()),
     }
+    Ok(())
 }

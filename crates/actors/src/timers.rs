@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use crate::host::WithActors;
-use crate::{Wait, ready, search};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
-use bifrost_runtime::object::{get, set};
+
+use crate::cycles::{look_in_ms, look_in_time};
+use crate::host::WithActors;
+use crate::network::Wait;
+use crate::object::Join;
+use crate::queue::ready;
+use crate::search;
 
 /// The number of turns of which one looks whether a timer's time has come.
 const LOOKS_AT_TIMERS: u64 = 64;
@@ -41,89 +45,69 @@ pub(crate) fn timer_is_due(cx: &mut Cx) -> bool {
 }
 
 /// Starts the time limit of a selection that begins to wait, if it has one.
-///
-/// # Safety
-/// `cx` is the current context, and `waiter` a join whose selection has no timer.
-pub unsafe fn start_timer(cx: *mut Cx, waiter: Word, limit_ms: Option<i64>) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let Some(limit) = limit_ms else { return set(waiter, join::AWAITED, 0) };
-        let time = timer_ms(&mut *cx).saturating_add(limit);
-        let actors = (*cx).actors();
-        actors.tokens += 1;
-        actors.timers.insert((time, actors.tokens), waiter);
-        set(waiter, join::AWAITED, actors.tokens);
-        set(waiter, join::TIME, time as Word);
-    }
+pub fn start_timer(cx: &mut Cx, waiter: Join, limit_ms: Option<i64>) {
+    let Some(limit) = limit_ms else { return waiter.set_awaited(0) };
+    let time = timer_ms(cx).saturating_add(limit);
+    let actors = cx.actors();
+    actors.tokens += 1;
+    actors.timers.insert((time, actors.tokens), waiter);
+    waiter.set_awaited(actors.tokens);
+    waiter.set_time(time as Word);
 }
 
 /// Cancels the time limit of a selection that is served, if it has one. So a node has at most one
 /// timer for each method that selects now.
-///
-/// # Safety
-/// `cx` is the current context, and `waiter` a join that selects.
-pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (time, token) = (get(waiter, join::TIME) as i64, get(waiter, join::AWAITED));
-        (*cx).actors().timers.remove(&(time, token));
-    }
+pub fn end_timer(cx: &mut Cx, waiter: Join) {
+    let (time, token) = (waiter.time() as i64, waiter.awaited());
+    cx.actors().timers.remove(&(time, token));
 }
 
 /// Returns the waiting time of an idle node: until the time of the first timer, of a search, or of
 /// a look at its waits.
-pub(crate) unsafe fn rest(cx: *mut Cx) -> Wait {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let timer = (*cx).actors().timers.first_key_value().map(|((time, _), _)| *time);
-        let timer = timer.map(|time| time.saturating_sub((*cx).now_ms()).max(0));
-        let time = |left: i64| Duration::from_millis(left as u64);
-        let look = crate::cycles::look_in_ms(&mut *cx);
-        let parked = (*cx).actors().mailboxes.until_ns().filter(|_| !(*cx).actors().is_ordered());
-        let parked = parked.map(|until| (until.saturating_sub((*cx).now_ns()) / 1_000_000) as i64);
-        match [timer, search::wait_ms(cx), parked].into_iter().flatten().min() {
-            Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
-            None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
-        }
+pub(crate) fn rest(cx: &mut Cx) -> Wait {
+    let timer = cx.actors().timers.first_key_value().map(|((time, _), _)| *time);
+    let timer = timer.map(|time| time.saturating_sub(cx.now_ms()).max(0));
+    let time = |left: i64| Duration::from_millis(left as u64);
+    let look = look_in_ms(cx);
+    let is_ordered = cx.actors().is_ordered();
+    let parked = cx.actors().mailboxes.until_ns().filter(|_| !is_ordered);
+    let parked = parked.map(|until| (until.saturating_sub(cx.now_ns()) / 1_000_000) as i64);
+    match [timer, search::wait_ms(cx), parked].into_iter().flatten().min() {
+        Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
+        None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
     }
 }
 
 /// Resumes the joins whose time has come, beside all other work.
-pub(crate) unsafe fn wake_due(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        while looks_at_timers(&mut *cx) && timer_is_due(&mut *cx) {
-            wake_next(cx);
-        }
+pub(crate) fn wake_due(cx: &mut Cx) {
+    while looks_at_timers(cx) && timer_is_due(cx) {
+        wake_next(cx);
     }
 }
 
 /// Sleeps until the next timer, if there is one, and resumes its waiters, or finds something
 /// else to do before. Returns true if one or the other.
-pub(crate) unsafe fn wake_next(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let Some(((time, token), waiter)) = (*cx).actors().timers.first_key_value() else { return false };
-        let (time, token, waiter) = (*time, *token, *waiter);
-        // A run whose order is decided does not wait: its time is that of the next timer.
-        while (*cx).actors().order.is_none() {
-            let left = time.saturating_sub((*cx).now_ms());
-            if left <= 0 {
-                break;
-            }
-            ((*cx).actors().nap)(left.min(NAP_MS) as u64);
-            crate::cycles::look_in_time(&mut *cx);
-            if (*cx).actors().suspects.are_due() {
-                return true;
-            }
-            if (*cx).must_attend() && !(*cx).stop().returned() {
-                // A run that is ended sees it at the next turn.
-                break;
-            }
+pub(crate) fn wake_next(cx: &mut Cx) -> bool {
+    let Some(((time, token), waiter)) = cx.actors().timers.first_key_value() else { return false };
+    let (time, token, waiter) = (*time, *token, *waiter);
+    // A run whose order is decided does not wait: its time is that of the next timer.
+    while cx.actors().order.is_none() {
+        let left = time.saturating_sub(cx.now_ms());
+        if left <= 0 {
+            break;
         }
-        (*cx).actors().timers.remove(&(time, token));
-        set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
-        ready(cx, waiter);
-        true
+        (cx.actors().nap)(left.min(NAP_MS) as u64);
+        look_in_time(cx);
+        if cx.actors().suspects.are_due() {
+            return true;
+        }
+        if cx.must_attend() && !cx.stop().returned() {
+            // A run that is ended sees it at the next turn.
+            break;
+        }
     }
+    cx.actors().timers.remove(&(time, token));
+    waiter.set_flags(waiter.flags() | join::LATE);
+    ready(cx, waiter);
+    true
 }

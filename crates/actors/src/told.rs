@@ -4,20 +4,19 @@
 
 use std::collections::BTreeSet;
 
+use bifrost_runtime::actor_class::State;
+use bifrost_runtime::actor_layout::join;
+use bifrost_runtime::cx::Cx;
+use bifrost_runtime::image::Table;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::host::WithActors;
+use crate::image_of;
+use crate::object::{Actor, Join, Mail, Owing};
 use crate::packets::{Wrong, number, numbers, put};
 use crate::rounds::NO_REQUEST;
 use crate::trace::What;
 use crate::waits::{Waiter, each_answer, is_blocked, waiter_of};
-use crate::{State, class_of, image_of, layout_of, method_of, state};
-use bifrost_ir::MethodRef;
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor_layout::{away, join, mail, message};
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::image::Table;
-use bifrost_runtime::object::get;
 
 /// The most lines that a node tells.
 const LINES_MAX: usize = 256;
@@ -76,7 +75,7 @@ struct Told {
     node: u32,
     lines: Vec<Line>,
     /// The joins whose waits are known.
-    explained: FxHashSet<Word>,
+    explained: FxHashSet<Join>,
 }
 
 impl Told {
@@ -87,10 +86,8 @@ impl Told {
     }
 
     /// Returns the name of the method of a join.
-    unsafe fn name(&self, cx: *mut Cx, waiter: Word) -> String {
-        // SAFETY: promised by the caller: `cx` is the current context, and `waiter` a join.
-        let name = unsafe { &image_of(cx).program().funcs[layout_of(waiter).func].name };
-        self.on_node(name)
+    fn name(&self, cx: &Cx, waiter: Join) -> String {
+        self.on_node(&image_of(cx).program().funcs[waiter.layout().func].name)
     }
 
     fn on_node(&self, name: &str) -> String {
@@ -98,93 +95,83 @@ impl Told {
         format!("{} on node {}", &name[..end.unwrap_or_default()], self.node)
     }
 
-    unsafe fn waits(&mut self, cx: *mut Cx, waiter: Waiter, what: String) {
-        // SAFETY: promised by the caller, as for `name`.
-        unsafe {
-            match waiter {
-                Waiter::Method(waiter) => {
-                    self.explained.insert(waiter);
-                    let name = self.name(cx, waiter);
-                    self.add(NO_REQUEST, name, what);
-                }
-                Waiter::Away(at) => {
-                    let place = get(at, away::PLACE);
-                    let request = [(place >> 32) as u32, place as u32, get(at, away::GENERATION) as u32];
-                    self.add(request, String::new(), what);
-                }
+    fn waits(&mut self, cx: &Cx, waiter: Waiter, what: String) {
+        match waiter {
+            Waiter::Method(waiter) => {
+                self.explained.insert(waiter);
+                let name = self.name(cx, waiter);
+                self.add(NO_REQUEST, name, what);
+            }
+            Waiter::Away(away) => {
+                let at = away.waiting();
+                self.add([at.node, at.index, at.generation], String::new(), what);
             }
         }
     }
 }
 
 /// Returns the waits of this node.
-///
-/// # Safety
-/// `cx` is the current context, between two turns.
-pub(crate) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
-    // SAFETY: promised by the caller; nothing is allocated in the heap while what lives is looked
-    // at.
-    unsafe {
-        let joins = (*cx).living(|object| Table::of(object).info().name == "join");
-        let mut told = Told { node: (*cx).node(), lines: Vec::new(), explained: FxHashSet::default() };
-        let asked =
-            (*cx).actors().remote.exports.iter().enumerate().filter(|(_, export)| export.asked.is_some());
-        for (index, export) in asked {
-            if let Some(Waiter::Method(waiter)) = waiter_of(export.word) {
-                told.explained.insert(waiter);
-                let name = told.name(cx, waiter);
-                told.add([told.node, index as u32, export.generation], name, String::new());
-            }
+pub(crate) fn lines(cx: &mut Cx) -> Vec<Line> {
+    // SAFETY: the collector hands over objects.
+    let joins = cx.living(|object| unsafe { Table::of(object) }.info().name == "join");
+    // Nothing is allocated in the heap while these are looked at.
+    // SAFETY: the tables of this name are those of joins.
+    let joins = joins.into_iter().filter_map(|word| unsafe { Join::of(word) });
+    let waiting = |waiter: &Join| waiter.flags() & (join::WAITS | join::ENDED) == join::WAITS;
+    let joins: Vec<Join> = joins.filter(waiting).collect();
+    let mut told = Told { node: cx.node(), lines: Vec::new(), explained: FxHashSet::default() };
+    tell_asked(cx, &mut told);
+    for waiter in &joins {
+        let name = told.name(cx, *waiter);
+        each_answer(*waiter, &mut 0, |other| told.waits(cx, other, name.clone()));
+        if waiter.has(join::SELECTS) {
+            told.add(NO_REQUEST, name, "a message".to_owned());
         }
-        let waiting = |waiter: &Word| get(*waiter, join::FLAGS) & (join::WAITS | join::ENDED) == join::WAITS;
-        let joins: Vec<Word> = joins.into_iter().filter(waiting).collect();
-        for waiter in &joins {
-            let name = told.name(cx, *waiter);
-            each_answer(*waiter, &mut 0, |other| told.waits(cx, other, name.clone()));
-            if get(*waiter, join::FLAGS) & join::SELECTS != 0 {
-                told.add(NO_REQUEST, name, "a message".to_owned());
-            }
+    }
+    let mut met = FxHashSet::default();
+    let busy: Vec<Actor> = cx.actors().suspects.busy().to_vec();
+    for actor in busy.into_iter().filter(|actor| met.insert(*actor)) {
+        tell_queued(cx, &mut told, actor);
+    }
+    for waiter in joins {
+        if is_blocked(waiter) && !told.explained.contains(&waiter) {
+            let name = told.name(cx, waiter);
+            told.add(NO_REQUEST, name, "an answer that nobody is about to give".to_owned());
         }
-        let mut met = FxHashSet::default();
-        let busy: Vec<Word> = (*cx).actors().suspects.busy().to_vec();
-        for actor in busy.into_iter().filter(|actor| met.insert(*actor)) {
-            tell_queued(cx, &mut told, actor);
+    }
+    told.lines
+}
+
+/// Adds the names of the methods that await answers of other nodes.
+fn tell_asked(cx: &mut Cx, told: &mut Told) {
+    let asked: Vec<(u32, u32, Owing)> = cx.actors().remote.asked_objects().collect();
+    for (index, generation, owing) in asked {
+        if let Some(Waiter::Method(waiter)) = waiter_of(owing) {
+            told.explained.insert(waiter);
+            let name = told.name(cx, waiter);
+            told.add([told.node, index, generation], name, String::new());
         }
-        for waiter in joins {
-            if is_blocked(waiter) && !told.explained.contains(&waiter) {
-                let name = told.name(cx, waiter);
-                told.add(NO_REQUEST, name, "an answer that nobody is about to give".to_owned());
-            }
-        }
-        told.lines
     }
 }
 
-/// Adds the waits for the answers to the messages that are queued for an actor.
-unsafe fn tell_queued(cx: *mut Cx, told: &mut Told, actor: Word) {
-    // SAFETY: promised by the caller: an actor of this node.
-    unsafe {
-        let class = class_of(actor);
-        let post = get(actor, class.mail);
-        if post == 0 {
+/// Adds the waits for the answers to the messages that are queued for an actor of this node.
+fn tell_queued(cx: &mut Cx, told: &mut Told, actor: Actor) {
+    let class = actor.class();
+    let Some(post) = actor.mail_in(class) else { return };
+    let program = image_of(cx).program();
+    let how = match post.waiter() {
+        None if actor.state() == State::Dormant => ", which its actor refuses".to_owned(),
+        None => String::new(),
+        Some(waiter) => format!(", behind {}", program.funcs[waiter.layout().func].name),
+    };
+    for sent in Mail::lists(class).flat_map(|list| post.list(list)) {
+        if told.lines.len() >= LINES_MAX {
             return;
         }
-        let how = match get(post, mail::WAITING) {
-            0 if state(actor) == State::Dormant => ", which its actor refuses".to_owned(),
-            0 => String::new(),
-            waiter => format!(", behind {}", image_of(cx).program().funcs[layout_of(waiter).func].name),
-        };
-        for list in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
-            let mut sent = get(post, list);
-            while sent != 0 && told.lines.len() < LINES_MAX {
-                if let Some(waiter) = waiter_of(sent) {
-                    let method = method_of(actor, message::slot(sent));
-                    let method = MethodRef { ty: Table::of(actor).info().ty, method };
-                    let name = told.on_node(&What::Message(method).name(image_of(cx).program()));
-                    told.waits(cx, waiter, format!("{name}{how}"));
-                }
-                sent = get(sent, message::NEXT);
-            }
+        if let Some(waiter) = waiter_of(sent.owing()) {
+            let method = What::Message(actor.method_ref(sent.slot())).name(program);
+            let name = told.on_node(&method);
+            told.waits(cx, waiter, format!("{name}{how}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests of code that clients send (`docs/book/language/objects.md`): they wait on the session's
 //! stack, where their replies are needed.
 
-use bifrost_actors::{self as actors, Wanted};
+use bifrost_actors::{self as actors, Call, Wanted};
 use bifrost_ir::Site;
 use bifrost_runtime::abi::{Outcome, Ret};
 use bifrost_runtime::cx::Kill;
@@ -47,7 +47,7 @@ impl Run<'_> {
                 return Err((*self.cx).kill(Kill::Fuel));
             }
             let asked = actors::asked_at(&mut *self.cx, site.0, rounds);
-            actors::ask(self.cx, sent.method, sent.slot, &words, asked, wanted)
+            actors::ask(&mut *self.cx, sent.method, Call::new(sent.slot, &words), asked, wanted)
         }
     }
 
@@ -77,8 +77,7 @@ impl Run<'_> {
         let own = |open: &OpenRequest| open.frame.0 == frame.0 && pending.contains(&open.pending);
         while let Some(at) = self.open.iter().position(own) {
             let open = self.open.remove(at);
-            // SAFETY: the request is open and awaited.
-            let ret = unsafe { actors::join(self.cx, open.number) };
+            let ret = actors::join(self.cx(), open.number);
             if Outcome::from(ret) != Outcome::Returned {
                 let flow = self.failed(ret, open.site);
                 self.failed_in = Some(open.rounds);

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bifrost_actors as actors;
+use bifrost_actors::{self as actors, Join};
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
@@ -203,8 +203,8 @@ impl Interpreter for Interp {
             false => (args, std::ptr::null()),
         };
         if prepared.waits {
-            // SAFETY: promised by the caller.
-            return unsafe { actors::begin(cx, func, args, 0) };
+            // SAFETY: `cx` is the current context.
+            return actors::begin(unsafe { &mut *cx }, func, args, 0);
         }
         let mut run = Run::new(self, cx, closure);
         let flow = run.function(prepared, args);
@@ -284,7 +284,7 @@ pub(crate) struct Run<'i> {
     /// The closure of the loop that an iterator serves.
     closure: *const Closure,
     /// The join of a function that may wait, or 0.
-    pub(crate) join: Word,
+    pub(crate) join: Option<Join>,
     /// The way to where a function goes on, the innermost step first ([`bifrost_ir::ways`]).
     pub(crate) path: SmallVec<[u32; 8]>,
     /// True if it is on its way to where it goes on.
@@ -306,7 +306,7 @@ impl<'i> Run<'i> {
             rounds: SmallVec::new(),
             outer: None,
             closure,
-            join: 0,
+            join: None,
             path: SmallVec::new(),
             resuming: false,
             came: None,
@@ -682,7 +682,7 @@ impl Run<'_> {
     #[inline(always)]
     fn back_edge(&mut self, function: &Prepared, way: Option<u32>) -> Flow {
         if self.cx().must_attend() {
-            let makes_way = self.join != 0 && way.is_some();
+            let makes_way = self.join.is_some() && way.is_some();
             let ret = match makes_way || function.cost > 0 {
                 true => self.cx().stop(),
                 false => self.cx().share(),

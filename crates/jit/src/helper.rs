@@ -5,7 +5,7 @@
 //! has the calling convention of [`bifrost_runtime::abi`], gets the context first, and returns an
 //! outcome and a value.
 
-use bifrost_actors::{self as actors, Site};
+use bifrost_actors::{self as actors, Site, entries};
 use bifrost_heap::Word;
 use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, TypeId};
 use bifrost_runtime::abi::{Closure, Outcome, Ret};
@@ -156,19 +156,19 @@ impl Helper {
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
             Helper::Kept => kept as *const u8,
-            Helper::Pend => actors::enter_pend as *const u8,
-            Helper::LeaveCode => actors::leave_code as *const u8,
-            Helper::LeaveWay => actors::leave_way as *const u8,
-            Helper::EndCode => actors::end_code as *const u8,
-            Helper::NewReplier => new_replier as *const u8,
-            Helper::KeepAnswer => actors::keep_answer as *const u8,
+            Helper::Pend => entries::enter_pend as *const u8,
+            Helper::LeaveCode => entries::leave_code as *const u8,
+            Helper::LeaveWay => entries::leave_way as *const u8,
+            Helper::EndCode => entries::end_code as *const u8,
+            Helper::NewReplier => entries::enter_new_replier as *const u8,
+            Helper::KeepAnswer => entries::enter_keep_answer as *const u8,
             Helper::Create => create as *const u8,
-            Helper::FailedCreation => actors::enter_failed_creation as *const u8,
-            Helper::Deliver => deliver as *const u8,
+            Helper::FailedCreation => entries::enter_failed_creation as *const u8,
+            Helper::Deliver => entries::enter_deliver as *const u8,
             Helper::Unanswered => unanswered as *const u8,
             Helper::FailedLate => failed_late as *const u8,
-            Helper::LeaveMethod => actors::leave_method as *const u8,
-            Helper::LeavePast => actors::leave_past as *const u8,
+            Helper::LeaveMethod => entries::leave_method as *const u8,
+            Helper::LeavePast => entries::leave_past as *const u8,
             Helper::FailPast => fail_past as *const u8,
         }
     }
@@ -204,7 +204,7 @@ unsafe extern "C" fn fail_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64
     unsafe {
         let _actor = (*cx).keep(actor);
         let ret = leave(cx, outcome);
-        actors::leave_past(cx, actor, slot, ret.outcome, ret.value)
+        entries::leave_past(cx, actor, slot, ret.outcome, ret.value)
     }
 }
 
@@ -296,13 +296,8 @@ unsafe extern "C" fn create(
         let references: SmallVec<[Word; 8]> = creation.references.iter().map(|at| words[*at]).collect();
         let _references = (*cx).keep_all(&references);
         words[0] = 0;
-        actors::create(cx, creation.table, creation.creator, words, site)
+        actors::create(&mut *cx, creation.table, creation.creator, words, site)
     }
-}
-
-unsafe extern "C" fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
-    // SAFETY: compiled code passes the current context, and a table of places of answers.
-    unsafe { actors::new_replier(cx, table) }
 }
 
 /// A method that code names by one word.
@@ -313,13 +308,8 @@ fn method_of(word: u64) -> MethodRef {
 unsafe extern "C" fn kept(cx: *mut Cx, method: u64) -> Ret {
     // SAFETY: compiled code passes the current context, and the method of the message that came
     // back with an exception.
-    Ret::of(unsafe { actors::kept(cx, method_of(method)) })
-}
-
-unsafe extern "C" fn deliver(cx: *mut Cx, replier: Word, word: Word) -> Ret {
-    // SAFETY: compiled code passes the current context, and a replier whose answers the word is one
-    // of.
-    unsafe { actors::deliver_now(cx, replier, word) }
+    let cx = unsafe { &mut *cx };
+    Ret::of(actors::kept(cx, method_of(method)).word())
 }
 
 unsafe extern "C" fn unanswered(cx: *mut Cx) -> Ret {
@@ -341,7 +331,7 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u6
     let _answer = cx.keep(if reference || delegated { answer } else { 0 });
     let kept = actors::kept_exception(cx, &actors::Origin::Func(FuncId::from_u32(func as u32)));
     actors::log_lost(cx, kept);
-    if delegated { actors::pending(answer) } else { Ret::of(answer) }
+    if delegated { Ret { outcome: Outcome::Pending as u64, value: answer } } else { Ret::of(answer) }
 }
 
 /// Stands for functions that could not even get an entry to the interpreter. Machine code enters it

@@ -12,7 +12,7 @@
 //! ([`lower`](crate::lower)).
 
 use bifrost_actors::outlet::Packet;
-use bifrost_actors::{self as actors, MAIL_LONG};
+use bifrost_actors::{MAIL_LONG, entries};
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
@@ -184,8 +184,8 @@ impl Jit {
         let known = self.lock().message_stubs.get(&key).copied();
         known.unwrap_or_else(|| {
             let enter = match form {
-                Form::Request => actors::enter_message as *const u8,
-                Form::Past => actors::enter_past as *const u8,
+                Form::Request => entries::enter_message as *const u8,
+                Form::Past => entries::enter_past as *const u8,
             };
             let code = self.words_entry(enter, slot, arity, references);
             let code = code.unwrap_or(Code(helper::no_code as *const u8));
@@ -286,13 +286,13 @@ impl Jit {
             match form {
                 Form::Request => {
                     let call =
-                        self.end_in(b, &[cx, actor, outcome, value], actors::leave_method as *const u8);
+                        self.end_in(b, &[cx, actor, outcome, value], entries::leave_method as *const u8);
                     roots.quiet.insert(call);
                 }
                 Form::Past => {
                     let slot = b.ins().iconst(types::I64, i64::from(slot));
                     exit::record(b, cx, &[actor]);
-                    self.end_in(b, &[cx, actor, slot, outcome, value], actors::leave_past as *const u8);
+                    self.end_in(b, &[cx, actor, slot, outcome, value], entries::leave_past as *const u8);
                 }
             }
         })?;

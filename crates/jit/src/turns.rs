@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bifrost_actors as actors;
+use bifrost_actors::entries;
 use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_runtime::Code;
 use bifrost_runtime::actor_class::{ActorClass, State};
@@ -155,7 +155,7 @@ impl Jit {
             b.switch_to_block(settles);
             let sent = b.ins().stack_load(types::I64, types::I64, kept, 0);
             exit::record(b, cx, &[sent]);
-            let call = self.pass_on(b, &[cx, sent, outcome, value], actors::settle_sent as *const u8);
+            let call = self.pass_on(b, &[cx, sent, outcome, value], entries::settle_sent as *const u8);
             let [ended, nothing] = *b.inst_results(call) else { unreachable!("calls have two results") };
             let killed = cold_block(b);
             b.ins().brif(ended, killed, &[], settled, &[]);

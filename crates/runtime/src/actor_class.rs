@@ -16,6 +16,7 @@ use bifrost_ir::{
 
 use crate::abi::{Code, Word};
 use crate::actor_layout::{exception, join, mail, message, outgoing, owed, replier};
+use crate::engine::Form;
 use crate::image::{Image, Table, inner_table};
 use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
@@ -460,5 +461,40 @@ impl ActorClass {
             any: are_alike(program, id, actor)
                 .then(|| lasting_object(tables[State::Dormant as usize], class.fields.len() + 1)),
         })
+    }
+}
+
+/// The result of a message's arrival, by the receiver's state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// It is a call of its method on the sender's stack.
+    Call,
+    /// It is queued in the receiver's mail.
+    Queue,
+    /// It is answered with the failure of the receiver's creator.
+    Refuse,
+    /// It goes to the receiver's node as a packet.
+    Send,
+}
+
+/// Returns the result of a message's arrival: the rule of 003 section 4.2 and 002 section 3.
+///
+/// | state | request | past |
+/// | --- | --- | --- |
+/// | dormant | call | call |
+/// | active | queue | queue |
+/// | selecting | queue | queue |
+/// | failed | refuse: the answer is the failure | refuse: the failure is logged |
+/// | remote | send, with a waiter | send, without one |
+///
+/// A call is queued nevertheless if the stack is too deep, if the class's condition refuses the
+/// message, or if a seed wants it. A queued message resumes a selection that takes it.
+#[inline(always)]
+pub const fn delivery(state: State, form: Form) -> Delivery {
+    match (state, form) {
+        (State::Dormant, Form::Request | Form::Past) => Delivery::Call,
+        (State::Active | State::Selecting, Form::Request | Form::Past) => Delivery::Queue,
+        (State::Failed, Form::Request | Form::Past) => Delivery::Refuse,
+        (State::Remote, Form::Request | Form::Past) => Delivery::Send,
     }
 }

@@ -14,7 +14,6 @@
 //! The items to read first are [`Kind`] and the modules [`message`] and [`join`].
 
 use crate::abi::Word;
-use crate::object;
 
 /// The kind of an object that belongs to actors; its field 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,24 +39,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True if an object is of this kind.
-    ///
-    /// # Safety
-    /// As for [`Kind::of`].
-    #[inline]
-    pub unsafe fn is(self, object: Word) -> bool {
-        // SAFETY: promised by the caller.
-        (unsafe { object::get(object, owed::KIND) }) & owed::KIND_MASK == self as Word
-    }
-
-    /// Returns the kind of an object.
-    ///
-    /// # Safety
-    /// `object` is a reference to an object of one of these kinds.
-    #[inline]
-    pub unsafe fn of(object: Word) -> Kind {
-        // SAFETY: promised by the caller.
-        match unsafe { object::get(object, owed::KIND) } & owed::KIND_MASK {
+    /// Returns the kind in the first field of an object.
+    #[inline(always)]
+    pub fn of_word(word: Word) -> Kind {
+        match word & owed::KIND_MASK {
             1 => Kind::Message,
             2 => Kind::Join,
             3 => Kind::Replier,
@@ -89,9 +74,9 @@ pub mod owed {
 /// The fields of a queued message, which begins with [`owed`]; the arguments follow. The upper half
 /// of its kind is the slot of its method.
 pub mod message {
-    use super::{Kind, owed};
+    use super::Kind;
+    use super::owed;
     use crate::abi::Word;
-    use crate::object;
 
     /// The next message of the same list. For a message under way in an arm: the one around it.
     pub const NEXT: usize = owed::FIELDS;
@@ -103,7 +88,7 @@ pub mod message {
     pub const ARGS: usize = RECEIVER + 1;
 
     /// In its kind: the answer was given.
-    const ANSWERED: Word = 1 << 8;
+    pub const ANSWERED: Word = 1 << 8;
     /// The bit at which the slot begins in it.
     pub const SLOT_SHIFT: u32 = 32;
     /// The bit at which the words of the objects that it carries begin in it.
@@ -120,42 +105,6 @@ pub mod message {
     /// [`CARRIED_MAX`].
     pub fn kind_with(slot: u32, carried: Word) -> Word {
         kind(slot) | carried << CARRIED_SHIFT
-    }
-
-    /// Returns the words of the objects that a message carries.
-    ///
-    /// # Safety
-    /// As for [`slot`].
-    pub unsafe fn carried(sent: Word) -> Word {
-        // SAFETY: promised by the caller.
-        (unsafe { object::get(sent, owed::KIND) }) >> CARRIED_SHIFT & CARRIED_MAX
-    }
-
-    /// Returns the slot of a message's method.
-    ///
-    /// # Safety
-    /// `sent` is a message.
-    pub unsafe fn slot(sent: Word) -> u32 {
-        // SAFETY: promised by the caller.
-        (unsafe { object::get(sent, owed::KIND) } >> SLOT_SHIFT) as u32
-    }
-
-    /// True if a message was answered.
-    ///
-    /// # Safety
-    /// As for [`slot`].
-    pub unsafe fn is_answered(sent: Word) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe { object::get(sent, owed::KIND) & ANSWERED != 0 }
-    }
-
-    /// Notes that a message was answered.
-    ///
-    /// # Safety
-    /// As for [`slot`].
-    pub unsafe fn set_answered(sent: Word) {
-        // SAFETY: promised by the caller.
-        unsafe { object::set(sent, owed::KIND, object::get(sent, owed::KIND) | ANSWERED) };
     }
 }
 
@@ -308,15 +257,6 @@ pub mod mail {
     /// Returns the words of the objects that they carry.
     pub fn carried(waiting: Word) -> u64 {
         waiting >> CARRIED_SHIFT
-    }
-
-    /// Returns the amount that a message adds to [`COUNT`].
-    ///
-    /// # Safety
-    /// `sent` is a message.
-    pub unsafe fn one(sent: Word) -> Word {
-        // SAFETY: promised by the caller.
-        1 + (unsafe { super::message::carried(sent) } << CARRIED_SHIFT)
     }
 
     /// Returns the number of fields of mail with so many lists.

@@ -717,9 +717,10 @@ impl Cx {
             return Ret::KILLED;
         }
         if self.poll.turn_over.swap(false, Ordering::Relaxed)
-            && let Some(host) = self.host() {
-                host.end_turn(self);
-            }
+            && let Some(host) = self.host()
+        {
+            host.end_turn(self);
+        }
         Ret::NOTHING
     }
 

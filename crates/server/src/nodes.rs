@@ -578,9 +578,7 @@ impl Drop for End<'_> {
 fn run_node(space: &Space) {
     let mut cx = space.lock();
     cx.begin();
-    let cx: &mut Cx = &mut cx;
-    // SAFETY: the context is locked, and runs.
-    unsafe { actors::run_node(cx) };
+    actors::run_node(&mut cx);
     cx.leave();
 }
 

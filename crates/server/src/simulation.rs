@@ -170,7 +170,7 @@ impl Simulation {
         let Some(cx) = self.state().others.get(other).copied() else { return Some(false) };
         // SAFETY: the contexts are locked during the run, on this thread, and none of them is in
         // use: only the first node comes here.
-        let stepped = unsafe { step_node(cx as *mut Cx) }.ok();
+        let stepped = step_node(unsafe { &mut *(cx as *mut Cx) }).ok();
         self.state().events.add(Event::Step, other as u32 + 1, u32::from(stepped == Some(true)), &[]);
         stepped
     }

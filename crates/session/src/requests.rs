@@ -6,7 +6,7 @@
 //! session waits. So requests of a batch that do not need each other run at once. They are no part
 //! of the transaction.
 
-use bifrost_actors::{self as actors, Asked, Wanted};
+use bifrost_actors::{self as actors, Asked, Call, Wanted};
 use bifrost_ir::{MethodRef, TypeId};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::{Cx, Ret};
@@ -25,8 +25,8 @@ impl Session {
         let asked = Asked { call: self.next(), rounds: SmallVec::new() };
         // SAFETY: the receiver and the arguments were just checked against the method's heading;
         // what they refer to is held by the batch and the handles.
-        let sent = unsafe { actors::ask(cx, row.method, slot, words, asked, wanted) };
-        match sent {
+        let call = unsafe { Call::new(slot, words) };
+        match actors::ask(cx, row.method, call, asked, wanted) {
             Ok(number) if awaited => self.make_one(cx, Future::Open(number, row.method)),
             Ok(_) => self.make_one(cx, Future::Nothing),
             Err(ret) => self.finished(cx, row, ret),
@@ -53,8 +53,7 @@ impl Session {
             self.batch.futures[at] = Future::Inner;
             return;
         }
-        // SAFETY: no code runs in the context, and the request is open.
-        let ret = unsafe { actors::join(cx, number) };
+        let ret = actors::join(cx, number);
         let future = self.joined(cx, method, ret, position, SmallVec::new());
         if let Future::Object(word, _) = future {
             self.hold(cx, word);
@@ -110,8 +109,7 @@ impl Session {
             return;
         }
         // Requests of structures that nothing in them needed.
-        // SAFETY: no code runs in the context.
-        let failed = match unsafe { bifrost_actors::open_requests(cx) } {
+        let failed = match actors::open_requests(cx) {
             Ok(failed) => failed,
             Err(_) => {
                 self.killed(cx, self.next(), SmallVec::new());
@@ -120,7 +118,7 @@ impl Session {
         };
         for (number, method, asked) in failed {
             // SAFETY: as above.
-            let ret = unsafe { actors::join(cx, number) };
+            let ret = actors::join(cx, number);
             self.joined(cx, method, ret, asked.call, asked.rounds);
         }
     }

@@ -621,7 +621,9 @@ impl Session {
             _ => cx.lookup(name),
         };
         let found = match persistent {
-            Ok(None) if of_actor != Some(false) => bifrost_actors::published(cx, name),
+            Ok(None) if of_actor != Some(false) => {
+                bifrost_actors::published(cx, name).map(|found| found.map(|actor| actor.word()))
+            }
             found => found,
         };
         let found = match found {

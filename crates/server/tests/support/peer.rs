@@ -185,7 +185,7 @@ impl Network for Ours {
             }
             let mut stepped = false;
             // SAFETY: the context lives as long as the run, on this thread, and nothing runs in it.
-            while unsafe { step_node(self.peer as *mut Cx) } == Ok(true) {
+            while step_node(unsafe { &mut *(self.peer as *mut Cx) }) == Ok(true) {
                 stepped = true;
                 self.shared.wire().steps += 1;
                 if self.shared.wire().steps > STEPS_MAX {
