@@ -28,7 +28,7 @@ use super::greeting::{Connection, Joined};
 use super::{
     INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, STALL_MS_MAX, WRITE_MS_MAX,
 };
-use crate::nodes::Shared;
+use crate::shared::Shared;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
