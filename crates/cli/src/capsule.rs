@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bifrost_capsule::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
+use bifrost_capsule::nodes::{Nodes, nap};
+use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Mode};
 use bifrost_native::Registry;
 use bifrost_runtime::actor::Stats;
 use bifrost_runtime::{Cx, HeapStats, Limits};
-use bifrost_server::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
 use bifrost_server::config::collect;
-use bifrost_server::nodes::{Nodes, nap};
 use bifrost_server::program;
-use bifrost_server::space::Space;
 use bifrost_transport::Address;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use bifrost_capsule::space::Space;
 use bifrost_runtime::actor::{EVENTS_MAX, Trace};
-use bifrost_server::space::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -20,7 +20,6 @@ use bifrost_runtime::cx::Kill;
 use bifrost_transport::{Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
 
-
 /// The time that a stop waits for connections to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The time that sessions have to tell their clients.

@@ -28,7 +28,7 @@ mod server;
 pub mod text;
 
 pub use bifrost_cache::Counted;
-pub use bifrost_capsule::{Space, Watch, capsules, nodes, space};
+pub use bifrost_capsule::{Space, Watch};
 pub use config::{Config, ConfigError};
 pub use objects::StoreError;
 pub use server::{Server, StartError};

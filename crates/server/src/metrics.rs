@@ -19,7 +19,6 @@ use bifrost_runtime::actor::Stats;
 use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
 
-
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 /// Most requests at a time.
