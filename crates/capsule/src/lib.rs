@@ -18,6 +18,7 @@
 mod active;
 pub mod capsules;
 mod look;
+pub(crate) mod mesh;
 pub mod newcomers;
 pub mod nodes;
 mod processors;

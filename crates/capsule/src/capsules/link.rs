@@ -1,40 +1,36 @@
-//! The connections of a capsule while a program runs.
+//! The connections of a capsule while a program runs: the thin shell around the mesh.
 //!
-//! Read [`Links`] first: it has one [`Peer`] for each other capsule. The frames are in `frame.rs`,
-//! and the greeting that makes the connections is in `greeting.rs`.
+//! Read [`Links`] first: it has one [`Peer`] for each other capsule, and the [`Mesh`] that decides.
+//! The bytes of a connection are in `peer.rs`, the protocol and its states are in `mesh`, and the
+//! greeting that makes the connections is in `greeting.rs`.
 //!
-//! - A node that has packets writes them itself ([`Links::post`]). If another thread writes at that
-//!   moment, that one takes them along.
-//! - Each peer has a thread that writes the rest, and a thread that reads ([`Links::read`]).
-//!   Readers never write packets. Over shared memory, a node that looks for mail reads, too.
-//! - [`Counts`] are the batches sent and received, by which the end of the run is found.
-//! - A peer whose connection ends, that is silent, or that sends a wrong frame is lost
-//!   ([`Links::strike`]). A connection that ends after the run is over is no loss.
+//! - A node that has packets counts them in the mesh and writes them itself ([`Links::post`]).
+//! - Each peer has a thread that reads ([`Links::read`]) and hands each frame to the mesh. Readers
+//!   never write packets. Over shared memory, a node that looks for mail reads, too.
+//! - An event of the mesh is carried out under the lock of the mesh as far as it concerns the nodes
+//!   ([`Shared`]). Connections are closed and texts printed after it ([`Links::carry_out`]).
+//! - Frames of the mesh are added to the bytes of peers under the same lock, and are written by the
+//!   peers' own threads. So they leave in the order in which they were true.
 //!
-//! The lock of [`Out`] guards the bytes to be written, that of [`Inbox`] the bytes read. The state
-//! of the nodes is [`Shared`].
+//! Locks are taken in the order inbox, mesh, out.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{ReadError, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
+use bifrost_transport::ReadError;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::frame::{Decoder, Entries, Frame, Numbers, Rest, put, put_packets};
-use super::greeting::{Connection, Joined};
-use super::{
-    INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, STALL_MS_MAX, WRITE_MS_MAX,
+use super::greeting::Joined;
+use super::peer::{Inbox, Peer};
+use super::{INBOX_BYTES_MAX, REPORT_MS_MAX, STALL_MS_MAX};
+use crate::mesh::{
+    Decoder, Entries, Event, Frame, Intake, Layout, Mesh, Numbers, Room, Told, put, put_packets,
 };
 use crate::shared::Shared;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-
-/// A buffer for bytes to be written keeps at most so much room.
-const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// The reason why nothing comes any more.
 const ENDED: &str = "its connection has ended";
@@ -44,144 +40,47 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A capsule's connections with all others.
 pub(crate) struct Links {
-    own: u32,
-    /// The number of nodes that each capsule has.
-    nodes: u32,
+    layout: Layout,
     shared: Arc<Shared>,
     /// By number; none to itself.
     peers: Vec<Option<Peer>>,
-    counts: Mutex<Counts>,
-    reports: Mutex<Reports>,
+    mesh: Mutex<Mesh>,
+    /// Signals, with the lock of the mesh, that a report has come or cannot come any more.
     reported: Condvar,
     output: fn(&str),
     silence: Duration,
     /// By node of this capsule: how often it had rested when the others were told of it.
-    told: Vec<AtomicU32>,
+    told: Told,
     /// The number of times that it had taken something when they were told that nothing is queued
     /// behind that.
-    told_no_backlog: Vec<AtomicU32>,
-    /// The run is over: connections that end are no losses.
-    stopping: AtomicBool,
-    /// The first capsule is no more.
-    orphaned: AtomicBool,
+    told_no_backlog: Told,
     /// The threads that read and write, until all have ended.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Links {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Links")
-            .field("own", &self.own)
-            .field("capsules", &self.peers.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Links").field("layout", &self.layout).finish_non_exhaustive()
     }
-}
-
-/// The numbers of batches sent and received, and the lost capsules.
-#[derive(Debug)]
-struct Counts {
-    now: Rest,
-    /// The counts that the first capsule was told last.
-    told: Option<Rest>,
-    /// By capsule: the counts that it has told this one, the first.
-    heard: Vec<Option<Rest>>,
-    /// The first node was told that nothing can happen any more, and has not looked yet.
-    over: bool,
-}
-
-/// The reports of the others at the end.
-#[derive(Debug, Default)]
-struct Reports {
-    reports: Vec<(u32, Vec<u8>)>,
-    /// Those of which nothing comes any more.
-    ended: u64,
-}
-
-/// Another capsule.
-#[derive(Debug)]
-struct Peer {
-    number: u32,
-    out: Mutex<Out>,
-    /// Signals bytes to the thread that writes when no other can.
-    wake: Condvar,
-    /// Signals that there is room again.
-    room: Condvar,
-    /// Locked by the thread that has set [`Out::writing`].
-    stream: Mutex<StreamWriting>,
-    stopper: StreamStopper,
-    /// Locked by the reader: its thread, or, over shared memory, a node that looks for mail.
-    inbox: Mutex<Inbox>,
-    /// Over shared memory: its thread sleeps here.
-    waiter: Option<StreamWaiter>,
-}
-
-/// The bytes that come from another capsule.
-#[derive(Debug)]
-struct Inbox {
-    stream: StreamReading,
-    decoder: Decoder,
-    /// The number of times that something was read.
-    reads: u64,
-    /// A fault that a node has found, for the thread to report.
-    wrong: Option<String>,
-}
-
-/// The bytes to be written to another capsule.
-#[derive(Debug, Default)]
-struct Out {
-    bytes: Vec<u8>,
-    /// A thread writes, and will write the bytes that are added meanwhile.
-    writing: bool,
-    closed: bool,
-    /// A buffer for the next that writes.
-    spare: Vec<u8>,
-}
-
-fn bit(capsule: u32) -> u64 {
-    1 << capsule
 }
 
 impl Links {
     /// Makes the links of a capsule whose nodes are `shared`.
     pub(crate) fn new(joined: Joined, shared: Arc<Shared>) -> Arc<Links> {
         let Joined { own, capsules, nodes, connections, output, silence, .. } = joined;
-        let peers = (0..).zip(connections).map(|(number, connection)| {
-            let connection = connection?;
-            let Connection { stream, decoder } = connection;
-            let stopper = stream.stopper();
-            let (reading, writing) = stream.split();
-            Some(Peer {
-                number,
-                out: Mutex::default(),
-                wake: Condvar::new(),
-                room: Condvar::new(),
-                stopper,
-                stream: Mutex::new(writing),
-                waiter: reading.waiter(),
-                inbox: Mutex::new(Inbox { stream: reading, decoder, reads: 0, wrong: None }),
-            })
-        });
-        let none = vec![0; capsules as usize];
-        let counts = Counts {
-            now: Rest { sent: none.clone(), received: none, lost: 0 },
-            told: None,
-            heard: vec![None; capsules as usize],
-            over: false,
-        };
+        let layout = Layout { own, capsules, nodes };
+        let peers = (0..).zip(connections).map(|(number, connection)| Some(Peer::new(number, connection?)));
+        let first = layout.nodes_of(own).start;
         Arc::new(Links {
-            own,
-            nodes,
+            layout,
             shared,
             peers: peers.collect(),
-            counts: Mutex::new(counts),
-            reports: Mutex::default(),
+            mesh: Mutex::new(Mesh::new(layout)),
             reported: Condvar::new(),
             output,
             silence,
-            told: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
-            told_no_backlog: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
-            stopping: AtomicBool::new(false),
-            orphaned: AtomicBool::new(false),
+            told: Told::new(first, nodes),
+            told_no_backlog: Told::new(first, nodes),
             threads: Mutex::default(),
         })
     }
@@ -213,36 +112,27 @@ impl Links {
         self.peers.get(capsule as usize)?.as_ref()
     }
 
-    /// Returns the nodes of a capsule.
-    fn nodes_of(&self, capsule: u32) -> Range<u32> {
-        capsule * self.nodes..(capsule + 1) * self.nodes
-    }
-
     /// True if this is the capsule with `main`.
     pub(crate) fn is_first(&self) -> bool {
-        self.own == 0
+        self.layout.is_first()
     }
 
-    /// True if the first capsule is no more.
+    /// True if the first capsule was lost before the end of the run.
     pub(crate) fn is_orphaned(&self) -> bool {
-        self.orphaned.load(Ordering::Acquire)
+        self.mesh.lock().is_orphaned()
     }
 
     /// Sends packets of a node here, which is busy, to a node of another capsule. Waits while too
     /// much is to be written to that capsule.
     #[inline]
     pub(crate) fn post(&self, from: u32, to: u32, packets: &[u8]) {
-        let Some(peer) = self.peer(to / self.nodes) else { return };
-        {
-            let mut counts = self.counts.lock();
-            if counts.now.lost & bit(peer.number) != 0 {
-                return;
-            }
-            counts.now.sent[peer.number as usize] += 1;
+        let Some(peer) = self.peer(self.layout.capsule_of(to)) else { return };
+        if !self.mesh.lock().count_sent(peer.number) {
+            return;
         }
         self.shared.take_hint(to);
         if let Err(why) = peer.write(|out| put_packets(out, from, to, packets)) {
-            self.lose(peer.number, &why);
+            self.fail(peer.number, &why);
         }
     }
 
@@ -256,17 +146,8 @@ impl Links {
 
     /// Tells others of nodes that have nothing to do, of each once while that lasts.
     pub(crate) fn tell_idle(&self) {
-        let resting = self.untold(&self.told, |node| self.shared.rested(node));
+        let resting = self.told.news(|node| self.shared.rested(node));
         self.tell_of(&resting, &Frame::Idle(Numbers::of(&resting)));
-    }
-
-    /// Returns the nodes here that have a count now of which the others were not told, as their
-    /// numbers.
-    fn untold(&self, told: &[AtomicU32], count: impl Fn(u32) -> Option<u32>) -> Vec<u8> {
-        let is_new = |node: &u32| {
-            count(*node).is_some_and(|count| told[*node as usize].swap(count, Ordering::Relaxed) != count)
-        };
-        (0..self.nodes).filter(is_new).flat_map(|node| (self.own * self.nodes + node).to_le_bytes()).collect()
     }
 
     /// Tells others of nodes, if there are any.
@@ -284,48 +165,55 @@ impl Links {
     ///   happen any more.
     pub(crate) fn tick(&self) {
         self.tell_idle();
-        let without_backlog = self.untold(&self.told_no_backlog, |node| self.shared.without_backlog(node));
+        let without_backlog = self.told_no_backlog.news(|node| self.shared.without_backlog(node));
         self.tell_of(&without_backlog, &Frame::NoBacklog(Numbers::of(&without_backlog)));
-        let mut counts = self.counts.lock();
-        if !self.shared.is_quiet() {
-            return;
-        }
-        match self.peer(0) {
-            None => self.look_whether_over(&mut counts),
-            Some(first) => {
-                if counts.told.as_ref() != Some(&counts.now) {
-                    counts.told = Some(counts.now.clone());
-                    // Under the lock, so that frames arrive in the order in which they were true.
-                    first.add(|out| put(out, &Frame::Rest(counts.now.clone())));
-                }
-            }
-        }
-    }
-
-    /// Tells the first node if nothing can happen any more. All nodes here rest.
-    fn look_whether_over(&self, counts: &mut MutexGuard<'_, Counts>) {
-        let lost = counts.now.lost;
-        let alive = |capsule: &u32| lost & bit(*capsule) == 0;
-        let capsules: Vec<u32> = (0..self.peers.len() as u32).filter(alive).collect();
-        let word = |capsule: u32| match capsule {
-            0 => Some(&counts.now),
-            other => counts.heard[other as usize].as_ref().filter(|heard| heard.lost == lost),
-        };
-        let agree = capsules.iter().all(|a| {
-            capsules.iter().all(|b| match (word(*a), word(*b)) {
-                (Some(from), Some(to)) => from.sent.get(*b as usize) == to.received.get(*a as usize),
-                _ => false,
-            })
-        });
-        if agree && !counts.over {
-            counts.over = true;
-            self.shared.say_over();
+        let mut mesh = self.mesh.lock();
+        // Under the lock, so that no reader counts a batch meanwhile.
+        if self.shared.is_quiet() {
+            let event = mesh.handle_quiet();
+            self.carry_out(mesh, event, "");
         }
     }
 
     /// Notes that the first node has looked.
     pub(crate) fn over_was_heard(&self) {
-        self.counts.lock().over = false;
+        self.mesh.lock().handle_over_heard();
+    }
+
+    /// Carries out an event of the mesh, and sends the frames that it has made.
+    fn carry_out(&self, mut mesh: MutexGuard<'_, Mesh>, event: Option<Event<'_>>, why: &str) {
+        match &event {
+            Some(Event::Idle(nodes)) => nodes.for_each(|node| self.shared.hint(node)),
+            Some(Event::NoBacklog(nodes)) => nodes.for_each(|node| self.shared.hint_no_backlog(node)),
+            Some(Event::Lost(capsule)) => self.shared.lose(self.layout.nodes_of(*capsule)),
+            Some(Event::Over) => self.shared.say_over(),
+            Some(Event::Stop | Event::Orphaned) => self.shared.end(),
+            Some(Event::Report) => {
+                self.reported.notify_all();
+            }
+            Some(Event::Close(_) | Event::Output(_)) | None => {}
+        }
+        self.transmit(&mut mesh);
+        drop(mesh);
+        match event {
+            Some(Event::Lost(capsule)) => {
+                tracing::warn!(capsule, why, "capsule.lost");
+                self.close(capsule);
+            }
+            Some(Event::Close(capsule)) => self.close(capsule),
+            Some(Event::Orphaned) => tracing::warn!(why, "capsule.orphaned"),
+            Some(Event::Output(text)) => (self.output)(text),
+            _ => {}
+        }
+    }
+
+    /// Adds the frames of the mesh to the bytes to be written.
+    fn transmit(&self, mesh: &mut Mesh) {
+        while let Some((capsule, frame)) = mesh.poll_transmit() {
+            if let Some(peer) = self.peer(capsule) {
+                peer.add(|out| put(out, &frame));
+            }
+        }
     }
 
     /// Reads the bytes that another capsule sends, until they end.
@@ -337,9 +225,9 @@ impl Links {
                 break why;
             }
         };
-        self.lose(capsule, &why);
-        let mut reports = self.reports.lock();
-        reports.ended |= bit(capsule);
+        let mut mesh = self.mesh.lock();
+        let event = mesh.handle_end(capsule);
+        self.carry_out(mesh, event, &why);
         self.reported.notify_all();
     }
 
@@ -415,83 +303,34 @@ impl Links {
 
     fn take_frames(&self, capsule: u32, decoder: &mut Decoder) -> Result<(), String> {
         while let Some(frame) = decoder.next().map_err(|wrong| wrong.to_string())? {
-            match frame {
-                Frame::Packets(entries) => self.receive(capsule, entries)?,
-                Frame::Idle(nodes) => {
-                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint(node));
-                }
-                Frame::NoBacklog(nodes) => {
-                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint_no_backlog(node));
-                }
-                Frame::Rest(rest) if self.is_first() => {
-                    self.check_rest(&rest)?;
-                    let mut counts = self.counts.lock();
-                    counts.heard[capsule as usize] = Some(rest);
-                    if self.shared.is_quiet() {
-                        self.look_whether_over(&mut counts);
-                    }
-                }
-                Frame::Lost(lost) if self.peer(lost).is_none() => {
-                    return Err(format!("it has lost capsule {lost}, which is none that it could lose"));
-                }
-                Frame::Lost(lost) if self.is_first() => self.lose(lost, "another capsule has lost it"),
-                Frame::Lost(lost) if capsule == 0 => {
-                    self.strike(lost, "the first capsule has lost it");
-                }
-                Frame::Output(text) if self.is_first() => (self.output)(text),
-                Frame::Stop if capsule == 0 => {
-                    self.stopping.store(true, Ordering::Release);
-                    self.shared.end();
-                }
-                Frame::Report(bytes) if self.is_first() && bytes.len() <= REPORT_BYTES_MAX => {
-                    let mut reports = self.reports.lock();
-                    if reports.ended & bit(capsule) == 0 {
-                        reports.ended |= bit(capsule);
-                        reports.reports.push((capsule, bytes.to_vec()));
-                        self.reported.notify_all();
-                    }
-                }
-                Frame::Ping => {}
-                _ => return Err("it has sent what does not belong here".to_owned()),
+            if let Frame::Packets(entries) = frame {
+                self.receive(capsule, entries)?;
+                continue;
             }
+            let why = match capsule {
+                0 => "the first capsule has lost it",
+                _ => "another capsule has lost it",
+            };
+            let mut mesh = self.mesh.lock();
+            // Under the lock, so that no other reader counts a batch meanwhile.
+            let is_quiet = self.shared.is_quiet();
+            let event = mesh.handle_frame(capsule, frame, is_quiet).map_err(|wrong| wrong.to_string())?;
+            self.carry_out(mesh, event, why);
         }
         Ok(())
     }
 
-    /// Returns the nodes in a frame of a capsule, which must be its own.
-    fn own_nodes<'n>(&self, capsule: u32, nodes: Numbers<'n>) -> Result<Numbers<'n>, String> {
-        let own = self.nodes_of(capsule);
-        match nodes.clone().find(|node| !own.contains(node)) {
-            None => Ok(nodes),
-            Some(node) => Err(format!("it has spoken of node {node}, which is none of its own")),
-        }
-    }
-
-    /// Refuses counts that are not those of the capsules of this run.
-    fn check_rest(&self, rest: &Rest) -> Result<(), String> {
-        let capsules = self.peers.len();
-        let known = u64::MAX >> (64 - capsules);
-        match [rest.sent.len(), rest.received.len()] == [capsules; 2] && rest.lost & !known == 0 {
-            true => Ok(()),
-            false => Err("it has sent counts of capsules that do not exist".to_owned()),
-        }
-    }
-
     /// Hands packets over to the nodes here.
     fn receive(&self, capsule: u32, entries: Entries<'_>) -> Result<(), String> {
-        let (theirs, ours) = (self.nodes_of(capsule), self.nodes_of(self.own));
         for (from, to, packets) in entries {
-            if !theirs.contains(&from) || !ours.contains(&to) {
-                return Err(format!("it has sent packets from node {from} to node {to}"));
-            }
+            // First, since the wait for room may be long.
+            self.layout.check_batch(capsule, from, to).map_err(|wrong| wrong.to_string())?;
             self.await_room(packets.len())?;
-            let mut counts = self.counts.lock();
-            if counts.now.lost & bit(capsule) != 0 {
+            let mut mesh = self.mesh.lock();
+            if !mesh.handle_batch(capsule, from, to).map_err(|wrong| wrong.to_string())? {
                 return Ok(());
             }
-            counts.now.received[capsule as usize] += 1;
-            // While the counts are locked, so that no thread finds the batch received and nothing
-            // to do.
+            // Under the lock, so that no thread finds the batch received and nothing to do.
             self.shared.deliver(from, to, packets.to_vec());
         }
         Ok(())
@@ -499,72 +338,35 @@ impl Links {
 
     /// Waits until the nodes here have taken enough of the bytes that wait for them.
     fn await_room(&self, bytes: usize) -> Result<(), String> {
-        let mut least = usize::MAX;
-        let mut since = Instant::now();
+        let (mut intake, mut began) = (Intake::new(), None);
         loop {
             let waiting = self.shared.waiting_bytes();
-            // A message that is larger than all that may wait is let in alone.
-            if waiting == 0 || waiting.saturating_add(bytes) <= INBOX_BYTES_MAX {
-                return Ok(());
+            let elapsed = began.map_or(Duration::ZERO, |began: Instant| began.elapsed());
+            match intake.ask(waiting, bytes, elapsed) {
+                Room::Free => return Ok(()),
+                Room::Wait if !self.mesh.lock().is_over() => {}
+                Room::Wait | Room::Stalled => {
+                    return Err(format!(
+                        "{waiting} bytes wait for the nodes here, which have taken none for {STALL_MS_MAX} ms"
+                    ));
+                }
             }
-            if waiting < least {
-                (least, since) = (waiting, Instant::now());
-            }
-            if since.elapsed() > Duration::from_millis(STALL_MS_MAX) || self.stopping.load(Ordering::Acquire)
-            {
-                return Err(format!(
-                    "{waiting} bytes wait for the nodes here, which have taken none for {STALL_MS_MAX} ms"
-                ));
-            }
+            began = began.or_else(|| Some(Instant::now()));
             std::thread::sleep(LOOK);
         }
     }
 
     /// Handles a malformed packet, which a node of another capsule has sent.
     pub(crate) fn distrust(&self, node: u32, why: &str) {
-        self.lose(node / self.nodes, &format!("a packet of its node {node} is none: {why}"));
+        let capsule = self.layout.capsule_of(node);
+        self.fail(capsule, &format!("a packet of its node {node} is none: {why}"));
     }
 
-    /// Handles the loss of a capsule: the first one tells all, or is told.
-    fn lose(&self, capsule: u32, why: &str) {
-        if self.stopping.load(Ordering::Acquire) {
-            self.close(capsule);
-        } else if self.is_first() {
-            if self.strike(capsule, why) {
-                for peer in self.others().filter(|peer| peer.number != capsule) {
-                    peer.add(|out| put(out, &Frame::Lost(capsule)));
-                }
-            }
-        } else if capsule == 0 {
-            tracing::warn!(why, "capsule.orphaned");
-            self.orphaned.store(true, Ordering::Release);
-            self.stopping.store(true, Ordering::Release);
-            self.shared.end();
-        } else {
-            self.close(capsule);
-            if let Some(first) = self.peer(0) {
-                first.add(|out| put(out, &Frame::Lost(capsule)));
-            }
-        }
-    }
-
-    /// Leaves a capsule out from now on, and tells the nodes here. Returns true if it was not lost
-    /// before.
-    fn strike(&self, capsule: u32, why: &str) -> bool {
-        if capsule == self.own || self.peer(capsule).is_none() {
-            return false;
-        }
-        {
-            let mut counts = self.counts.lock();
-            if counts.now.lost & bit(capsule) != 0 {
-                return false;
-            }
-            counts.now.lost |= bit(capsule);
-            self.shared.lose(self.nodes_of(capsule));
-        }
-        tracing::warn!(capsule, why, "capsule.lost");
-        self.close(capsule);
-        true
+    /// Handles the failure of the link to a capsule.
+    fn fail(&self, capsule: u32, why: &str) {
+        let mut mesh = self.mesh.lock();
+        let event = mesh.handle_failure(capsule);
+        self.carry_out(mesh, event, why);
     }
 
     fn close(&self, capsule: u32) {
@@ -575,24 +377,17 @@ impl Links {
 
     /// Ends the run of all others, for the first capsule, and returns their reports.
     pub(crate) fn stop_others(&self) -> Vec<(u32, Vec<u8>)> {
-        self.stopping.store(true, Ordering::Release);
-        let lost = self.counts.lock().now.lost;
-        let mut awaited = 0;
-        for peer in self.others().filter(|peer| lost & bit(peer.number) == 0) {
-            awaited |= bit(peer.number);
-            peer.add(|out| put(out, &Frame::Stop));
-        }
+        let mut mesh = self.mesh.lock();
+        mesh.handle_stop();
+        self.transmit(&mut mesh);
         let until = Instant::now() + Duration::from_millis(REPORT_MS_MAX);
-        let mut reports = self.reports.lock();
-        while reports.ended & awaited != awaited {
-            if self.reported.wait_until(&mut reports, until).timed_out() {
+        while mesh.awaits_reports() {
+            if self.reported.wait_until(&mut mesh, until).timed_out() {
                 tracing::warn!("a capsule has not reported within {REPORT_MS_MAX} ms");
                 break;
             }
         }
-        let mut reports = std::mem::take(&mut reports.reports);
-        reports.sort_by_key(|(capsule, _)| *capsule);
-        reports
+        mesh.take_reports()
     }
 
     /// Sends the first capsule the report of the nodes here.
@@ -606,7 +401,7 @@ impl Links {
 
     /// Ends all connections, and waits for their threads.
     pub(crate) fn close_all(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.mesh.lock().handle_close();
         self.others().for_each(Peer::close);
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
@@ -614,96 +409,5 @@ impl Links {
                 std::panic::resume_unwind(panic);
             }
         }
-    }
-}
-
-impl Peer {
-    /// Adds frames to the bytes to be written, for its thread to write; never waits.
-    fn add(&self, frames: impl FnOnce(&mut Vec<u8>)) {
-        let mut out = self.out.lock();
-        if !out.closed {
-            frames(&mut out.bytes);
-            self.wake.notify_one();
-        }
-    }
-
-    /// Adds frames and writes them. If another thread writes already, it will write these, too.
-    #[inline]
-    fn write(&self, frames: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
-        let mut out = self.out.lock();
-        while out.bytes.len() >= QUEUE_BYTES_MAX && !out.closed {
-            self.room.wait(&mut out);
-        }
-        if out.closed {
-            return Ok(());
-        }
-        frames(&mut out.bytes);
-        if std::mem::replace(&mut out.writing, true) {
-            return Ok(());
-        }
-        let written = self.write_out(out);
-        // Bytes that were added meanwhile are for the thread, so that no node writes for others for
-        // ever.
-        let mut out = self.out.lock();
-        out.writing = false;
-        if !out.bytes.is_empty() {
-            self.wake.notify_one();
-        }
-        written
-    }
-
-    /// Writes all that is there. Only for the thread that has set [`Out::writing`].
-    #[inline]
-    fn write_out(&self, mut out: MutexGuard<'_, Out>) -> Result<(), String> {
-        let spare = std::mem::take(&mut out.spare);
-        let mut bytes = std::mem::replace(&mut out.bytes, spare);
-        drop(out);
-        self.room.notify_all();
-        let written = self.stream.lock().write(&bytes, Duration::from_millis(WRITE_MS_MAX));
-        if bytes.capacity() <= KEPT_BYTES_MAX {
-            bytes.clear();
-            self.out.lock().spare = bytes;
-        }
-        written.map_err(|why| why.to_string())
-    }
-
-    /// Writes the bytes that no node has written, until the connection is closed. A write that
-    /// fails is one of a connection that has ended, which its reader finds.
-    fn write_when_woken(&self) {
-        let mut out = self.out.lock();
-        while !out.closed {
-            if out.bytes.is_empty() || out.writing {
-                let waited = self.wake.wait_for(&mut out, Duration::from_millis(PING_MS));
-                if waited.timed_out() && out.bytes.is_empty() && !out.writing {
-                    put(&mut out.bytes, &Frame::Ping);
-                }
-                continue;
-            }
-            out.writing = true;
-            let written = self.write_out(out);
-            out = self.out.lock();
-            out.writing = false;
-            self.room.notify_all();
-            if written.is_err() {
-                self.stopper.stop();
-                out.closed = true;
-            }
-        }
-        self.room.notify_all();
-    }
-
-    /// Waits until all is written, or cannot be.
-    fn drain(&self) {
-        let mut out = self.out.lock();
-        while (out.writing || !out.bytes.is_empty()) && !out.closed {
-            self.room.wait_for(&mut out, Duration::from_millis(10));
-        }
-    }
-
-    fn close(&self) {
-        self.stopper.stop();
-        self.out.lock().closed = true;
-        self.wake.notify_all();
-        self.room.notify_all();
     }
 }

@@ -25,18 +25,15 @@
 //! malformed frames. The capsule that sees it tells the first one, which tells all others; so all
 //! see the same. A capsule that loses the first one ends.
 
-mod frame;
 mod greeting;
 mod link;
+mod peer;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{FRAMES, FrameKind};
+pub use crate::mesh::{CAPSULES_MAX, FRAMES, FrameKind, INBOX_BYTES_MAX, REPORT_BYTES_MAX, STALL_MS_MAX};
 pub use greeting::{JoinError, Joined, Terms, Waiting, join};
 pub(crate) use link::Links;
-
-/// Most capsules of a run.
-pub const CAPSULES_MAX: u32 = 64;
 
 /// The time that a process that connects may take to introduce itself.
 pub const GREETING_MS_MAX: u64 = 5_000;
@@ -59,14 +56,5 @@ pub const WRITE_MS_MAX: u64 = 60_000;
 /// With so many bytes waiting to be written to a capsule, a node that has more for it waits.
 pub const QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// With so many bytes waiting for the nodes of a capsule, nothing more is read from others.
-pub const INBOX_BYTES_MAX: usize = 1 << 30;
-
-/// If none of these was taken for so long, the capsule that sends more is given up.
-pub const STALL_MS_MAX: u64 = 30_000;
-
 /// The time that the first capsule waits at the end for the reports of the others.
 pub const REPORT_MS_MAX: u64 = 10_000;
-
-/// Most bytes of a report.
-pub const REPORT_BYTES_MAX: usize = 256 << 20;
