@@ -5,20 +5,22 @@
 //! have not greeted yet.
 //!
 //! ```text
-//! nodes       Nodes: the threads; nodes/port is a node's part of the network
-//!   |  \
-//!   |   simulation   nodes of one thread, in the order of a seed
-//! capsules    greeting: the connections are made; link: their threads
-//!   |
-//! shared      Shared: the nodes' mail, and their view of each other; active, look, processors
+//! nodes        Nodes: the threads; nodes/port is a node's part of the network
+//!   |    \
+//!   |     simulation   nodes of one thread, in the order of a seed
+//! capsules     greeting makes the connections; link and peer are their threads
+//!   |    \
+//!   |     mesh         the protocol between capsules: frames in, events and frames out; pure
+//! shared       Shared: the nodes' mail, and their view of each other; active, look, processors
 //! ```
 //!
-//! Deliberately absent: sessions, commands, stores, settings.
+//! Files of an upper line use those of lower lines only. Deliberately absent: sessions, commands,
+//! stores, settings.
 
 mod active;
 pub mod capsules;
 mod look;
-pub(crate) mod mesh;
+mod mesh;
 pub mod newcomers;
 pub mod nodes;
 mod processors;

@@ -1,9 +1,9 @@
 //! [`Newcomers`]: connections before their greeting.
 //!
-//! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are
-//! bounds: for all together, and for each [`Origin`]. At a bound the oldest connection whose peer
-//! is silent makes way, so that silent strangers keep nobody out. A connection whose bytes wait to
-//! be read is not silent, for the first second.
+//! Such a connection costs its listener a thread and descriptors, and its peer nothing. So there
+//! are bounds: for all together, and for each [`Origin`]. At a bound the oldest connection whose
+//! peer is silent makes way, so that silent strangers keep nobody out. A connection whose bytes
+//! wait to be read is not silent, for the first second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};

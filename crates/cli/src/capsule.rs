@@ -6,7 +6,7 @@
 //! which owns their processes, joins them, and ends them with [`Started::end`].
 //!
 //! [`ProgramArgs`] are the arguments that both commands have; the first process hands them on to
-//! the capsules that it starts. The protocol between capsules is in the engine's `capsules`.
+//! the capsules that it starts. The protocol between capsules is in `bifrost-capsule`.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -148,8 +148,8 @@ impl Guests for Table {
     }
 
     fn find(&self, shared: &Shared, name: &str, to: u32) -> Option<Named> {
-        // The table knows the actor for as long as it is locked. So its owner hears of the node that
-        // asks before the actor can be forgotten.
+        // The table knows the actor for as long as it is locked. So its owner hears of the node
+        // that asks before the actor can be forgotten.
         let names = self.names.lock();
         let named = *names.get(name)?;
         if named.0.node != to {

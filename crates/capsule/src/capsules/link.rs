@@ -1,4 +1,4 @@
-//! The connections of a capsule while a program runs: the thin shell around the mesh.
+//! The connections of a capsule while a program runs: threads and a lock around the mesh.
 //!
 //! Read [`Links`] first: it has one [`Peer`] for each other capsule, and the [`Mesh`] that decides.
 //! The bytes of a connection are in `peer.rs`, the protocol and its states are in `mesh`, and the

@@ -2,28 +2,17 @@
 //!
 //! Each has as many nodes, which are threads ([`crate::nodes`]). Those of the capsule c are
 //! numbered from c times that. The first capsule has `main`. Between any two there is one
-//! connection, over a unix or TCP socket, which one thread reads. A node that has packets writes
-//! them, with all that others have added meanwhile.
+//! connection, over shared memory, a unix or TCP socket, which one thread reads. A node that has
+//! packets writes them, with all that others have added meanwhile.
 //!
 //! ```text
-//! greeting   who takes part, and in what: join, Waiting
-//! frame      what goes through a connection, as bytes
+//! greeting   before a run: join, Waiting; makes the connections
 //! link       Links: the connections of a capsule while a program runs
+//! peer       Peer: the bytes to and from one other capsule
 //! ```
 //!
-//! Counts show that nothing can happen any more (Mattern's method of channel counts):
-//!
-//! 1. A capsule whose nodes all rest tells the first one how many batches it has sent to each other
-//!    capsule and has received from each.
-//! 2. The first capsule compares the counts of each two. When it has those of all, and they agree,
-//!    nothing is under way and no node has anything to do.
-//!
-//! No count needs to be taken back: if a resting node had been woken since, a batch would be
-//! missing. A lost capsule is left out, with all that it has sent and received.
-//!
-//! A capsule is lost if its connection ends, if it is silent for [`SILENCE_MS_MAX`], or if it sends
-//! malformed frames. The capsule that sees it tells the first one, which tells all others; so all
-//! see the same. A capsule that loses the first one ends.
+//! The protocol of a run, and so the end of a run and the loss of capsules, is in `crate::mesh`.
+//! These files move its bytes and carry out its events.
 
 mod greeting;
 mod link;

@@ -30,7 +30,7 @@
 //! | `handle_frame` OUTPUT | at the first | `Output` | - |
 //! | `handle_frame` STOP | of the first | `Stop` | - |
 //! | `handle_frame` REPORT | at the first, after STOP | `Report` | - |
-//! | `handle_quiet` | the nodes here rest; from time to time | `Over` at the first | REST to the first |
+//! | `handle_quiet` | the nodes here rest; at times | `Over` at the first | REST to the first |
 //! | `handle_over_heard` | the first node has taken `Over` | - | - |
 //! | `handle_failure` | a link failed, or a peer sent a malformed frame or packet: | | |
 //! | | of another capsule, at the first | `Lost` | LOST to the others |
@@ -47,12 +47,12 @@
 //! # States of a link
 //!
 //! ```text
-//!             failure, at the first; LOST of another, at the first; LOST of the first
-//!        +---------------------------------------------------------------------------+
-//!        |                                                                           v
-//!      Open -- failure, not at the first: LOST to the first --> Reported -- LOST --> Lost
-//!        |                                                          |
-//!        +----- failure after the end of the run ---> Ended <-------+
+//!   Open ---- failure, not at the first: LOST to the first ----> Reported
+//!     |                                                              |
+//!     +---- failure at the first; LOST of another, at the first;     |
+//!     |     LOST of the first -------------------> Lost <--- LOST ---+
+//!     |                                                              |
+//!     +---- failure after the end of the run ----> Ended <- failure -+
 //! ```
 //!
 //! A frame of a lost capsule has no effect. One of a capsule that was only reported still counts:
@@ -83,8 +83,6 @@ use std::ops::Range;
 
 mod frame;
 mod intake;
-#[cfg(test)]
-mod tests;
 mod told;
 
 pub(crate) use frame::{
@@ -494,3 +492,6 @@ impl Mesh {
         self.transmits.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,8 @@
-//! Tests of the mesh: two or three capsules in one test, with links that are queues of bytes.
+//! Tests of the mesh: several capsules in one test, with links that are queues of bytes.
+//!
+//! Read [`World`] first. A test calls it in the order in which threads and the system would: a node
+//! sends ([`World::post`]) or rests, a frame arrives ([`World::deliver`]), a tick comes, a link
+//! fails. [`World::settle`] lets all frames arrive. There are no sockets, threads and pauses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -306,6 +310,50 @@ fn a_capsule_that_was_only_reported_is_lost_when_the_first_says_so() {
 }
 
 #[test]
+fn a_failure_in_each_state_has_its_effect() {
+    use LinkState::{Ended, Lost, Open, Reported};
+    let lost = |to| Some((to, Frame::Lost(1)));
+    // The capsule; its link to 1, and whether the run is over, before; the event, the frame and the
+    // state of the link after.
+    let table = [
+        (0, Open, false, Some(Event::Lost(1)), lost(2), Lost),
+        (0, Lost, false, None, None, Lost),
+        (0, Open, true, Some(Event::Close(1)), None, Ended),
+        (0, Lost, true, Some(Event::Close(1)), None, Lost),
+        (0, Ended, true, Some(Event::Close(1)), None, Ended),
+        (2, Open, false, Some(Event::Close(1)), lost(0), Reported),
+        (2, Reported, false, Some(Event::Close(1)), None, Reported),
+        (2, Lost, false, Some(Event::Close(1)), None, Lost),
+        (2, Open, true, Some(Event::Close(1)), None, Ended),
+        (2, Reported, true, Some(Event::Close(1)), None, Ended),
+        (2, Lost, true, Some(Event::Close(1)), None, Lost),
+        (2, Ended, true, Some(Event::Close(1)), None, Ended),
+    ];
+    for (own, before, over, event, frame, after) in table {
+        let mut mesh = Mesh::new(Layout { own, capsules: 3, nodes: NODES });
+        match before {
+            Open => {}
+            Reported => drop(mesh.handle_failure(1)),
+            Lost => drop(mesh.strike(1)),
+            Ended => {
+                mesh.handle_close();
+                drop(mesh.handle_failure(1));
+            }
+        }
+        while mesh.poll_transmit().is_some() {}
+        if over {
+            mesh.handle_close();
+        }
+        let said = format!("{own}: {before:?}, over: {over}");
+        assert_eq!(mesh.handle_failure(1), event, "{said}");
+        assert_eq!(mesh.poll_transmit(), frame, "{said}");
+        assert_eq!((mesh.poll_transmit(), mesh.links[1]), (None, after), "{said}");
+        // Its own number, and that of no capsule.
+        assert_eq!([mesh.handle_failure(own), mesh.handle_failure(3)], [None, None]);
+    }
+}
+
+#[test]
 fn the_end_is_found_without_a_lost_capsule() {
     // It has sent batches and received some, and more is under way both ways.
     let mut world = World::new(3);
@@ -374,7 +422,9 @@ fn a_capsule_that_loses_the_first_is_orphaned() {
 #[test]
 fn reports_are_awaited_of_those_that_live() {
     let mut world = World::new(4);
-    world.fail(0, 3);
+    // The link of the first to it may not have ended yet.
+    world.fail(1, 3);
+    world.settle();
     world.capsules[0].mesh.handle_stop();
     world.carry_out(0, None);
     world.settle();

@@ -63,7 +63,7 @@ impl Patience {
 
 /// A node's way to the others: its part of the network.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     node: u32,
     shared: Arc<Shared>,
     /// To the nodes of other processes, if there are any.
@@ -78,7 +78,7 @@ pub(super) struct Port {
 
 impl Port {
     /// Makes the port of a node, with its receiver of mail.
-    pub(super) fn new(
+    pub(crate) fn new(
         node: u32,
         shared: Arc<Shared>,
         links: Option<Arc<Links>>,
