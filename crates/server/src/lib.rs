@@ -3,12 +3,11 @@
 //! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects,
 //! listens, and serves each connection on a thread of its own until [`Server::stop`].
 //!
-//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store. The
-//! nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins sessions with them.
-//! [`connections`] is the table of connections and their
-//! bounds, [`hello`] the time before a session, and [`connection`] moves bytes between a stream and
-//! a session. [`metrics`] tells the counts of sessions and store, in the form that Prometheus
-//! reads.
+//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store.
+//! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
+//! session, and [`connection`] moves bytes between a stream and a session. The nodes of the
+//! program's actors are in `bifrost-capsule`, and [`guests`] joins sessions with them. [`metrics`]
+//! tells the counts of sessions and store, in the form that Prometheus reads.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.

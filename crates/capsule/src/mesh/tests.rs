@@ -331,15 +331,15 @@ fn a_failure_in_each_state_has_its_effect() {
     ];
     for (own, before, over, event, frame, after) in table {
         let mut mesh = Mesh::new(Layout { own, capsules: 3, nodes: NODES });
-        match before {
-            Open => {}
-            Reported => drop(mesh.handle_failure(1)),
-            Lost => drop(mesh.strike(1)),
-            Ended => {
-                mesh.handle_close();
-                drop(mesh.handle_failure(1));
-            }
+        if before == Ended {
+            mesh.handle_close();
         }
+        let made = match before {
+            Open => None,
+            Reported | Ended => mesh.handle_failure(1),
+            Lost => mesh.strike(1),
+        };
+        assert_eq!(made.is_some(), before != Open);
         while mesh.poll_transmit().is_some() {}
         if over {
             mesh.handle_close();
@@ -627,8 +627,61 @@ proptest! {
         prop_assert!(world.is_over());
         prop_assert!(!world.has_work());
         // All that live know of the same losses.
-        for at in (0..count).filter(|at| lives(&world, *at)) {
-            prop_assert_eq!(&world.capsules[at as usize].lost, &world.capsules[0].lost);
+        let living: Vec<u32> = (0..count).filter(|at| lives(&world, *at)).collect();
+        for at in &living {
+            prop_assert_eq!(&world.capsules[*at as usize].lost, &world.capsules[0].lost);
+        }
+        // `main` ends then: all that live hear of it, and report.
+        world.capsules[0].mesh.handle_stop();
+        world.carry_out(0, None);
+        world.settle();
+        for at in living.into_iter().filter(|at| *at > 0) {
+            let capsule = &world.capsules[at as usize];
+            prop_assert!(capsule.stopped && !capsule.mesh.is_orphaned());
+            prop_assert!(world.capsules[0].mesh.awaits_reports());
+            world.send_frame(at, 0, &Frame::Report(b"report"));
+            world.settle();
+        }
+        prop_assert!(!world.capsules[0].mesh.awaits_reports());
+    }
+
+    /// Frames of any kind, with any numbers, do no harm; one that is wrong has no effect.
+    #[test]
+    fn frames_at_random_do_no_harm(
+        own in 0u32..3,
+        frames in proptest::collection::vec((0u32..3, 0u8..10, number(), number(), number()), 0..40),
+    ) {
+        let mut mesh = Mesh::new(Layout { own, capsules: 3, nodes: NODES });
+        for (from, kind, one, two, three) in frames.into_iter().filter(|(from, ..)| *from != own) {
+            let numbers = [one.to_le_bytes(), two.to_le_bytes()].concat();
+            let counts = |length: u32| vec![u64::from(three); length.min(5) as usize];
+            let frame = match kind {
+                0 => Frame::Idle(Numbers::of(&numbers)),
+                1 => Frame::NoBacklog(Numbers::of(&numbers)),
+                2 => Frame::Rest(Rest { sent: counts(one), received: counts(two), lost: u64::from(three) }),
+                3 => Frame::Lost(one),
+                4 => Frame::Output("text"),
+                5 => Frame::Stop,
+                6 => Frame::Report(b"report"),
+                7 => Frame::Ping,
+                _ => Frame::Welcome,
+            };
+            let before = (mesh.counts.clone(), mesh.heard.clone(), mesh.run);
+            let is_wrong = match kind {
+                8 => mesh.handle_batch(from, one, two).is_err(),
+                _ => mesh.handle_frame(from, frame, three % 2 == 0).is_err(),
+            };
+            if is_wrong {
+                prop_assert_eq!(before, (mesh.counts.clone(), mesh.heard.clone(), mesh.run));
+            }
+            while let Some((to, frame)) = mesh.poll_transmit() {
+                prop_assert!(to != own && to < 3 && matches!(frame, Frame::Lost(1 | 2)), "{:?}", frame);
+            }
         }
     }
+}
+
+/// A number that may be that of a capsule or node.
+fn number() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0u32..3 * NODES, 1 => any::<u32>()]
 }
