@@ -7,7 +7,7 @@
 
 #[path = "../../crates/server/tests/support/lines.rs"]
 mod lines;
-#[path = "../../crates/server/tests/support/peer.rs"]
+#[path = "../../crates/capsule/tests/support/peer.rs"]
 mod peer;
 mod repository;
 #[path = "../../crates/session/tests/support/mod.rs"]

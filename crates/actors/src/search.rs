@@ -14,7 +14,7 @@
 //!    which these lead.
 //! 3. A node with nothing to pass on says how many such packets it has sent to each other and has
 //!    received from each (`SEARCHED`). The step is over when the numbers of any two nodes agree, as
-//!    in `crates/server/src/capsules`.
+//!    in `crates/capsule/src/mesh/`.
 //! 4. The first node says `SWEEP`. Each node lets go the objects that others know and that were not
 //!    found to live. Its next collection frees them, and their references to other nodes.
 //!

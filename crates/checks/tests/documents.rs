@@ -143,7 +143,7 @@ fn files_that_are_named_exist() {
 
 #[test]
 fn paths_are_found_in_code_spans() {
-    assert_eq!(named_path("server/src/{nodes,look}.rs"), Some("server/src/{nodes,look}.rs"));
+    assert_eq!(named_path("capsule/src/{nodes,look}.rs"), Some("capsule/src/{nodes,look}.rs"));
     assert_eq!(["cargo test", "Session::new", "/tmp/a.rs", "a"].map(named_path), [None; 4]);
     assert_eq!(alternatives("a/{b,c}.rs"), ["a/b.rs", "a/c.rs"]);
     let tracked = ["crates/wire/src/op.rs".to_owned()];

@@ -71,6 +71,11 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-transport", &[]),
     ("bifrost-heap", &[]),
     ("bifrost-theta", &["bifrost-ir"]),
+    // `theta` compiles the programs of its tests.
+    (
+        "bifrost-capsule",
+        &["bifrost-ir", "bifrost-theta", "bifrost-transport", "bifrost-runtime", "bifrost-engine"],
+    ),
     ("bifrost-veneer", &["bifrost-wire", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-wire"]),
 ];

@@ -16,9 +16,20 @@ fn sources(folder: &str) -> Vec<String> {
     paths
 }
 
-/// Crates that take bytes, the time and a seed as arguments.
-const PURE: &[&str] =
-    &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session", "repository"];
+/// Crates, and parts of them, that take bytes, the time and a seed as arguments.
+const PURE: &[&str] = &[
+    "ir",
+    "wire",
+    "theta",
+    "heap",
+    "runtime",
+    "interp",
+    "jit",
+    "engine",
+    "session",
+    "repository",
+    "capsule/src/mesh",
+];
 
 /// Their parts that are made for files.
 const ENGINES: &[&str] = &["crates/repository/src/embedded/", "crates/repository/src/postgres/"];
@@ -73,6 +84,23 @@ fn pure_crates_do_no_input_or_output() {
                 if reached && !REACHED.iter().any(|(file, word)| path == *file && line.contains(word)) {
                     mistakes.push(format!("{path}:{number}: {}", line.trim()));
                 }
+            }
+        }
+    }
+    none(&mistakes);
+}
+
+/// The protocol of capsules names no nodes, locks or streams.
+#[test]
+fn the_mesh_knows_only_frames() {
+    let mut mistakes = Vec::new();
+    for path in sources("crates/capsule/src/mesh/") {
+        for (number, line) in code(&read(&path)) {
+            if ["crate::", "bifrost_transport", "parking_lot", "std::sync::Mutex"]
+                .iter()
+                .any(|word| line.contains(word))
+            {
+                mistakes.push(format!("{path}:{number}: {}", line.trim()));
             }
         }
     }

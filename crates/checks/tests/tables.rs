@@ -3,8 +3,8 @@
 //! `BIFROST_UPDATE=1 cargo test --workspace --test tables` writes them.
 
 use bifrost_actors::PACKETS;
+use bifrost_capsule::capsules::FRAMES;
 use bifrost_checks::repository::{read, root};
-use bifrost_server::capsules::FRAMES;
 use bifrost_wire::{Limit, error, op};
 
 /// Compares the tables of a document, each behind its mark, with those of the code.

@@ -6,7 +6,7 @@
 //! which owns their processes, joins them, and ends them with [`Started::end`].
 //!
 //! [`ProgramArgs`] are the arguments that both commands have; the first process hands them on to
-//! the capsules that it starts. The protocol between capsules is in the engine's `capsules`.
+//! the capsules that it starts. The protocol between capsules is in `bifrost-capsule`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,15 +15,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bifrost_actors::WithActors;
+use bifrost_capsule::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
+use bifrost_capsule::nodes::{Nodes, nap};
+use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Mode};
 use bifrost_native::Registry;
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Cx, HeapStats, Limits};
-use bifrost_server::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
 use bifrost_server::config::collect;
-use bifrost_server::nodes::{Nodes, nap};
 use bifrost_server::program;
-use bifrost_server::space::Space;
 use bifrost_transport::Address;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;

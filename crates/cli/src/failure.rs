@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use bifrost_capsule::capsules::JoinError;
 use bifrost_engine::LoadError;
-use bifrost_server::capsules::JoinError;
 use bifrost_server::program::ProgramError;
 use bifrost_server::{ConfigError, StartError};
 use bifrost_theta::{Colour, render_all};

@@ -4,18 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bifrost_capsule::capsules::{self, CAPSULES_MAX, Terms};
+use bifrost_capsule::nodes::{NODES_MAX, Nodes};
+use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_repository::Place;
 use bifrost_runtime::{Cx, HeapStats};
-use bifrost_server::capsules::{self, CAPSULES_MAX, Terms};
 use bifrost_server::config::MEMORY;
-use bifrost_server::nodes::{NODES_MAX, Nodes};
 use bifrost_server::objects::Objects;
 use bifrost_server::program;
-use bifrost_server::space::Space;
 use bifrost_transport::Address;
 
 use crate::capsule::{self, NodeReport, ProgramArgs, Report, Started, TokenArgs};

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use bifrost_actors::{EVENTS_MAX, Trace};
-use bifrost_server::space::Space;
+use bifrost_capsule::space::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -133,7 +133,7 @@ fn actors_with_state_are_spread_over_capsules() {
 #[test]
 fn a_blocked_actor_of_another_capsule_refuses_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program(&folder, include_str!("../../server/tests/blocked.theta"));
+    let program = program(&folder, include_str!("../../capsule/tests/blocked.theta"));
     let bounds = ["--mailbox-bytes-max", "1048576", "--heap-bytes-max", "33554432"];
     for at in ["0", "1"] {
         let mut command = bifrost();
@@ -235,7 +235,7 @@ fn rings_over_two_capsules_go_and_those_in_use_stay() {
 
 #[test]
 fn who_floods_a_slow_actor_of_another_capsule_waits_for_it() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/flood.theta");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capsule/tests/flood.theta");
     let run = |what: &str, count: &str| {
         let mut command = bifrost();
         let command = command.args(["run", "--capsules", "2", "--stats"]).arg(&file).args([what, count]);

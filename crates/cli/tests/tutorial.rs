@@ -8,7 +8,7 @@ mod support;
 #[path = "tutorial/bifrost_stubs.rs"]
 mod stubs;
 
-#[path = "../../server/tests/support/output.rs"]
+#[path = "../../capsule/tests/support/output.rs"]
 mod output;
 
 use std::path::Path;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bifrost_cache::Prefetch;
+use bifrost_capsule::newcomers::Bounds;
 use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
 use bifrost_session::Limits;
@@ -21,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::connections;
 use crate::guests::HOSTS_MAX;
-use crate::newcomers::Bounds;
 
 /// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";

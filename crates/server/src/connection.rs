@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bifrost_capsule::Space;
 use bifrost_runtime::HeapStats;
 use bifrost_session::{Session, Welcome};
 use bifrost_transport::{Deadline, ReadError, Stream, WriteError};
@@ -23,7 +24,6 @@ use bifrost_wire::{ErrorNumber, Limit};
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Refusal};
 use crate::server::Shared;
-use crate::space::Space;
 use crate::text::TextForm;
 
 /// The least progress of a client in a second, in bytes.

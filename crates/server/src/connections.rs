@@ -13,13 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use bifrost_capsule::Space;
+use bifrost_capsule::newcomers::{Bounds, Full, Newcomers, Origin};
 use bifrost_runtime::HeapStats;
 use bifrost_runtime::cx::Kill;
 use bifrost_transport::{Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
-
-use crate::newcomers::{Bounds, Full, Newcomers, Origin};
-use crate::space::Space;
 
 /// The time that a stop waits for connections to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);

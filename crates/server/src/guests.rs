@@ -2,8 +2,8 @@
 //! guests (`actors::guest`).
 //!
 //! Read `Hosts` first: it owns the nodes, and makes the context of a session that of a guest.
-//! `Guests` is the table of guests that the nodes see; `Guest` is a session's way to the nodes. The
-//! nodes themselves are in [`crate::nodes`].
+//! `Table` is the table of guests that the nodes see; `Guest` is a session's way to the nodes. The
+//! nodes themselves are in [`bifrost_capsule::nodes`].
 //!
 //! 1. A guest is unknown to all nodes before it sends something.
 //! 2. Then it opens itself to all nodes. It has mail as a node has, and takes it while it waits for
@@ -22,19 +22,19 @@ use std::time::Duration;
 
 use bifrost_actors::{Named, Network, Received, Wait, WithActors, grant, release};
 use bifrost_cache::Cache;
+use bifrost_capsule::Space;
+use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
 use bifrost_transport::{HangUp, Stream};
 use parking_lot::{Mutex, RwLock};
 
 use crate::metrics::NodesMeasured;
-use crate::nodes::{Mail, Nodes, Shared};
 use crate::server::StartError;
-use crate::space::Space;
 
 /// Most nodes of a server: one less than a program has alone, since all guests together have a
 /// number of theirs.
-pub const HOSTS_MAX: u32 = crate::nodes::NODES_MAX - 1;
+pub const HOSTS_MAX: u32 = NODES_MAX - 1;
 
 /// Most names of actors.
 const NAMES_MAX: usize = 100_000;
@@ -49,9 +49,19 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 10_000;
 
-/// The things that nodes know of the guests of their process.
+/// The mail of a guest.
 #[derive(Debug)]
-pub(crate) struct Guests {
+enum Mail {
+    Packets(u32, Vec<u8>),
+    /// A guest that waits looks whether it may go on.
+    Wake,
+    /// The nodes have ended.
+    Stop,
+}
+
+/// The guests of a server's nodes, and the names of actors.
+#[derive(Debug)]
+struct Table {
     /// Those that have sent something, and are there.
     ports: RwLock<HashMap<u32, Arc<GuestPort>>>,
     /// The number of the last guest.
@@ -78,9 +88,10 @@ struct GuestPort {
     full: AtomicBool,
 }
 
-impl Guests {
-    pub fn new(nodes: u32) -> Guests {
-        Guests {
+impl Table {
+    /// Makes the table of the guests of so many nodes.
+    fn new(nodes: u32) -> Table {
+        Table {
             ports: RwLock::default(),
             last: AtomicU64::new(nodes.into()),
             indices: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
@@ -89,8 +100,17 @@ impl Guests {
         }
     }
 
-    /// Hands over packets of a node. One that is gone takes none.
-    pub fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
+    /// Notes that the nodes have ended, and answer no more.
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        for port in self.ports.read().values() {
+            let _ = port.mail.send(Mail::Stop);
+        }
+    }
+}
+
+impl Guests for Table {
+    fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
         let ports = self.ports.read();
         let Some(port) = ports.get(&to) else { return };
         let waiting = port.waiting.fetch_add(packets.len(), Ordering::Relaxed) + packets.len();
@@ -103,51 +123,40 @@ impl Guests {
         let _ = port.mail.send(mail);
     }
 
-    /// True if a guest waits for packets.
-    pub fn waits(&self, guest: u32) -> bool {
+    fn waits(&self, guest: u32) -> bool {
         self.ports.read().get(&guest).is_some_and(|port| port.waits.load(Ordering::Relaxed))
     }
 
-    /// Notes that the nodes have ended, and answer no more.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        for port in self.ports.read().values() {
-            let _ = port.mail.send(Mail::Stop);
-        }
+    /// Enters an actor under a name, or takes the name away; the table was told of the actor.
+    fn publish(&self, shared: &Shared, name: &str, actor: Option<Named>) -> Result<bool, String> {
+        let names_of = shared.nodes();
+        let let_go = |named: Named| shared.deliver(names_of, named.0.node, release(named.0));
+        let mut names = self.names.lock();
+        let before = match actor {
+            None => names.remove(name),
+            Some(named) if name.len() > NAME_BYTES_MAX => {
+                let_go(named);
+                return Err(format!("the name of an actor has at most {NAME_BYTES_MAX} bytes"));
+            }
+            Some(named) if names.len() >= NAMES_MAX && !names.contains_key(name) => {
+                let_go(named);
+                return Err(format!("{NAMES_MAX} actors have names, and that is the limit"));
+            }
+            Some(named) => names.insert(name.to_owned(), named),
+        };
+        Ok(before.map(let_go).is_some())
     }
-}
 
-/// Enters an actor under a name, or takes the name away; the table was told of the actor. Returns
-/// true if an actor had it.
-pub(crate) fn publish(shared: &Shared, name: &str, actor: Option<Named>) -> Result<bool, String> {
-    let names_of = shared.nodes();
-    let let_go = |named: Named| shared.deliver(names_of, named.0.node, release(named.0));
-    let mut names = shared.guests.names.lock();
-    let before = match actor {
-        None => names.remove(name),
-        Some(named) if name.len() > NAME_BYTES_MAX => {
-            let_go(named);
-            return Err(format!("the name of an actor has at most {NAME_BYTES_MAX} bytes"));
+    fn find(&self, shared: &Shared, name: &str, to: u32) -> Option<Named> {
+        // The table knows the actor for as long as it is locked. So its owner hears of the node
+        // that asks before the actor can be forgotten.
+        let names = self.names.lock();
+        let named = *names.get(name)?;
+        if named.0.node != to {
+            shared.deliver(shared.nodes(), named.0.node, grant(named.0, to));
         }
-        Some(named) if names.len() >= NAMES_MAX && !names.contains_key(name) => {
-            let_go(named);
-            return Err(format!("{NAMES_MAX} actors have names, and that is the limit"));
-        }
-        Some(named) => names.insert(name.to_owned(), named),
-    };
-    Ok(before.map(let_go).is_some())
-}
-
-/// Returns the actor of a name, of which a node or guest is told.
-pub(crate) fn find(shared: &Shared, name: &str, to: u32) -> Option<Named> {
-    // The table knows the actor for as long as it is locked. So its owner hears of the node that
-    // asks before the actor can be forgotten.
-    let names = shared.guests.names.lock();
-    let named = *names.get(name)?;
-    if named.0.node != to {
-        shared.deliver(shared.nodes(), named.0.node, grant(named.0, to));
+        Some(named)
     }
-    Some(named)
 }
 
 /// A guest's way to the nodes.
@@ -155,6 +164,7 @@ pub(crate) fn find(shared: &Shared, name: &str, to: u32) -> Option<Named> {
 struct Guest {
     number: u32,
     shared: Arc<Shared>,
+    table: Arc<Table>,
     mail: Receiver<Mail>,
     port: Arc<GuestPort>,
     /// The nodes know of it.
@@ -170,8 +180,8 @@ impl Guest {
     fn open(&mut self) {
         if !self.open {
             self.open = true;
-            self.shared.guests.ports.write().insert(self.number, self.port.clone());
-            self.shared.tell_all(|| Mail::Guest(self.number));
+            self.table.ports.write().insert(self.number, self.port.clone());
+            self.shared.open_guest(self.number);
         }
     }
 
@@ -183,7 +193,7 @@ impl Guest {
                 Received::Packets(from, packets)
             }
             Mail::Stop => Received::Stopped,
-            Mail::Wake | Mail::Look | Mail::Quiet | Mail::Lost(_) | Mail::Guest(_) => Received::Nothing,
+            Mail::Wake => Received::Nothing,
         }
     }
 }
@@ -193,7 +203,7 @@ impl Network for Guest {
         self.open();
         for _ in 0..PAUSES_MAX {
             let full = self.shared.waiting_bytes() > WAITING_BYTES_MAX;
-            if !full || self.shared.guests.ended.load(Ordering::Relaxed) {
+            if !full || self.table.ended.load(Ordering::Relaxed) {
                 break;
             }
             std::thread::sleep(PAUSE);
@@ -215,7 +225,7 @@ impl Network for Guest {
             return Received::Stopped;
         }
         self.port.waits.store(true, Ordering::Relaxed);
-        let mail = match self.shared.guests.ended.load(Ordering::Acquire) {
+        let mail = match self.table.ended.load(Ordering::Acquire) {
             true => None,
             false => self.mail.recv().ok(),
         };
@@ -245,7 +255,7 @@ impl Network for Guest {
     }
 
     fn next_index(&mut self, node: u32) -> Option<u32> {
-        Some(self.shared.guests.indices[node as usize].fetch_add(1, Ordering::Relaxed))
+        Some(self.table.indices[node as usize].fetch_add(1, Ordering::Relaxed))
     }
 
     fn has_names(&self) -> bool {
@@ -254,19 +264,19 @@ impl Network for Guest {
 
     fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
         self.open();
-        publish(&self.shared, name, actor)
+        self.table.publish(&self.shared, name, actor)
     }
 
     fn find(&mut self, name: &str) -> Option<Named> {
         self.open();
-        find(&self.shared, name, self.number)
+        self.table.find(&self.shared, name, self.number)
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
         if self.open {
-            self.shared.guests.ports.write().remove(&self.number);
+            self.table.ports.write().remove(&self.number);
             self.shared.lose(self.number..self.number + 1);
         }
     }
@@ -276,6 +286,7 @@ impl Drop for Guest {
 #[derive(Debug)]
 pub(crate) struct Hosts {
     nodes: Arc<Nodes>,
+    table: Arc<Table>,
     thread: Option<JoinHandle<()>>,
     /// Those of the nodes' transactions.
     _caches: Vec<Cache>,
@@ -289,18 +300,19 @@ impl Hosts {
         let ready = |cx: &mut Cx| {
             cx.set_transactions_by_program();
             cx.actors().set_log(|text| tracing::warn!(text, "actor.log"));
-            cx.actors().set_nap(crate::nodes::nap);
+            cx.actors().set_nap(nap);
         };
-        let nodes = Arc::new(Nodes::hosting(spaces, ready));
+        let table = Arc::new(Table::new(spaces.len() as u32));
+        let nodes = Arc::new(Nodes::hosting(spaces, table.clone(), ready));
         start(engine, &nodes.spaces()[0]).map_err(StartError::Start)?;
-        let run = nodes.clone();
+        let (run, ended) = (nodes.clone(), table.clone());
         let thread = std::thread::Builder::new().name("nodes".to_owned()).spawn(move || {
             if let Err(error) = run.serve() {
                 tracing::error!(%error, "nodes.failed");
             }
-            run.shared().guests.end();
+            ended.end();
         })?;
-        Ok(Hosts { nodes, thread: Some(thread), _caches: caches })
+        Ok(Hosts { nodes, table, thread: Some(thread), _caches: caches })
     }
 
     /// Makes the context of a session that of a guest, which waits for answers for as long as its
@@ -308,7 +320,7 @@ impl Hosts {
     pub fn enter(&self, space: &Space, stream: &Stream) {
         let shared = self.nodes.shared();
         let nodes = shared.nodes();
-        let last = shared.guests.last.fetch_add(1, Ordering::Relaxed);
+        let last = self.table.last.fetch_add(1, Ordering::Relaxed);
         let Ok(number) = u32::try_from(last + 1) else { return };
         let (sender, mail) = channel();
         let mut cx = space.lock();
@@ -332,7 +344,8 @@ impl Hosts {
         // Without means for that it waits as long as its batch may take.
         let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
         let next = number % nodes;
-        let guest = Guest { number, shared: shared.clone(), mail, port, open: false, next, _watch };
+        let (shared, table) = (shared.clone(), self.table.clone());
+        let guest = Guest { number, shared, table, mail, port, open: false, next, _watch };
         bifrost_actors::set_guest(&mut cx, number, nodes);
         bifrost_actors::set_network(&mut cx, Box::new(guest), nodes);
     }
@@ -342,8 +355,8 @@ impl Hosts {
         let shared = self.nodes.shared();
         NodesMeasured {
             nodes: shared.nodes().into(),
-            sessions: shared.guests.ports.read().len() as u64,
-            names: shared.guests.names.lock().len() as u64,
+            sessions: self.table.ports.read().len() as u64,
+            names: self.table.names.lock().len() as u64,
             waiting_bytes: shared.waiting_bytes() as u64,
             stats: shared.stats(),
         }
@@ -351,7 +364,7 @@ impl Hosts {
 
     /// Ends the nodes. Sessions that wait for actors are told so.
     pub fn stop(&mut self) {
-        self.nodes.shared().guests.end();
+        self.table.end();
         self.nodes.shared().end();
         if let Some(thread) = self.thread.take() {
             // One that panicked has ended too.

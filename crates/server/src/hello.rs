@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bifrost_capsule::newcomers::Origin;
 use bifrost_transport::{ReadError, Stream};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::text::Translator;
@@ -14,7 +15,6 @@ use bifrost_wire::{Command, Decoded, ErrorNumber, Reply, decode, encode};
 use subtle::ConstantTimeEq;
 
 use crate::connections::Place;
-use crate::newcomers::Origin;
 use crate::server::Shared;
 use crate::text::is_text;
 

@@ -13,13 +13,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bifrost_cache::{Counted, TIME_BOUNDS_US, Times};
+use bifrost_capsule::newcomers::{Bounds, Newcomers, tell_shortage};
 use bifrost_repository::Gauges;
 use bifrost_runtime::node_words::Stats;
 use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
-
-use crate::newcomers::{Bounds, Newcomers};
-use crate::server::tell_shortage;
 
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bifrost_cache::{Cache, Counted, NotCommitted, Options, Report, Schema, SchemaError};
+use bifrost_capsule::{Space, Watch};
 use bifrost_engine::{Engine, Raised};
 use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
@@ -11,7 +12,6 @@ use bifrost_runtime::Limits;
 use crate::collector::{self, Collector};
 use crate::memory::Memory;
 use crate::server::StartError;
-use crate::space::{Space, Watch};
 
 /// The reason why a server has no objects.
 #[derive(Debug, thiserror::Error)]

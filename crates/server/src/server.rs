@@ -5,10 +5,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bifrost_cache::Report;
+use bifrost_capsule::Watch;
+use bifrost_capsule::newcomers::tell_shortage;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::HeapStats;
 use bifrost_session::{Limits, Tables};
-use bifrost_transport::{Address, ListenError, Listener, Shortage, Stopper, Stream};
+use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream};
 use bifrost_wire::{ErrorNumber, Limit};
 use parking_lot::Mutex;
 
@@ -21,7 +23,6 @@ use crate::memory::Memory;
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::process;
-use crate::space::Watch;
 
 /// The times for which slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -259,20 +260,6 @@ fn random_token() -> std::io::Result<String> {
 fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<&Arc<str>>) {
     let told = |shortage| tell_shortage(listener.local_address(), &shortage);
     listener.serve(told, |stream| open(shared, stream, token.cloned()));
-}
-
-/// Logs that connections cannot be taken, or can again.
-pub(crate) fn tell_shortage(address: &Address, shortage: &Shortage) {
-    match shortage {
-        Shortage::Begins(error) => tracing::warn!(
-            %address,
-            %error,
-            "accept.waits: new connections wait until there is room for them"
-        ),
-        Shortage::Ends(after) => {
-            tracing::warn!(%address, seconds = after.as_secs(), "accept.goes_on: connections are taken again");
-        }
-    }
 }
 
 /// Starts a thread that serves a connection.

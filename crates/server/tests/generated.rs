@@ -5,18 +5,19 @@
 
 #[path = "support/generate/mod.rs"]
 mod generate;
-#[path = "support/output.rs"]
-mod output;
 #[allow(dead_code, reason = "it is for all random tests")]
 #[path = "../../session/tests/support/random.rs"]
 mod random;
+#[path = "support/stored.rs"]
+mod stored;
 
 use bifrost_engine::{Mode, Run};
 use bifrost_runtime::Collect;
 use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
-use output::{output, stored_output};
 use random::repeat;
+use stored::orders::output::output;
+use stored::stored_output;
 
 /// What a program prints and how it ends, for each way of collecting.
 fn run(text: &str, run: Run, ways: &[Collect]) -> Result<Vec<String>, String> {

@@ -1,6 +1,6 @@
 //! Heaps at work: long chains, limits, and batches that make more garbage than the heap has room.
 
-#[path = "support/output.rs"]
+#[path = "../../capsule/tests/support/output.rs"]
 mod output;
 
 use bifrost_engine::{Engine, Mode};

@@ -1,6 +1,6 @@
 //! Maps against a model: random stores and removals, also in the middle of loops over the map.
 
-#[path = "support/output.rs"]
+#[path = "../../capsule/tests/support/output.rs"]
 mod output;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! `tests/programs` has whole programs; `tests/definition` has a `main` for each example of the definition, which are files of
 //! `theta`'s tests.
 
-#[path = "support/output.rs"]
+#[path = "../../capsule/tests/support/output.rs"]
 mod output;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! Programs with natives.
 
+#[path = "../../../capsule/tests/support/output.rs"]
 pub mod output;
 
 use bifrost_engine::Mode;

@@ -2,14 +2,14 @@
 
 use std::io::BufRead;
 
+use bifrost_capsule::capsules::Terms;
+use bifrost_capsule::nodes::Nodes;
+use bifrost_capsule::space::Space;
 use bifrost_engine::Engine;
 use bifrost_native::Registry;
 use bifrost_runtime::Cx;
 use bifrost_runtime::cx::Output;
-use bifrost_server::capsules::Terms;
-use bifrost_server::nodes::Nodes;
 use bifrost_server::program;
-use bifrost_server::space::Space;
 
 use super::super::process::{processor_ms, thread_ms};
 use super::super::{Failed, savina, say, sizes};

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::Limits;
-use bifrost_server::space::Space;
 use bifrost_theta::{Options, Sources, compile};
 
 use super::super::Failed;

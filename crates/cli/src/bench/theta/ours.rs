@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Mode, Raised};
 use bifrost_ir::{RoutineId, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::program;
-use bifrost_server::space::Space;
 use bifrost_theta::{Options, Sources};
 
 use super::super::Failed;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_actors::WithActors;
+use bifrost_capsule::Space;
+use bifrost_capsule::nodes::{Nodes, nap};
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::Space;
-use bifrost_server::nodes::{Nodes, nap};
 use orders::load;
 use orders::output::{self, run_on, simulated, simulated_with_loss};
 

@@ -1,15 +1,15 @@
 //! [`Newcomers`]: connections before their greeting.
 //!
-//! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are
-//! bounds: for all together, and for each [`Origin`]. At a bound the oldest connection whose peer
-//! is silent makes way, so that silent strangers keep nobody out. A connection whose bytes wait to
-//! be read is not silent, for the first second.
+//! Such a connection costs its listener a thread and descriptors, and its peer nothing. So there
+//! are bounds: for all together, and for each [`Origin`]. At a bound the oldest connection whose
+//! peer is silent makes way, so that silent strangers keep nobody out. A connection whose bytes
+//! wait to be read is not silent, for the first second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{Stream, StreamStopper};
+use bifrost_transport::{Address, Shortage, Stream, StreamStopper};
 
 /// The time for which unread bytes keep a connection from making way: its thread may not have run
 /// yet.
@@ -17,7 +17,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The place that a connection comes from, as far as bounds are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// A process of this machine, through a unix socket that only this user can reach.
     Local,
     /// An IPv4 address, or the first half of an IPv6 address: its owner chooses the second half.
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// The origin of a stream.
-    pub(crate) fn of(stream: &Stream) -> Origin {
+    pub fn of(stream: &Stream) -> Origin {
         match stream.peer_ip() {
             None => Origin::Local,
             Some(IpAddr::V6(ip)) => {
@@ -39,7 +39,7 @@ impl Origin {
 
 /// The most connections that may wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// All together.
     pub all: usize,
     /// Those of one origin.
@@ -48,7 +48,7 @@ pub(crate) struct Bounds {
 
 /// The bound that a connection would have exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Full {
+pub enum Full {
     /// That of all together.
     All,
     /// That of its origin.
@@ -57,7 +57,7 @@ pub(crate) enum Full {
 
 /// Connections before their greeting.
 #[derive(Debug)]
-pub(crate) struct Newcomers {
+pub struct Newcomers {
     bounds: Bounds,
     /// By number; the oldest has the lowest.
     waiting: BTreeMap<u64, Newcomer>,
@@ -77,7 +77,7 @@ struct Newcomer {
 
 impl Newcomers {
     /// No connections, and their bounds.
-    pub(crate) fn new(bounds: Bounds) -> Newcomers {
+    pub fn new(bounds: Bounds) -> Newcomers {
         Newcomers { bounds, waiting: BTreeMap::new(), last: 0 }
     }
 
@@ -86,7 +86,7 @@ impl Newcomers {
     ///
     /// # Errors
     /// The bound, if no connection makes way.
-    pub(crate) fn enter(&mut self, stream: &Stream) -> Result<u64, Full> {
+    pub fn enter(&mut self, stream: &Stream) -> Result<u64, Full> {
         let origin = Origin::of(stream);
         // Processes of this machine have the bound of all.
         if origin != Origin::Local && self.count(origin) >= self.bounds.of_origin && !self.dismiss(origin) {
@@ -103,29 +103,29 @@ impl Newcomers {
     }
 
     /// Notes the greeting of a connection's peer. False if the connection was told to end before.
-    pub(crate) fn hear(&mut self, number: u64) -> bool {
+    pub fn hear(&mut self, number: u64) -> bool {
         let Some(newcomer) = self.waiting.get_mut(&number) else { return false };
         newcomer.heard = true;
         !newcomer.leaves
     }
 
     /// Removes a connection: its peer has greeted, or it has ended.
-    pub(crate) fn leave(&mut self, number: u64) {
+    pub fn leave(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
     /// The number of connections that wait for their peer.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.waiting.values().filter(|newcomer| !newcomer.leaves).count()
     }
 
     /// True if none is left, of those that were told to end either.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// The means to end each connection.
-    pub(crate) fn stoppers(&self) -> impl Iterator<Item = &StreamStopper> {
+    pub fn stoppers(&self) -> impl Iterator<Item = &StreamStopper> {
         self.waiting.values().map(|newcomer| &newcomer.stopper)
     }
 
@@ -157,6 +157,20 @@ impl Newcomers {
         oldest.leaves = true;
         oldest.stopper.stop_reading();
         true
+    }
+}
+
+/// Logs that connections cannot be taken, or can again.
+pub fn tell_shortage(address: &Address, shortage: &Shortage) {
+    match shortage {
+        Shortage::Begins(error) => tracing::warn!(
+            %address,
+            %error,
+            "accept.waits: new connections wait until there is room for them"
+        ),
+        Shortage::Ends(after) => {
+            tracing::warn!(%address, seconds = after.as_secs(), "accept.goes_on: connections are taken again");
+        }
     }
 }
 

@@ -4,16 +4,15 @@
 //! work are in `docs/internals/nodes.md`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bifrost_actors::{Named, Network, Received, Wait};
 use bifrost_runtime::node_words::Stats;
 
-use super::{Mail, Shared};
 use crate::capsules::Links;
-use crate::guests;
+use crate::shared::{Mail, Shared};
 
 /// The time that a node that has nothing to do looks for mail before it says so. An answer that
 /// comes within the time of a request to another node finds the node busy, as it was.
@@ -65,7 +64,7 @@ impl Patience {
 
 /// A node's way to the others: its part of the network.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(crate) struct Port {
     node: u32,
     shared: Arc<Shared>,
     /// To the nodes of other processes, if there are any.
@@ -80,7 +79,7 @@ pub(super) struct Port {
 
 impl Port {
     /// Makes the port of a node, with its receiver of mail.
-    pub(super) fn new(
+    pub(crate) fn new(
         node: u32,
         shared: Arc<Shared>,
         links: Option<Arc<Links>>,
@@ -91,16 +90,14 @@ impl Port {
 
     /// Turns mail into the event for a node, which is counted as busy or, with `rested`, is not.
     fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
-        let active = &self.shared.active;
+        let active = self.shared.active();
         if let (Mail::Quiet, Some(links)) = (&mail, &self.links) {
             links.over_was_heard();
         }
         match mail {
             Mail::Packets(from, packets) => {
                 self.take_part(rested);
-                if !self.shared.is_here(from) {
-                    self.shared.waiting_bytes.fetch_sub(packets.len(), Ordering::Relaxed);
-                }
+                self.shared.note_taken_bytes(from, packets.len());
                 Some(Received::Packets(from, packets))
             }
             Mail::Lost(nodes) => {
@@ -117,10 +114,10 @@ impl Port {
             }
             Mail::Quiet if rested && active.is_quiet() => {
                 active.add(1);
-                self.set_idle(false);
+                self.shared.set_idle(self.node, false);
                 Some(Received::Over)
             }
-            Mail::Quiet | Mail::Wake => None,
+            Mail::Quiet => None,
             Mail::Stop => {
                 if rested {
                     active.add(1);
@@ -133,22 +130,9 @@ impl Port {
     /// Makes the part of the mail that was under way that of the node.
     fn take_part(&self, rested: bool) {
         if !rested {
-            self.shared.active.took();
+            self.shared.active().took();
         }
-        let taken = &self.shared.idle[self.node as usize].taken;
-        taken.store(taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.set_idle(false);
-    }
-
-    fn set_idle(&self, idle: bool) {
-        let own = &self.shared.idle[self.node as usize];
-        own.given.store(false, Ordering::Relaxed);
-        if idle {
-            own.rests.fetch_add(1, Ordering::Relaxed);
-        }
-        // Only a hint: a node that is told of an idle node sends it packets, which it finds in any
-        // case.
-        self.shared.mark(self.node, idle);
+        self.shared.note_taken(self.node);
     }
 
     /// Waits until there is mail, or nothing can happen any more, or it is time to look at its
@@ -166,25 +150,25 @@ impl Port {
             self.set_looking(true);
         }
         let Some(time) = look_after else { return self.sleep(since) };
-        self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
+        self.shared.look_after(self.node, time);
         let received = self.sleep(since);
-        self.shared.idle[self.node as usize].look_at.clear();
+        self.shared.look_no_more(self.node);
         received
     }
 
     /// Sleeps: as [`Port::rest`], when nothing came soon after `since`, and without a time.
     fn sleep(&mut self, since: Instant) -> Received {
-        self.set_idle(true);
-        if self.shared.active.rest() && self.links.is_none() {
+        self.shared.set_idle(self.node, true);
+        if self.shared.active().rest() && self.links.is_none() {
             self.shared.say_over();
         }
-        self.shared.lookers.fetch_add(1, Ordering::Relaxed);
+        self.shared.begin_look();
         let mut found = self.look(since, self.patience.time.min(TELL), PAUSES);
         if let Some(links) = self.links.as_ref().filter(|_| found.is_none()) {
             links.tell_idle();
             found = self.look(since, self.patience.time, PAUSES);
         }
-        self.shared.lookers.fetch_sub(1, Ordering::Relaxed);
+        self.shared.end_look();
         self.set_looking(false);
         if found.is_some() {
             self.patience.learn_paid();
@@ -192,8 +176,7 @@ impl Port {
         loop {
             let mail = found.take().unwrap_or_else(|| {
                 let since = Instant::now();
-                let sleeper = &self.shared.idle[self.node as usize].sleeper;
-                let mail = sleeper.sleep(|| self.mail.recv().ok());
+                let mail = self.shared.sleeper(self.node).sleep(|| self.mail.recv().ok());
                 self.patience.learn_slept(since.elapsed());
                 mail
             });
@@ -249,16 +232,13 @@ impl Port {
 impl Network for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         match &self.links {
-            _ if node >= self.shared.nodes() => self.shared.guests.post(self.node, node, packets),
-            Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
-            _ => {
-                self.shared.active.add(1);
-                self.shared.idle[node as usize].sleeper.will_wake();
-                // It will be busy: packets that other nodes send before then wait until they can go
-                // together.
-                self.shared.mark(node, false);
-                self.shared.send(node, Mail::Packets(self.node, packets));
+            _ if node >= self.shared.nodes() => {
+                if let Some(guests) = self.shared.guests() {
+                    guests.post(self.node, node, packets);
+                }
             }
+            Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
+            _ => self.shared.post(self.node, node, packets),
         }
     }
 
@@ -278,9 +258,9 @@ impl Network for Port {
                     Err(TryRecvError::Disconnected) => return Received::Stopped,
                 },
                 Wait::For(time) => {
-                    self.set_idle(true);
+                    self.shared.set_idle(self.node, true);
                     let mail = self.mail.recv_timeout(time);
-                    self.set_idle(false);
+                    self.shared.set_idle(self.node, false);
                     match mail {
                         Ok(mail) => mail,
                         Err(RecvTimeoutError::Timeout) => return Received::Nothing,
@@ -300,53 +280,32 @@ impl Network for Port {
     }
 
     fn claim_idle_node(&mut self) -> Option<u32> {
-        let count = self.shared.idle.len() as u32;
-        let all = || (0..count).map(|at| (self.next + at) % count);
-        // A node that is nearer costs less.
-        let here = all().filter(|node| self.shared.is_here(*node)).find(|node| {
-            let other = &self.shared.idle[*node as usize];
-            *node != self.node
-                && other.idle.load(Ordering::Relaxed)
-                && !other.given.swap(true, Ordering::Relaxed)
-        });
-        // A node far away gets something small at once. It may get something larger behind it
-        // before it has said that it has begun.
-        let is_free = |node: &u32| !self.shared.is_here(*node) && self.shared.mark(*node, false);
-        let found = here.or_else(|| all().find(is_free));
+        let found = self.shared.claim_idle_node(self.node, self.next);
         self.next = found.map_or(self.next, |node| node + 1);
         found
     }
 
     fn claim_node_without_backlog(&mut self) -> Option<u32> {
-        let has_no_backlog = |node: &u32| {
-            let given = &self.shared.idle[*node as usize].given;
-            *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
-        };
-        // A node that is nearer costs less.
-        let here = self.shared.first..self.shared.first + self.shared.inboxes.len() as u32;
-        let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
-        here.into_iter().find(has_no_backlog).or_else(|| others().find(has_no_backlog))
+        self.shared.claim_node_without_backlog(self.node)
     }
 
     fn idlers(&self) -> Option<Arc<AtomicU32>> {
-        Some(self.shared.idlers.clone())
+        Some(self.shared.idlers().clone())
     }
 
     fn is_idle(&mut self, node: u32) -> bool {
         match node < self.shared.nodes() {
             true => self.shared.is_idle(node),
-            false => self.shared.guests.waits(node),
+            false => self.shared.guests().is_some_and(|guests| guests.waits(node)),
         }
     }
 
     fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
-        self.shared.idle.get(node as usize).map(|node| &node.idle)
+        self.shared.idleness(node)
     }
 
     fn tell(&mut self, stats: &Stats) {
-        if self.shared.hosts {
-            *self.shared.stats[(self.node - self.shared.first) as usize].lock() = *stats;
-        }
+        self.shared.tell(self.node, stats);
     }
 
     fn distrust(&mut self, node: u32, why: &str) -> bool {
@@ -355,15 +314,19 @@ impl Network for Port {
     }
 
     fn has_names(&self) -> bool {
-        self.shared.hosts
+        self.shared.guests().is_some()
     }
 
     fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
-        guests::publish(&self.shared, name, actor)
+        match self.shared.guests() {
+            Some(guests) => guests.publish(&self.shared, name, actor),
+            // No actor has a name here.
+            None => Ok(false),
+        }
     }
 
     fn find(&mut self, name: &str) -> Option<Named> {
-        guests::find(&self.shared, name, self.node)
+        self.shared.guests()?.find(&self.shared, name, self.node)
     }
 }
 

@@ -5,10 +5,10 @@ mod orders;
 
 use std::sync::Arc;
 
+use bifrost_capsule::Space;
+use bifrost_capsule::nodes::Nodes;
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::Limits;
-use bifrost_server::Space;
-use bifrost_server::nodes::Nodes;
 use orders::{load, prints};
 
 /// Runs `main`, which takes nothing, on a node whose turns end. How it ended, and what was printed.

@@ -32,11 +32,10 @@ use bifrost_transport::{
 };
 use parking_lot::Mutex;
 
-use super::frame::{Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
-use super::{ANSWER_MS_MAX, CAPSULES_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
-use crate::newcomers::{Bounds, Newcomers};
-use crate::nodes::NODES_MAX;
-use crate::server::tell_shortage;
+use super::{ANSWER_MS_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
+use crate::mesh::{CAPSULES_MAX, Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
+use crate::newcomers::{Bounds, Newcomers, tell_shortage};
+use crate::shared::NODES_MAX;
 
 /// Most connections that greet at once. With one more, the oldest silent one is closed.
 const GREETINGS_MAX: usize = 64;

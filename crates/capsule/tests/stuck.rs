@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_actors::WithActors;
+use bifrost_capsule::nodes::nap;
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::nodes::nap;
 use orders::load;
 use orders::output::{run_on, simulated};
 

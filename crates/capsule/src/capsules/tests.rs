@@ -11,8 +11,8 @@ use bifrost_theta::{Options, Sources, compile};
 use bifrost_transport::Stream;
 use proptest::prelude::*;
 
-use super::frame::{Frame, Numbers, Rest, put, put_packets};
 use super::greeting::{Connection, Joined};
+use crate::mesh::{Frame, Numbers, Rest, put, put_packets};
 use crate::nodes::Nodes;
 use crate::space::Space;
 

@@ -1,7 +1,8 @@
 //! The frames that go through a connection of two capsules, as bytes (docs/spec/capsules.md).
 //!
 //! Read [`Frame`], then [`Decoder`]. Bytes in, frames out: there is no I/O here, and no byte that
-//! comes is trusted. `greeting.rs` and `link.rs` decide which frames are allowed at which time.
+//! comes is trusted. `capsules/greeting.rs` and `mesh/mod.rs` decide which frames are allowed at
+//! which time.
 //!
 //! 1. Bytes are read into [`Decoder::room`].
 //! 2. [`Decoder::next`] checks the length, then the kind, then the contents, and returns a frame

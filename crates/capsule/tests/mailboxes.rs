@@ -7,10 +7,10 @@ mod orders;
 use std::sync::Arc;
 
 use bifrost_actors::WithActors;
+use bifrost_capsule::nodes::nap;
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::nodes::nap;
 use orders::load;
 use orders::output::{run_on, simulated};
 

@@ -6,10 +6,10 @@ mod orders;
 use std::collections::BTreeSet;
 
 use bifrost_actors::WithActors;
+use bifrost_capsule::Space;
+use bifrost_capsule::nodes::{Nodes, nap};
 use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::Space;
-use bifrost_server::nodes::{Nodes, nap};
 use orders::load;
 use orders::output::run_here;
 

@@ -4,14 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bifrost_capsule::Space;
+use bifrost_capsule::nodes::Nodes;
 use bifrost_engine::Engine;
 use bifrost_ir::RoutineId;
-use bifrost_repository::ClassNumber;
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Collect, Cx, HeapStats, Limits};
-use bifrost_server::Space;
-use bifrost_server::nodes::Nodes;
-use bifrost_server::objects::Objects;
 
 /// Examples of actors: what they get, and what they print.
 pub const EXAMPLES: [(&str, &[&str], &str); 4] = [
@@ -113,7 +111,7 @@ pub fn simulated_with_loss(
 }
 
 /// Runs a routine in a space, with the arguments of a program if it takes them.
-fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
+pub fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
     space.on_stack(|| run_here(space, main, arguments)).expect("there is memory for a stack")
 }
 
@@ -138,24 +136,4 @@ pub fn run_here(space: &Space, main: RoutineId, arguments: Option<&[String]>) ->
 /// What `main` prints without arguments, and the exception that it ends with, if it does.
 pub fn output(engine: &Arc<Engine>, collect: Collect) -> String {
     run(engine, Limits { collect, ..Limits::default() }, &[]).output
-}
-
-/// The same of a program with transactions, over a new store in memory; and behind it what the store has then.
-pub fn stored_output(engine: &Arc<Engine>, collect: Collect) -> String {
-    let limits = Limits { collect, ..Limits::default() };
-    let place = "memory:".parse().expect("it is a place");
-    let objects = Objects::open(engine.clone(), &place, limits, Default::default(), None, None, None)
-        .expect("there is memory for a store");
-    let (space, cache) = objects.space().expect("there is memory for a heap");
-    space.lock().set_transactions_by_program();
-    let plain = engine.find_entry("main", 0);
-    let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
-    let ran = run_in(&space, main, plain.is_none().then_some(&[]));
-    let repository = cache.schema().repository();
-    let report = repository.check(&mut |_| {}).expect("memory does not fail");
-    assert_eq!(report.mistakes, []);
-    let classes = repository.classes();
-    let name = |class: ClassNumber| &classes[class.0 as usize - 1].name;
-    let counts: Vec<_> = report.by_class.iter().map(|(class, count)| (name(*class), count)).collect();
-    format!("{}\n{counts:?}", ran.output)
 }
