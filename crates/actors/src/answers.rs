@@ -15,22 +15,14 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::{Image, Table};
 use bifrost_runtime::object::{self, get, set};
 
+use crate::between::{guest, write as packets};
+use crate::context::{WithActors, image_of};
 use crate::exceptions::{log_lost, note_exception};
-use crate::host::WithActors;
 use crate::node::Held;
-use crate::object::{Exception, Join, Message, Owing, Party, Replier};
+use crate::object::{Answer, Join, Message, Owing, Party, Replier};
 use crate::queue::ready;
 use crate::send::may_nest;
-use crate::{cycles, guest, image_of, packets, run};
-
-/// An answer: a result or an exception.
-#[derive(Clone, Copy, Debug)]
-pub enum Answer {
-    /// A result, or 0 without one.
-    Value(Word),
-    /// An exception that is kept ([`kept_exception`](crate::kept_exception)).
-    Exception(Exception),
-}
+use crate::{cycles, run};
 
 /// Enters the destination of the answer that an outcome `Pending` promised, a join or a caller.
 /// Both objects are kept.

@@ -26,59 +26,14 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::engine::{Came, Form, MethodEntry};
 use bifrost_runtime::image::Image;
 
-use crate::answers::{Answer, answer, delegate, owe};
+use crate::answers::{answer, delegate, owe};
+use crate::context::{WithActors, image_of, owing_of};
 use crate::end::{end, end_plainly, make_way, suspend};
 use crate::exceptions::{Origin, kept_exception, log_lost};
-use crate::host::WithActors;
-use crate::image_of;
-use crate::object::{Actor, Delegated, Exception, Join, Owing};
+use crate::next::{Exit, LANDED, Next, STOPPED, given};
+use crate::object::{Actor, Answer, Delegated, Exception, Join, Owing};
 use crate::queue::rest;
-use crate::send::{drop_answer, owing_of, run_code};
-
-/// A place where the code of a function leaves. It lasts as long as the code.
-#[derive(Debug)]
-pub struct Exit {
-    /// The way to the statement, the innermost step first ([`bifrost_ir::ways`]).
-    pub path: Box<[u32]>,
-    /// True if the statement has sent its message, which came back without a result; otherwise it
-    /// has not begun.
-    pub sent: bool,
-    /// The way at which the function stops here; without one the interpreter goes on with the
-    /// statement.
-    pub way: Option<u32>,
-}
-
-/// The place at which a function with a join goes on.
-#[derive(Clone, Copy, Debug)]
-pub enum Next {
-    /// From its beginning.
-    Begin,
-    /// It stops at the way of this number, and goes on there.
-    Stop(u32),
-    /// It goes on at the way of this number.
-    Way(u32),
-    /// The interpreter goes on at a statement where code has left. The second field is the outcome
-    /// of its message, if it has sent one.
-    Exit(&'static Exit, Option<Came>),
-}
-
-/// The outcome of code or an interpreter that runs a function with a join: it goes on in another
-/// way. [`Actors::take_next`](crate::Actors::take_next) returns that.
-pub const LANDED: u64 = 1 << 32;
-
-/// A bit in the outcome of such code when the function has stopped: the rest is the outcome for its
-/// caller.
-pub(crate) const STOPPED: u64 = 1 << 33;
-
-/// The state of the answer of a function that runs as code.
-pub mod given {
-    /// It was not given.
-    pub const NOT: u64 = 0;
-    /// It was given: a word.
-    pub const WORD: u64 = 1;
-    /// Another object owes it.
-    pub const DELEGATED: u64 = 2;
-}
+use crate::send::{drop_answer, run_code};
 
 /// The number of steps after which code goes on, in a run whose order a seed decides.
 const ORDERED_HOT_STEPS: u64 = 2;

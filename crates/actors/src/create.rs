@@ -6,13 +6,14 @@ use bifrost_runtime::actor_class::State;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
 
-use crate::answers::{Answer, deliver_owed};
+use crate::answers::deliver_owed;
+use crate::between::write as packets;
+use crate::code;
+use crate::context::WithActors;
 use crate::exceptions::{Origin, kept_exception};
-use crate::host::WithActors;
-use crate::object::{Actor, Mail};
+use crate::object::{Actor, Answer, Mail};
 use crate::queue::mail_of;
 use crate::send::failed;
-use crate::{code, packets};
 
 /// The place of a new actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,13 +12,12 @@ use bifrost_runtime::actor_class::State;
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
 
-use crate::answers::{Answer, answer, deliver_owed, owe_as};
-use crate::exceptions::{self, Origin, kept_exception, log_lost, raise_kept};
-use crate::host::WithActors;
-use crate::object::{Delegated, Join, Mail};
+use crate::answers::{answer, deliver_owed, owe_as};
+use crate::context::{WithActors, image_of, owing_of, pending};
+use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
+use crate::object::{Answer, Delegated, Join, Mail};
 use crate::queue::{mail_of, ready, rest_with};
-use crate::send::{owing_of, pending};
-use crate::{image_of, mailbox};
+use crate::{exceptions, mailbox};
 
 /// The failure of a method that has a result and ends without an answer.
 pub const UNANSWERED: &str = "the method ended without an answer";

@@ -10,12 +10,12 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
 
 use crate::answers::{deliver_now, keep_answer, new_replier};
-use crate::code::{
-    self, Exit, Left, STOPPED, end_at, give, given, go_on, left, log_sent, next_request, pend,
-};
+use crate::code;
+use crate::code::{Left, end_at, give, go_on, left, log_sent, next_request, pend};
+use crate::context::WithActors;
 use crate::create::fail_creation;
 use crate::exceptions::note_exception;
-use crate::host::WithActors;
+use crate::next::{Exit, STOPPED, given};
 use crate::object::{Actor, Call, Exception, Join, Message, Owing, Replier};
 use crate::program::send_past;
 use crate::run::settle;

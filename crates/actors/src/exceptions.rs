@@ -8,8 +8,7 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::object;
 use smallvec::SmallVec;
 
-use crate::host::WithActors;
-use crate::image_of;
+use crate::context::{WithActors, image_of};
 use crate::object::{Exception, Join};
 
 /// Logs the exceptions of a join that nobody awaited.

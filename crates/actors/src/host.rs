@@ -6,49 +6,16 @@ use bifrost_runtime::cx::{Cx, Limits};
 use bifrost_runtime::node_host::{NodeHost, NodeState};
 use bifrost_runtime::node_words::NodeWords;
 
+use crate::between::names;
+use crate::context::{self, WithActors, of};
 use crate::node::Actors;
 use crate::object::Actor;
 use crate::trace::What;
-use crate::{cycles, guest, mailbox, node, others, program};
+use crate::{cycles, mailbox, others, program};
 
 /// The host that contexts of programs with actors get their state from
 /// ([`Interpreter::node_host`](bifrost_runtime::Interpreter::node_host)).
 pub static HOST: &dyn NodeHost = &Host;
-
-/// Access to the actors of a context.
-pub trait WithActors {
-    /// Returns the actors of the context's node.
-    ///
-    /// # Panics
-    /// In a context without an interpreter, which runs no code of actors.
-    fn actors(&mut self) -> &mut Actors;
-
-    /// Returns the same, with the words that machine code uses.
-    ///
-    /// # Panics
-    /// As [`WithActors::actors`].
-    fn actors_and_words(&mut self) -> (&mut Actors, &mut NodeWords);
-}
-
-impl WithActors for Cx {
-    #[inline(always)]
-    fn actors(&mut self) -> &mut Actors {
-        self.actors_and_words().0
-    }
-
-    #[inline(always)]
-    fn actors_and_words(&mut self) -> (&mut Actors, &mut NodeWords) {
-        let (state, words) = self.node_state();
-        (of(state), words)
-    }
-}
-
-/// Returns the actors of a context.
-#[inline(always)]
-fn of(state: &mut NodeState) -> &mut Actors {
-    // SAFETY: this is the one host of the process, whose states are `Actors`.
-    unsafe { state.get_mut::<Actors>() }
-}
 
 #[derive(Debug)]
 struct Host;
@@ -112,19 +79,19 @@ unsafe impl NodeHost for Host {
     }
 
     fn collected(&self, cx: &mut Cx, start_ns: u64) {
-        node::note(cx, What::Collection, start_ns);
+        context::note(cx, What::Collection, start_ns);
     }
 
     unsafe fn publish(&self, cx: &mut Cx, name: &str, actor: Word) -> Result<(), Ret> {
         // SAFETY: the routine's heading says that it is an actor.
-        guest::publish(cx, name, unsafe { Actor::new(actor) })
+        names::publish(cx, name, unsafe { Actor::new(actor) })
     }
 
     fn withdraw(&self, cx: &mut Cx, name: &str) -> Result<bool, Ret> {
-        guest::withdraw(cx, name)
+        names::withdraw(cx, name)
     }
 
     fn published(&self, cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
-        Ok(guest::published(cx, name)?.map(Actor::word))
+        Ok(names::published(cx, name)?.map(Actor::word))
     }
 }

@@ -25,77 +25,58 @@
 //! | the thread that runs the node | [`call_main`] |
 
 mod answers;
+mod between;
 mod code;
+mod context;
 mod create;
-mod credit;
 mod cycles;
 mod end;
 pub mod entries;
 mod exceptions;
 mod find;
-mod guest;
 mod host;
-mod kinds;
 mod mailbox;
-mod network;
+mod next;
 mod node;
 pub mod object;
 mod others;
-pub mod outlet;
-mod packets;
-mod placement;
 mod program;
 mod queue;
-mod remote;
-mod rounds;
 mod run;
-mod search;
 mod send;
 mod timers;
-mod told;
 mod trace;
-mod waits;
-mod walk;
 
 pub use answers::{
-    Answer, answer, begin_arm, delegate, delegate_early, deliver_now, end_arm, has_element, is_answered,
-    keep_answer, new_replier, owe, store_element,
+    answer, begin_arm, delegate, delegate_early, deliver_now, end_arm, has_element, is_answered, keep_answer,
+    new_replier, owe, store_element,
 };
-pub use code::{
-    Exit, LANDED, Next, begin, given, go_on, goes_on_as_code, kept, layout_for, log_sent, next_request, pend,
+pub use between::guest::{
+    ask, asked_at, forget_requests, has_open_requests, hold_messages, join, leave_messages, need_no_value,
+    number_from, open_requests, post_messages, set_guest, set_open_max,
 };
+pub use between::kinds::{PACKETS, PacketKind};
+pub use between::names::{Named, grant, published, release};
+pub use between::network::{Network, Received, Wait};
+pub use between::outlet;
+pub use between::placement::LOOKS;
+pub use between::requests::{Asked, Base, Wanted};
+pub use code::{begin, go_on, goes_on_as_code, kept, layout_for, log_sent, next_request, pend};
+pub use context::{WithActors, owing_of, pending};
 pub use create::{Site, create};
 pub use end::UNANSWERED;
 pub use exceptions::{
     Concerned, Origin, first_exception, kept_exception, log_lost, note_exception, raise_kept,
 };
 pub use find::{Condition, Verdict, take_message};
-pub use guest::{
-    Asked, Base, Named, Wanted, ask, asked_at, forget_requests, grant, has_open_requests, hold_messages,
-    join, leave_messages, need_no_value, number_from, open_requests, post_messages, published, release,
-    set_guest, set_open_max,
-};
-pub use host::{HOST, WithActors};
-pub use kinds::{PACKETS, PacketKind};
-pub use network::{Network, Received, Wait};
+pub use host::HOST;
+pub use next::{Exit, LANDED, Next, given};
 pub use node::{Actors, set_network, start_trace, take_trace};
-pub use object::{Actor, Call, Exception, Join, Mail, Message, Owing, Replier};
+pub use object::{Actor, Answer, Call, Exception, Join, Mail, Message, Owing, Replier};
 pub use others::must_make_way;
-pub use placement::LOOKS;
 pub use program::{call_main, send_past};
 pub use queue::{MAIL_LONG, bit_of};
 pub use run::{run_node, step_node};
-pub use send::{drop_answer, owing_of, pending, refused, send};
+pub use send::{drop_answer, refused, send};
 pub use timers::{end_timer, start_timer};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
-
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::image::Image;
-
-/// Returns the context's image, for as long as anything of this crate runs: the context keeps it.
-/// So nothing is counted here; all contexts share one count.
-fn image_of<'a>(cx: &Cx) -> &'a Image {
-    // SAFETY: the context has the image as long as it lives, and nothing of this crate keeps the
-    // reference longer than its context.
-    unsafe { &*std::sync::Arc::as_ptr(cx.image()) }
-}

@@ -11,18 +11,17 @@ use bifrost_runtime::abi::{Ret, Word};
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::node_words::NodeWords;
 
-use crate::answers::Answer;
-use crate::code::{LANDED, Next};
+use crate::between::network::Network;
+use crate::between::remote::Remote;
+use crate::between::requests::Guest;
+use crate::between::round_waits::Rounds;
+use crate::between::search::ORDERED;
+use crate::context::WithActors;
 use crate::cycles::Suspects;
-use crate::guest::Guest;
-use crate::host::WithActors;
 use crate::mailbox::Mailboxes;
-use crate::network::Network;
-use crate::object::{Actor, Join, Message, Replier};
-use crate::remote::Remote;
-use crate::rounds::Rounds;
-use crate::search::ORDERED;
-use crate::trace::{Trace, What};
+use crate::next::{LANDED, Next};
+use crate::object::{Actor, Answer, Join, Message, Replier};
+use crate::trace::Trace;
 
 /// A piece of work.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +88,7 @@ pub struct Actors {
     pub(crate) remote: Remote,
     pub(crate) guest: Guest,
     pub(crate) mailboxes: Mailboxes,
-    trace: Option<Box<Trace>>,
+    pub(crate) trace: Option<Box<Trace>>,
     /// The object that the step under way handles, and the message that it serves.
     pub(crate) step: [Word; 2],
     next: Option<Next>,
@@ -311,21 +310,6 @@ impl Actors {
     pub(crate) fn wants_search(&mut self) -> bool {
         let at_random = self.is_ordered() && self.choose(ORDERED) == Some(0);
         at_random && self.remote.known() > 0 || self.remote.wants_search()
-    }
-}
-
-/// Returns the clock, if the node is traced; else 0.
-pub(crate) fn trace_clock(cx: &mut Cx) -> u64 {
-    if cx.actors().is_traced() { cx.now_ns() } else { 0 }
-}
-
-/// Adds an event that began at `start_ns` to the trace, if the node is traced.
-pub(crate) fn note(cx: &mut Cx, what: What, start_ns: u64) {
-    if cx.actors().trace.is_some() {
-        let now = cx.now_ns();
-        if let Some(trace) = &mut cx.actors().trace {
-            trace.add(what, start_ns, now);
-        }
     }
 }
 

@@ -4,13 +4,13 @@
 use bifrost_runtime::abi::Ret;
 use bifrost_runtime::cx::Cx;
 
-use crate::credit::HOLD;
-use crate::guest::holds_messages;
-use crate::host::WithActors;
-use crate::mailbox;
-use crate::network::Wait;
-use crate::run::{self, wait};
+use crate::between::credit::HOLD;
+use crate::between::guest::holds_messages;
+use crate::between::network::Wait;
+use crate::context::WithActors;
+use crate::run::wait;
 use crate::timers::timer_is_due;
+use crate::{mailbox, run};
 
 /// In a run whose order a seed decides: the number of loop steps of which one makes way.
 const WAYS: u64 = 8;

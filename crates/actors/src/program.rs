@@ -8,16 +8,16 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::engine::Form;
 use bifrost_runtime::image::RoutineDesc;
 
-use crate::answers::{Answer, deliver_to, fill, owe};
+use crate::answers::{deliver_to, fill, owe};
+use crate::between::guest::{NO_ANSWER, holds_messages};
+use crate::between::{guest, rounds, write as packets};
+use crate::context::{WithActors, owing_of};
 use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
-use crate::guest::{self, NO_ANSWER, holds_messages};
-use crate::host::WithActors;
 use crate::node::Held;
-use crate::object::{Call, Join, Party};
+use crate::object::{Answer, Call, Join, Party};
 use crate::queue::{queue, ready};
 use crate::run::run;
-use crate::send::{message_of, owing_of, try_send};
-use crate::{packets, rounds};
+use crate::send::{message_of, try_send};
 
 /// Sends a message of the past form, as [`send`](crate::send), with two differences. A message of a
 /// session is under way until it was served ([`set_open_max`](Cx::set_open_max)). In a transaction

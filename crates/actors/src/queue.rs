@@ -7,10 +7,9 @@ use bifrost_runtime::actor_class::{ActorClass, State};
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
 
-use crate::host::WithActors;
+use crate::context::{WithActors, pending};
 use crate::node::Work;
 use crate::object::{Actor, Join, Mail, Message};
-use crate::send::pending;
 
 /// The length of mail from which a sender makes way at the end of a loop's step. Machine code
 /// queues no more messages than this by itself.

@@ -20,21 +20,23 @@ use bifrost_runtime::actor_class::{ActorClass, State};
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
 
-use crate::answers::{Answer, deliver_owed, owe_as};
-use crate::credit::{Against, HOLD};
+use crate::answers::{deliver_owed, owe_as};
+use crate::between::accept::accept;
+use crate::between::credit::{Against, HOLD};
+use crate::between::loss::lose;
+use crate::between::network::{Received, Wait};
+use crate::between::write::settle_open;
+use crate::between::{rounds, search};
+use crate::context::{WithActors, note, owing_of, trace_clock};
 use crate::cycles::{look_in_time, look_now};
 use crate::exceptions::{Origin, kept_exception};
 use crate::find::{Verdict, take_message, take_oldest};
-use crate::host::WithActors;
-use crate::network::{Received, Wait};
-use crate::node::{Work, note, trace_clock};
-use crate::object::{Actor, Call, Join, Mail, Message};
-use crate::packets::{accept, settle_open};
+use crate::node::Work;
+use crate::object::{Actor, Answer, Call, Join, Mail, Message};
 use crate::queue::{ready, rest};
-use crate::remote::lose;
-use crate::send::{enter_method, failed, owing_of, refused, run_code};
+use crate::send::{enter_method, failed, refused, run_code};
 use crate::trace::What;
-use crate::{code, cycles, mailbox, rounds, search, timers};
+use crate::{code, cycles, mailbox, timers};
 
 /// Runs the actors of a node that has no `main`, until the network says that it is over. Returns
 /// the outcome `Returned` or `Killed`.

@@ -14,26 +14,13 @@ use bifrost_runtime::engine::Form;
 use bifrost_runtime::roots::KeptAll;
 use smallvec::SmallVec;
 
-use crate::code::{self, leave_method};
-use crate::host::WithActors;
+use crate::between::write as packets;
+use crate::code::leave_method;
+use crate::context::WithActors;
 use crate::object::{Actor, Call, Message, Owing};
 use crate::queue::queue;
 use crate::trace::What;
-use crate::{mailbox, node, packets};
-
-/// Returns the outcome `Pending` with the object that owes the answer.
-#[inline]
-pub fn pending(owing: Owing) -> Ret {
-    Ret { outcome: Outcome::Pending as u64, value: owing.word() }
-}
-
-/// Returns the object that came with an outcome `Pending` of the context's code.
-#[inline(always)]
-pub fn owing_of(ret: Ret) -> Owing {
-    debug_assert!(ret.outcome == Outcome::Pending as u64, "an answer that is owed");
-    // SAFETY: that is the meaning of the outcome.
-    unsafe { Owing::new(ret.value) }
-}
+use crate::{code, context, mailbox};
 
 /// Sends a message of the past form or a request. If the method ran at once and has answered, this
 /// returns its result or its signal. Otherwise it returns `Pending` with the object that owes the
@@ -150,10 +137,10 @@ fn run_method(cx: &mut Cx, call: Call<'_>) -> Ret {
     if !cx.actors().is_traced() {
         return enter_method(cx, call);
     }
-    let start = node::trace_clock(cx);
+    let start = context::trace_clock(cx);
     let what = What::Call(call.actor().method_ref(call.slot()));
     let ret = enter_method(cx, call);
-    node::note(cx, what, start);
+    context::note(cx, what, start);
     ret
 }
 

@@ -7,12 +7,12 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
 
+use crate::between::network::Wait;
+use crate::between::search;
+use crate::context::WithActors;
 use crate::cycles::{look_in_ms, look_in_time};
-use crate::host::WithActors;
-use crate::network::Wait;
 use crate::object::Join;
 use crate::queue::ready;
-use crate::search;
 
 /// The number of turns of which one looks whether a timer's time has come.
 const LOOKS_AT_TIMERS: u64 = 64;

@@ -79,6 +79,10 @@ impl<'ast> Visit<'ast> for Names {
         }
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // `pub(super)` uses nothing.
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let parts: Vec<String> = path.segments.iter().map(|part| part.ident.to_string()).collect();
         self.found.extend(self.absolute(&parts));
@@ -117,6 +121,18 @@ impl Graph {
             (name.as_str(), targets.filter(|target| *target != name).collect())
         };
         self.names.iter().map(of).collect()
+    }
+
+    /// The files of the largest circle, each with those of the circle that it names.
+    pub fn largest(&self) -> Vec<(&str, Vec<&str>)> {
+        let edges = self.edges();
+        let circle: BTreeSet<&str> = self.circles().into_iter().next().into_iter().flatten().collect();
+        let path = |name: &str| self.files[name].as_str();
+        let inside = edges.iter().filter(|(name, _)| circle.contains(path(name)));
+        let named = |to: &BTreeSet<&str>| {
+            to.iter().map(|name| path(name)).filter(|path| circle.contains(path)).collect()
+        };
+        inside.map(|(name, to)| (path(name), named(to))).collect()
     }
 
     /// The circles of more than one file, the largest first, as paths below `src`.
@@ -163,8 +179,9 @@ mod tests {
         graph.add("a/mod.rs", "use crate::b::{self, B}; pub struct A;").unwrap();
         graph.add("a/c.rs", "fn f() { super::super::b::g() }").unwrap();
         graph.add("b.rs", "fn g(x: crate::a::c::C) {} mod tests { use crate::d::D; }").unwrap();
-        graph.add("d.rs", "use super::b::B;").unwrap();
+        graph.add("d.rs", "use super::b::B; pub(super) fn g() {}").unwrap();
         assert_eq!(graph.circles(), [["a/c.rs", "b.rs"]]);
+        assert_eq!(graph.largest(), [("a/c.rs", vec!["b.rs"]), ("b.rs", vec!["a/c.rs"])]);
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use bifrost_checks::measures::measure;
+use bifrost_checks::measures::{largest_circle, measure};
 
 const HELP: &str = "Measures of the repository's text and code, each with its worst places
 
-Usage: cargo run -p bifrost-checks [-- [--worst N] [--json]]
+Usage: cargo run -p bifrost-checks [-- [--worst N] [--json] | --circle CRATE]
 
 Options:
   --worst N  The number of places that are named for each measure [default: 5]
   --json     One JSON object a line
+  --circle CRATE  Prints only the largest circle of files of a crate, with the files that each names
 ";
 
 fn main() -> ExitCode {
@@ -19,6 +20,10 @@ fn main() -> ExitCode {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--json" => is_json = true,
+            "--circle" => match args.next() {
+                Some(name) => return print_circle(&name),
+                None => return usage("`--circle` needs the name of a crate, as `runtime`"),
+            },
             "--worst" => match args.next().and_then(|number| number.parse().ok()) {
                 Some(number) => worst = number,
                 None => return usage("`--worst` needs a number"),
@@ -51,6 +56,16 @@ fn main() -> ExitCode {
         measure.worst.iter().for_each(|place| println!("    {place}"));
     }
     ExitCode::SUCCESS
+}
+
+fn print_circle(name: &str) -> ExitCode {
+    match largest_circle(name) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => usage(&why),
+    }
 }
 
 fn usage(why: &str) -> ExitCode {

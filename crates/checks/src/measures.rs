@@ -169,6 +169,26 @@ fn document_measures(worst: usize) -> Vec<Measure> {
     ]
 }
 
+/// Returns the files of the largest circle of a crate, each with those of the circle that it names.
+///
+/// # Errors
+/// There is no such crate, or a file is no Rust.
+pub fn largest_circle(name: &str) -> Result<Vec<String>, String> {
+    let before = format!("crates/{name}/src/");
+    let mut graph = Graph::default();
+    let mut is_there = false;
+    for (path, text) in sources() {
+        let Some(file) = path.strip_prefix(&before) else { continue };
+        graph.add(file, &text).map_err(|why| format!("{path}: {why}"))?;
+        is_there = true;
+    }
+    let line = |(file, named): (&str, Vec<&str>)| format!("{file}: {}", named.join(" "));
+    match is_there {
+        true => Ok(graph.largest().into_iter().map(line).collect()),
+        false => Err(format!("there is no crate `{name}`")),
+    }
+}
+
 fn shape_measures(sources: &[(String, String)], worst: usize) -> Result<Vec<Measure>, String> {
     let mut shape = Shape::default();
     let mut graphs: BTreeMap<&str, Graph> = BTreeMap::new();

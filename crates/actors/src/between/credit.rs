@@ -27,11 +27,12 @@ use std::time::Duration;
 
 use bifrost_runtime::abi::Word;
 
-use crate::kinds::TAKEN;
-use crate::mailbox::{self, Seen};
+use crate::between::kinds::TAKEN;
+use crate::between::packet::put;
+use crate::between::remote::Remote;
+use crate::mailbox;
+use crate::mailbox::Seen;
 use crate::object::{Actor, Join};
-use crate::packets::put;
-use crate::remote::Remote;
 
 /// The bytes of messages that may be under way to a node before its senders make way.
 const WINDOW_BYTES: u64 = 512 << 10;

@@ -25,14 +25,21 @@ use bifrost_runtime::cx::Cx;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::answers::{Answer, deliver_owed};
+use crate::answers::deliver_owed;
+use crate::between::rounds;
+use crate::context::WithActors;
+use crate::cycles::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
+use crate::cycles::walk::{Cut, cycles};
 use crate::exceptions::kept_exception;
-use crate::host::WithActors;
 use crate::node::Actors;
-use crate::object::{Actor, Join, Mail, Message, Owing, Party};
-use crate::rounds;
-use crate::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
-use crate::walk::{Cut, cycles};
+use crate::object::{Answer, Join, Mail, Message, Owing, Party};
+
+pub(crate) mod suspects;
+pub(crate) mod told;
+pub(crate) mod waits;
+pub(crate) mod walk;
+
+pub(crate) use suspects::Suspects;
 
 /// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
@@ -48,74 +55,6 @@ const REST_TIMES: i64 = 50;
 
 /// The steps of a search for which a turn pays, in a run whose order a seed decides.
 const STEPS_IN_TURN: u64 = 16;
-
-/// The number of actors in the list below which none is struck off.
-const BUSY_MIN: usize = 64;
-
-/// Requests that may wait for themselves.
-#[derive(Default, Debug)]
-pub(crate) struct Suspects {
-    /// The requests queued since the last look, for actors that may wait.
-    new: Vec<Message>,
-    /// Actors for which requests are queued, some perhaps more than once. A collection strikes off
-    /// those that are dead.
-    busy: Vec<Actor>,
-    /// The length of the list from which those for which nothing is queued are struck off.
-    busy_max: usize,
-    /// True if all requests shall be looked at before the next turn.
-    due: bool,
-    /// The earliest time for that, and in `rest_ms` the time between two.
-    next_ms: i64,
-    rest_ms: i64,
-    /// The node's progress ([`progress`]) when all were looked at last, or 0, and in `cost` the
-    /// number of steps that took.
-    seen: u64,
-    cost: u64,
-    /// The number of batches of packets that were taken.
-    pub(crate) received: u64,
-    /// True if something was too new to be told to others then.
-    pub(crate) young: bool,
-}
-
-impl Suspects {
-    /// True if there is something to look at before the next turn.
-    pub(crate) fn are_due(&self) -> bool {
-        self.due || !self.new.is_empty()
-    }
-
-    /// Returns the objects that they consist of, but for actors.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
-        self.new.iter().map(|sent| sent.word())
-    }
-
-    /// Returns the actors for which requests are queued, and others.
-    pub(crate) fn busy(&self) -> &[Actor] {
-        &self.busy
-    }
-
-    /// Strikes off the actors that do not live.
-    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
-        self.busy.retain(|actor| lives(actor.word()));
-    }
-
-    /// Notes that a request is queued for an actor.
-    fn note(&mut self, actor: Actor) {
-        if self.busy.last() == Some(&actor) {
-            return;
-        }
-        if self.busy.len() >= self.busy_max.max(BUSY_MIN) {
-            self.strike_off();
-        }
-        self.busy.push(actor);
-    }
-
-    /// Strikes off the actors for which nothing is queued, and those that are in the list twice.
-    fn strike_off(&mut self) {
-        let mut met = FxHashSet::default();
-        self.busy.retain(|actor| actor.mail().is_some_and(|post| post.count() > 0) && met.insert(*actor));
-        self.busy_max = 2 * self.busy.len();
-    }
-}
 
 /// Returns the progress of the node: a number above 0 that grows with each turn and batch of
 /// packets.

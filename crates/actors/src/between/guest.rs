@@ -12,139 +12,24 @@
 //! together are one node for actors that are about to be made ([`chooser`]): their indices are from
 //! one counter for each node.
 
-use bifrost_ir::{MethodRef, TypeId};
-use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_ir::MethodRef;
+use bifrost_runtime::abi::{Outcome, Ret};
 use bifrost_runtime::actor_layout::{Due, Kind};
 use bifrost_runtime::cx::{Cx, Kill};
-use bifrost_runtime::transfer::{Address, Leaf};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::answers::{Answer, owe};
+use crate::answers::owe;
+use crate::between::requests::{Asked, Base, FAILURES_MAX, Guest, Open, Wanted};
+use crate::between::write as packets;
+use crate::context::{WithActors, owing_of};
 use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
-use crate::host::WithActors;
-use crate::kinds::{GRANT, RELEASE};
-use crate::object::{Actor, Call, Party};
-use crate::packets;
+use crate::object::{Answer, Call, Party};
 use crate::program::{leave_transaction, send_past};
-use crate::remote::{address_of, at_address};
 use crate::run::pump;
-use crate::send::{keep_words, owing_of, send};
+use crate::send::{keep_words, send};
 
 /// The failure of guests that wait for an answer when nothing is left that could answer.
 pub(crate) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
-
-/// The number of requests that a guest may have open, unless it is set.
-const OPEN_MAX: usize = 10_000;
-
-/// The place of a request, for messages to its client about a failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// The number of the call, as the session counts.
-    pub call: u32,
-    /// The rounds of the loops around it.
-    pub rounds: SmallVec<[u32; 4]>,
-}
-
-/// A request whose answer was not joined.
-#[derive(Debug)]
-struct Open {
-    asked: Asked,
-    method: MethodRef,
-    /// True if the answer's value is a reference.
-    reference: bool,
-    wanted: Wanted,
-    answer: Option<Answer>,
-}
-
-/// The part of an answer that is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
-    /// All: it will be joined.
-    Answer,
-    /// Only an exception: then it will be joined at the end of the batch.
-    Failure,
-    /// Nothing: the message is of the past form, or its batch is over.
-    Nothing,
-}
-
-/// The most exceptions that are kept for the end of a batch.
-const FAILURES_MAX: usize = 10_000;
-
-/// The numbers of the calls of a structure, as its client counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Base {
-    /// From this number on.
-    After(u32),
-    /// All have this number.
-    At(u32),
-}
-
-/// The part of a context that asks actors for a client.
-#[derive(Debug)]
-pub(crate) struct Guest {
-    /// The object to which the answers go, of [`Kind::Client`], once there was a request.
-    client: Option<Party>,
-    next: u64,
-    open: FxHashMap<u64, Open>,
-    /// The number of them that have no answer.
-    missing: usize,
-    open_max: usize,
-    /// The number of exceptions that wait for the end of the batch.
-    failures: usize,
-    /// The numbers of the calls of the structure that runs.
-    base: Base,
-    /// The reason for which nothing may be asked now.
-    closed: Option<&'static str>,
-}
-
-impl Default for Guest {
-    fn default() -> Guest {
-        Guest {
-            client: None,
-            next: 1,
-            open: FxHashMap::default(),
-            missing: 0,
-            open_max: OPEN_MAX,
-            failures: 0,
-            base: Base::After(0),
-            closed: None,
-        }
-    }
-}
-
-impl Guest {
-    /// True if nothing may be asked now.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.is_some()
-    }
-
-    /// Returns the objects that it keeps alive; some may be 0.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
-        let answers = self.open.values().filter_map(|open| match open.answer? {
-            Answer::Exception(kept) => Some(kept.word()),
-            Answer::Value(word) => open.reference.then_some(word),
-        });
-        answers.chain(self.client.map(|client| client.word()))
-    }
-}
-
-/// Returns the node that chooses the addresses of the actors that a node makes on others: guests
-/// are one for that.
-pub(crate) fn chooser(node: u32, nodes: u32) -> u32 {
-    node.min(nodes)
-}
-
-/// Returns the packet that tells the owner of an object that a node was told of it.
-pub fn grant(address: Address, to: u32) -> Vec<u8> {
-    packets::framed(GRANT, &[address.index, address.generation, to])
-}
-
-/// Returns the packet that tells the owner of an object that the sender, which was told of it once,
-/// has forgotten it.
-pub fn release(address: Address) -> Vec<u8> {
-    packets::framed(RELEASE, &[address.index, address.generation, 1])
-}
 
 /// Enters an answer that has arrived.
 pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
@@ -391,58 +276,3 @@ pub fn post_messages(cx: &mut Cx) {
     }
     cx.actors().remote.post_all();
 }
-
-/// Enters an actor under a name that clients find it by, in place of the one that had it.
-///
-/// # Errors
-/// The outcome to end with: nobody serves clients here, or there are too many names.
-pub fn publish(cx: &mut Cx, name: &str, actor: Actor) -> Result<(), Ret> {
-    let _kept = cx.keep(actor.word());
-    let names = cx.nodes();
-    if !cx.actors().remote.has_names() {
-        return Err(cx.failure(NOBODY_SERVED));
-    }
-    let address = address_of(cx, actor.word(), Leaf::Actor, names);
-    match cx.actors().remote.publish(name, Some((address, actor.ty()))) {
-        Ok(_) => Ok(()),
-        Err(why) => Err(cx.failure(&why)),
-    }
-}
-
-/// Takes a name away. Returns true if some actor had it.
-///
-/// # Errors
-/// The outcome to end with: nobody serves clients here.
-pub fn withdraw(cx: &mut Cx, name: &str) -> Result<bool, Ret> {
-    match cx.actors().remote.publish(name, None) {
-        Ok(had) => Ok(had),
-        Err(why) => Err(cx.failure(&why)),
-    }
-}
-
-/// Returns the actor of a name, which the caller keeps.
-///
-/// # Errors
-/// The outcome to end with: the heap is full.
-pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Actor>, Ret> {
-    let Some((address, ty)) = cx.actors().remote.find(name) else { return Ok(None) };
-    // The table of names takes no part in searches: addresses from it were under way.
-    let nodes = cx.nodes();
-    let under_way = cx.actors().remote.searches.is_under_way(nodes);
-    let before = std::mem::replace(&mut cx.actors().remote.under_way, under_way);
-    let found = at_address(cx, Leaf::Actor, address, ty);
-    cx.actors().remote.under_way = before;
-    // SAFETY: the address is one of an actor, as its leaf says.
-    found.map(|word| unsafe { Actor::of(word) }).map_err(|why| cx.failure(&why.to_string()))
-}
-
-/// The failure of a program that publishes actors where there are no clients.
-const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
-
-/// Returns the failure of a network that has no names.
-pub(crate) fn no_names() -> String {
-    NOBODY_SERVED.to_owned()
-}
-
-/// An actor by its name, for others than its node.
-pub type Named = (Address, TypeId);

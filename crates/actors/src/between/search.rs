@@ -25,14 +25,15 @@
 //! ([`Remote::give_up_search`]). Numbers tell the searches apart.
 
 use bifrost_heap::{Marker, Summary};
-use rustc_hash::FxHashMap;
-
-use crate::host::WithActors;
-use crate::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
-use crate::packets::{Wrong, number, put};
-use crate::remote::{OWN, Remote};
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::transfer::Address;
+use rustc_hash::FxHashMap;
+
+use crate::between::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
+use crate::between::packet::{Wrong, number, put};
+use crate::between::remote::{OWN, Remote};
+use crate::between::write::settle_open;
+use crate::context::WithActors;
 
 /// The least number of objects known to others for which a search is made.
 const KNOWN_MIN: usize = 10_000;
@@ -43,6 +44,7 @@ const LIVE_BYTES_MIN: usize = 32 << 20;
 /// The rest between two searches that are made because guests have forgotten objects: so many times
 /// the last one's time, and so many milliseconds.
 const REST_TIMES: i64 = 20;
+
 const REST_MS: i64 = 100;
 
 /// The most references in one `LIVE`.
@@ -358,7 +360,7 @@ impl Remote {
 
 /// Takes part in a search, unless that was done.
 fn take_part(cx: &mut Cx, search: u32) {
-    crate::packets::settle_open(cx);
+    settle_open(cx);
     let (node, now) = (cx.node(), cx.now_ms());
     let searches = &mut cx.actors().remote.searches;
     (searches.last, searches.due, searches.part) = (search, true, None);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
-use crate::guest::{Named, no_names};
 use bifrost_runtime::node_words::Stats;
+
+use crate::between::names::{Named, no_names};
 
 /// The connection of a node to the others, and its view of them.
 pub trait Network: Send {

@@ -16,8 +16,8 @@
 
 use bifrost_runtime::actor_layout::join;
 
+use crate::cycles::walk::{Cut, FIRM};
 use crate::object::{Actor, Away, Join, Mail, Message, Owing};
-use crate::walk::{Cut, FIRM};
 
 /// A wait's subject: it cannot go on before an answer comes.
 #[derive(Clone, Copy)]

@@ -26,31 +26,21 @@
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use bifrost_ir::TypeId;
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::node_words::Stats;
+use bifrost_runtime::transfer::Address;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::answers::{Answer, deliver_owed};
-use crate::create::fail_creation;
-use crate::credit::Credit;
-use crate::exceptions::{Origin, kept_exception};
-use crate::guest::{Named, chooser, no_names};
-use crate::host::WithActors;
-use crate::kinds::{GRANT, RELEASE};
-use crate::network::{Network, Received, Wait};
-use crate::node::Work;
-use crate::object::{Actor, Join, Known, Outgoing, Owing, Replier};
-use crate::outlet::Way;
-use crate::packets::{WAITER, put, settle_open};
-use crate::placement::Placement;
-use crate::rounds;
-use crate::search::Searches;
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::actor_class::State;
-use bifrost_runtime::cx::Cx;
-use bifrost_runtime::image::Table;
-use bifrost_runtime::node_words::Stats;
-use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
+use crate::between::credit::Credit;
+use crate::between::kinds::RELEASE;
+use crate::between::names::{Named, chooser, no_names};
+use crate::between::network::{Network, Received, Wait};
+use crate::between::outlet::Way;
+use crate::between::packet::{LENGTH_BYTES, WAITER, put};
+use crate::between::placement::Placement;
+use crate::between::search::Searches;
+use crate::object::{Actor, Join, Known, Outgoing, Owing};
 
 /// The failure of requests to a node that is lost.
 pub(crate) const LOST: &str = "node lost";
@@ -65,9 +55,6 @@ pub(crate) const POST_BYTES: usize = 8 << 10;
 /// The most actors that a node has spoken of and that were not made yet. A node that speaks of more
 /// makes none of them.
 pub(crate) const NOT_MADE_MAX: u32 = 1 << 20;
-
-/// The bytes of the length of a packet.
-pub(crate) const LENGTH_BYTES: usize = 4;
 
 /// The most buffers that are kept for packets to come.
 const SPARE_MAX: usize = 4;
@@ -96,8 +83,8 @@ pub(crate) struct Remote {
     /// The objects of this node that others know, by index: actors, places of answers, and those
     /// whose answer is under way.
     pub(crate) exports: Vec<Export>,
-    free: Vec<u32>,
-    exported: FxHashMap<Word, u32>,
+    pub(super) free: Vec<u32>,
+    pub(super) exported: FxHashMap<Word, u32>,
     /// The actors that others have made here: by the number of the node that chose the address,
     /// then by index.
     pub(crate) born: Vec<FxHashMap<u32, Export>>,
@@ -105,32 +92,32 @@ pub(crate) struct Remote {
     pub(crate) born_count: usize,
     /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
     /// by one address, so one object stands for it in each.
-    names: FxHashMap<Word, (u32, u32)>,
+    pub(super) names: FxHashMap<Word, (u32, u32)>,
     /// By node: the number of actors that were made there.
     pub(crate) made: Vec<u32>,
     /// The objects that stand here for actors and places of answers of other nodes, and how often
     /// this node was told of each.
     pub(crate) proxies: FxHashMap<Address, (Word, u32)>,
     /// The addresses that were forgotten, and whose owners do not know it yet.
-    forgotten: Vec<(Address, u32)>,
+    pub(super) forgotten: Vec<(Address, u32)>,
     /// The number of proxies above which a collection may pay.
-    proxies_most: usize,
+    pub(super) proxies_most: usize,
     /// By node: packets that were not posted yet.
     pub(crate) outbox: Vec<Vec<u8>>,
     /// The place where machine code writes more of them.
     pub(crate) outlet: Way,
     /// The node that was given a new actor because it had nothing to do. The next packet for it,
     /// the actor's message, leaves at once.
-    gift: Option<u32>,
+    pub(super) gift: Option<u32>,
     /// By node: true if it is lost.
     pub(crate) lost: Vec<bool>,
     /// The guests that there are, and in `to_guests` the packets for them that were not posted yet.
     /// The names' table is one for ever.
-    guests: FxHashSet<u32>,
-    to_guests: FxHashMap<u32, Vec<u8>>,
-    turns: u32,
+    pub(super) guests: FxHashSet<u32>,
+    pub(super) to_guests: FxHashMap<u32, Vec<u8>>,
+    pub(super) turns: u32,
     /// Buffers for packets, taken from packets that came.
-    spare: Vec<Vec<u8>>,
+    pub(super) spare: Vec<Vec<u8>>,
     /// The last request, until it is known whether its answer is wanted.
     pub(crate) open: Option<Open>,
     /// The object for the answer to the last request whose answer is not wanted, for use by the
@@ -162,9 +149,9 @@ impl std::fmt::Debug for Remote {
 pub(crate) struct Open {
     /// The object that owes the answer here.
     pub(crate) owing: Outgoing,
-    node: u32,
+    pub(super) node: u32,
     /// The packet's place among those for the node.
-    start: usize,
+    pub(super) start: usize,
 }
 
 /// A packet that is being written, behind others for its node.
@@ -174,7 +161,7 @@ pub(crate) struct Writing {
     /// The other packets, and the bytes of this one so far.
     pub(crate) packets: Vec<u8>,
     /// The place of its length.
-    start: usize,
+    pub(super) start: usize,
 }
 
 impl Writing {
@@ -196,7 +183,7 @@ pub(crate) struct Export {
     pub(crate) word: Word,
     pub(crate) generation: u32,
     /// By node: the number of times that it was told of this, and has not forgotten it.
-    known: SmallVec<[(u32, i64); 1]>,
+    pub(super) known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
     pub(crate) asked: Option<u32>,
     /// The number of the node's searches at that time.
@@ -204,7 +191,7 @@ pub(crate) struct Export {
     /// True if an actor that others make here was made, not only heard of.
     pub(crate) created: bool,
     /// Until then: the node that has spoken of it first.
-    origin: u32,
+    pub(super) origin: u32,
 }
 
 impl Export {
@@ -232,7 +219,7 @@ impl Export {
     }
 
     /// Strikes nodes off. Returns true if no node knows it any more, and one did before.
-    fn strike(&mut self, nodes: &Range<u32>) -> bool {
+    pub(super) fn strike(&mut self, nodes: &Range<u32>) -> bool {
         let before = self.known.len();
         self.known.retain(|(node, _)| !nodes.contains(node));
         self.known.is_empty() && before > 0
@@ -700,222 +687,5 @@ impl Remote {
             Some(network) => network.receive(wait),
             None => Received::Over,
         }
-    }
-}
-
-/// Returns the address of an actor or a place of answers, for another node, which is told of it.
-pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
-    let node = cx.node();
-    // SAFETY: values that are encoded as these kinds are references to actors and destinations.
-    let far = unsafe {
-        match leaf {
-            Leaf::Actor => {
-                Some(Actor::new(word)).filter(|it| it.state() == State::Remote).map(Actor::address)
-            }
-            Leaf::Replier => Some(Replier::new(word)).filter(|it| it.is_far()).map(Replier::address),
-        }
-    };
-    let remote = &mut cx.actors().remote;
-    if let Some(address) = far {
-        if address.node != to {
-            let mut packet = vec![GRANT];
-            put(&mut packet, &[address.index, address.generation, to]);
-            remote.post(address.node, &packet);
-        }
-        return address;
-    }
-    if let Some((chosen_by, index)) = remote.names.get(&word).copied()
-        && let Some(export) = remote.born[chosen_by as usize].get_mut(&index)
-    {
-        export.count(to, 1);
-        return Address { capsule: 0, node, index, generation: chosen_by + 1 };
-    }
-    let index = match remote.exported.get(&word) {
-        Some(index) => *index,
-        None => {
-            let (index, _) = remote.export(word);
-            remote.exported.insert(word, index);
-            index
-        }
-    };
-    let export = &mut remote.exports[index as usize];
-    export.count(to, 1);
-    Address { capsule: 0, node, index, generation: export.generation << 8 | OWN }
-}
-
-/// Returns the object that stands here for an address, or is at it.
-pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
-    if address.node == cx.node() {
-        return here(cx, address, ty).ok_or(NotReceived::Address(address));
-    }
-    if address.node >= cx.nodes() {
-        return Err(NotReceived::Address(address));
-    }
-    if cx.actors().remote.under_way {
-        let node = cx.node();
-        cx.actors().remote.searches.was_under_way(node, address);
-    }
-    if let Some((proxy, told)) = cx.actors().remote.proxies.get_mut(&address) {
-        *told += 1;
-        return Ok(*proxy);
-    }
-    let table = cx.image().find_table(ty).ok_or(NotReceived::Address(address))?;
-    let proxy = match leaf {
-        Leaf::Actor => {
-            let class = table.info().actor().ok_or(NotReceived::Address(address))?;
-            Actor::make_far(cx, class, address)?.word()
-        }
-        Leaf::Replier => Replier::make_far(cx, table, address)?.word(),
-    };
-    cx.actors().remote.proxies.insert(address, (proxy, 1));
-    Ok(proxy)
-}
-
-/// Returns the object of this node at an address. An actor whose address another node chose may not
-/// be born yet.
-pub(crate) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
-    if cx.actors().remote.under_way {
-        cx.actors().remote.searches.was_under_way(address.node, address);
-    }
-    let chosen_by = address.generation & 0xff;
-    let found = match chosen_by {
-        OWN => {
-            let export = cx.actors().remote.exports.get(address.index as usize)?;
-            (export.generation == address.generation >> 8 && export.word != 0).then_some(export.word)?
-        }
-        other => {
-            let known = cx.actors().remote.born.get(other as usize - 1)?.get(&address.index);
-            match known.map_or((0, false), |known| (known.word, known.created)) {
-                // The actor was garbage.
-                (0, true) => return None,
-                (0, false) => reserve(cx, other - 1, address.index, ty)?,
-                (known, _) => known,
-            }
-        }
-    };
-    // SAFETY: what others know are objects.
-    let is = unsafe { Table::of(found) }.info().ty;
-    (is == ty).then_some(found)
-}
-
-/// Makes an actor whose creation is still under way.
-fn reserve(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
-    let table = cx.image().find_table(ty)?;
-    let class = table.info().actor()?;
-    cx.actors().remote.heard_of(chosen_by, index)?;
-    let actor = Actor::make(cx, table, class).ok()?;
-    actor.enter_state(class, State::Active);
-    cx.actors().remote.heard_of(chosen_by, index)?.word = actor.word();
-    cx.actors().remote.names.insert(actor.word(), (chosen_by, index));
-    if cx.actors().remote.is_lost(chosen_by) {
-        // Its creation will not arrive any more. Others know the actor, so that it is kept.
-        let _ = cx.failure(LOST);
-        fail_creation(cx, actor);
-    }
-    Some(actor.word())
-}
-
-/// Notes that these nodes are lost.
-///
-/// - Requests to them fail, also later ones.
-/// - The objects that they knew, and those that others have granted to them, are let go.
-/// - Actors that they were about to make here fail as if their creator had failed.
-/// - Their packets that are still under way are dropped.
-pub(crate) fn lose(cx: &mut Cx, nodes: &Range<u32>) {
-    settle_open(cx);
-    cx.actors().lose_mailboxes(nodes);
-    let node = cx.node();
-    let remote = &mut cx.actors().remote;
-    let count = remote.lost.len();
-    remote.mark_lost(node, nodes);
-    fail_awaited(cx, nodes);
-    fail_not_made(cx, nodes);
-    for waiter in nodes.clone().flat_map(|node| cx.actors().remote.credit.lose(node)).collect::<Vec<_>>() {
-        cx.actors().push(Work::Join(waiter));
-    }
-    let remote = &mut cx.actors().remote;
-    remote.strike_known(nodes);
-    if nodes.start as usize >= count {
-        // The objects that a guest held together may be garbage now, and know each other.
-        remote.searches.dropped += remote.known();
-        return;
-    }
-    rounds::lose(cx);
-}
-
-impl Remote {
-    /// Notes that nodes are lost, and drops the packets for them.
-    fn mark_lost(&mut self, node: u32, nodes: &Range<u32>) {
-        self.guests.retain(|guest| !nodes.contains(guest));
-        self.to_guests.retain(|guest, _| !nodes.contains(guest));
-        let within = self.within(nodes);
-        self.lost[within.clone()].fill(true);
-        self.close_outlet();
-        self.outbox[within.clone()].iter_mut().for_each(Vec::clear);
-        if !within.is_empty() {
-            self.give_up_search(node);
-        }
-    }
-
-    /// Returns the nodes among these that are no guests.
-    fn within(&self, nodes: &Range<u32>) -> Range<usize> {
-        let count = self.lost.len();
-        (nodes.start as usize).min(count)..(nodes.end as usize).min(count)
-    }
-
-    /// Lets the objects go that only lost nodes knew.
-    fn strike_known(&mut self, nodes: &Range<u32>) {
-        let struck = (0..).zip(&mut self.exports).filter_map(|(index, export)| {
-            let struck = export.word != 0 && export.strike(nodes);
-            struck.then_some((index, export.generation))
-        });
-        for (index, generation) in struck.collect::<Vec<_>>() {
-            self.take(index, generation);
-        }
-        let Remote { born, born_count, not_made, names, .. } = self;
-        for born in born {
-            born.retain(|_, export| {
-                let struck = export.strike(nodes);
-                if struck && !export.created {
-                    not_made[export.origin as usize] -= 1;
-                }
-                if struck {
-                    *born_count -= 1;
-                    names.remove(&export.word);
-                }
-                !struck
-            });
-        }
-    }
-}
-
-/// Fails the requests that wait for answers of lost nodes.
-fn fail_awaited(cx: &mut Cx, nodes: &Range<u32>) {
-    let exports = (0..).zip(&cx.actors().remote.exports);
-    let asked = exports.filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)));
-    let asked: Vec<(u32, u32)> = asked.map(|(index, export)| (index, export.generation)).collect();
-    for (index, generation) in asked {
-        let remote = &mut cx.actors().remote;
-        let owing = remote.exports[index as usize].awaited();
-        remote.take(index, generation);
-        let Some(owing) = owing else { continue };
-        let _kept = cx.keep(owing.word());
-        let _ = cx.failure(LOST);
-        let kept = kept_exception(cx, &Origin::Runtime);
-        deliver_owed(cx, owing, Answer::Exception(kept));
-    }
-}
-
-/// Fails the actors that lost nodes were about to make here.
-fn fail_not_made(cx: &mut Cx, nodes: &Range<u32>) {
-    let remote = &cx.actors().remote;
-    let born = remote.born[remote.within(nodes)].iter().flat_map(|born| born.values());
-    let not_made: Vec<Word> =
-        born.filter(|born| !born.created && born.word != 0).map(|born| born.word).collect();
-    let _not_made = cx.keep_all(&not_made);
-    for word in not_made {
-        let _ = cx.failure(LOST);
-        // SAFETY: others have made actors here, which are kept.
-        fail_creation(cx, unsafe { Actor::new(word) });
     }
 }

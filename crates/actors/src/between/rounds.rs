@@ -24,20 +24,22 @@
 //! has new ones. A request is left out that was made since it looked before. The first node asks
 //! all when nothing can happen any more ([`may_go_on`]).
 
+use std::hash::Hash;
+
+use bifrost_runtime::cx::Cx;
 use rustc_hash::FxHashMap;
 
-use crate::cycles::{fail_all, look_at_all};
-use crate::host::WithActors;
-use crate::kinds::{ASK, CUT, CUT_DONE, WAITS};
+use crate::between::kinds::{ASK, CUT, CUT_DONE, WAITS};
+use crate::between::line;
+use crate::between::line::Line;
+use crate::between::packet::{Wrong, number, numbers, put};
+use crate::between::round_waits::{Request, WAITS_MAX, Waits};
+use crate::between::write::settle_open;
+use crate::context::WithActors;
+use crate::cycles::waits::{Waiter, each_waiter, waiter_of};
+use crate::cycles::walk::{Cut, FIRM, cycles};
+use crate::cycles::{fail_all, look_at_all, told};
 use crate::object::{Away, Join, Known, Message};
-use crate::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
-use crate::told::{self, Line};
-use crate::waits::{Waiter, each_waiter, waiter_of};
-use crate::walk::{Cut, FIRM, cycles};
-use bifrost_runtime::cx::Cx;
-
-/// The most waits of each kind that a node tells.
-const WAITS_MAX: usize = 1 << 17;
 
 /// The most rounds that are cut before all nodes are asked again.
 const ROUNDS_MAX: usize = 64;
@@ -45,122 +47,10 @@ const ROUNDS_MAX: usize = 64;
 /// The milliseconds between two joins of all waits, and the multiple of the time that the last
 /// took.
 const JOIN_MS: i64 = 10;
+
 const JOIN_TIMES: i64 = 50;
+
 const JOIN_MS_MAX: i64 = 400;
-
-/// A request to another node: the node that has made it, and the index and generation by which that
-/// awaits the answer.
-type Request = [u32; 3];
-
-/// The state of the search for rounds over several nodes.
-#[derive(Default, Debug)]
-pub(crate) struct Rounds {
-    /// The number of the first node's last question.
-    number: u32,
-    /// The packet of waits that was told since then.
-    told: Option<Vec<u8>>,
-    /// True if the first node has asked, and was not answered; and in `with_names` true if it wants
-    /// names.
-    is_asked: bool,
-    with_names: bool,
-    /// The number of requests of rounds within this node that have failed since waits were told.
-    pub(crate) cut: u32,
-    /// Of the first node: by node, the waits that it has told since it was asked.
-    heard: Vec<Option<Waits>>,
-    /// Of the first node: true if waits were told since all were joined.
-    is_new: bool,
-    next_ms: i64,
-    /// Of the first node: the number of rounds that are being cut.
-    cutting: u32,
-    /// Of the first node: true if nothing could happen any more, and it has asked all, and no
-    /// request has failed since.
-    at_end: bool,
-    /// Of the first node: true if a request has failed since nothing could happen any more.
-    has_cut: bool,
-    /// Of the first node: the waits by name that all have told.
-    lines: Vec<Line>,
-}
-
-impl Rounds {
-    /// True if waits are to be joined.
-    pub(crate) fn is_due(&self) -> bool {
-        self.is_new && self.cutting == 0
-    }
-
-    /// Notes that a request has failed, or is about to: something can happen.
-    fn note_cut(&mut self) {
-        (self.at_end, self.has_cut) = (false, true);
-    }
-}
-
-/// The waits of a node: which answers cannot come before which requests are answered, by way of
-/// methods that the node numbers as it likes.
-#[derive(Default, Debug, PartialEq, Eq)]
-struct Waits {
-    /// The index and generation of a request of the node, and the method that waits for its answer.
-    requests: Vec<[u32; 3]>,
-    /// A method, and another that cannot go on before.
-    methods: Vec<[u32; 2]>,
-    /// A method, and the request of another node that is not answered before.
-    answers: Vec<[u32; 4]>,
-}
-
-impl Waits {
-    fn is_empty(&self) -> bool {
-        self.answers.is_empty()
-    }
-
-    fn len(&self) -> usize {
-        self.requests.len() + self.methods.len() + self.answers.len()
-    }
-
-    fn write(&self, packet: &mut Vec<u8>) {
-        put(packet, &[self.requests.len() as u32, self.methods.len() as u32, self.answers.len() as u32]);
-        put(packet, self.requests.as_flattened());
-        put(packet, self.methods.as_flattened());
-        put(packet, self.answers.as_flattened());
-    }
-
-    fn read(packet: &mut &[u8]) -> Result<Waits, Wrong> {
-        let counts: [u32; 3] = numbers(packet)?;
-        let [requests, methods, answers] = counts.map(|count| count as usize);
-        if counts.iter().any(|count| *count as usize > WAITS_MAX)
-            || (requests * 3 + methods * 2 + answers * 4) * 4 > packet.len()
-        {
-            return Err("it tells of more waits than it has".into());
-        }
-        Ok(Waits {
-            requests: (0..requests).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
-            methods: (0..methods).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
-            answers: (0..answers).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Leaves out the methods that lead to no answer.
-    fn trim(&mut self, methods: usize) {
-        const NONE: u32 = u32::MAX;
-        // By method the last way into it, and by way the one before.
-        let mut last = vec![NONE; methods];
-        let before: Vec<u32> = (0..)
-            .zip(&self.methods)
-            .map(|(at, [_, to])| std::mem::replace(&mut last[*to as usize], at))
-            .collect();
-        let mut leads = vec![false; methods];
-        let mut found: Vec<u32> = self.answers.iter().map(|[method, ..]| *method).collect();
-        while let Some(method) = found.pop() {
-            if std::mem::replace(&mut leads[method as usize], true) {
-                continue;
-            }
-            let mut way = last[method as usize];
-            while way != NONE {
-                found.push(self.methods[way as usize][0]);
-                way = before[way as usize];
-            }
-        }
-        self.requests.retain(|[.., method]| leads[*method as usize]);
-        self.methods.retain(|pair| pair.iter().all(|method| leads[*method as usize]));
-    }
-}
 
 /// The methods that are numbered in a node's waits.
 #[derive(Default)]
@@ -566,8 +456,5 @@ pub(crate) fn waits_as_text(cx: &mut Cx) -> String {
         true => std::mem::take(&mut cx.actors().rounds.lines),
         false => told::lines(cx),
     };
-    told::text(&lines)
+    line::text(&lines)
 }
-
-/// The request of a line that names its waiter itself.
-pub(crate) const NO_REQUEST: Request = [NOBODY; 3];

@@ -24,14 +24,14 @@
 
 use std::sync::atomic::Ordering;
 
-use rustc_hash::FxHashMap;
-
-use crate::kinds::LOAD;
-use crate::node::Actors;
-use crate::packets::put;
-use crate::remote::Remote;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::node_words::NodeWords;
+use rustc_hash::FxHashMap;
+
+use crate::between::kinds::LOAD;
+use crate::between::packet::put;
+use crate::between::remote::Remote;
+use crate::node::Actors;
 
 /// The number of creations deeper on the stack than the last one that was placed by load, after
 /// which the bound is set anew.
@@ -230,7 +230,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::network::{Network, Received, Wait};
+    use crate::between::network::{Network, Received, Wait};
 
     struct Nobody;
 

@@ -6,9 +6,8 @@
 
 use std::hash::Hash;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use bifrost_runtime::abi::Word;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The name of an edge that can be cut; [`FIRM`] for one that cannot.
 pub(crate) type Cut = Word;

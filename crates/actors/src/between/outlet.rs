@@ -10,13 +10,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 
 use bifrost_ir::MethodId;
-
-use crate::kinds::MESSAGE;
-use crate::packets::{NOBODY, WAITER};
-use crate::remote::{LENGTH_BYTES, POST_BYTES, Remote};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor_layout::far;
 use bifrost_runtime::node_words::Outlet;
+
+use crate::between::kinds::MESSAGE;
+use crate::between::packet::{LENGTH_BYTES, NOBODY, WAITER};
+use crate::between::remote::{POST_BYTES, Remote};
 
 /// The words of the way, at an address that machine code reads from the context.
 #[derive(Debug)]

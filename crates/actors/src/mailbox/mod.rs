@@ -32,16 +32,19 @@ use bifrost_runtime::cx::{Cx, Limits};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::object::{self, array, get};
 use bifrost_runtime::transfer::Address;
-use rustc_hash::FxHashMap;
 
-use crate::credit::Against;
-use crate::host::WithActors;
-use crate::image_of;
-use crate::kinds::{FULL, ROOM};
+use crate::between::credit::Against;
+use crate::between::kinds::{FULL, ROOM};
+use crate::between::packet::put;
+use crate::context::{WithActors, image_of};
 use crate::node::{Actors, Work};
 use crate::object::{Actor, Call, Join, Mail};
-use crate::packets::put;
 use crate::queue::{MAIL_LONG, bit_of, is_on_stack};
+
+mod state;
+
+pub(crate) use state::{Mailboxes, Patience, Seen};
+use state::{Parked, Told};
 
 /// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
@@ -64,132 +67,6 @@ const FAR_BYTES: usize = 1 << 20;
 /// The most messages that go to an actor of another node whose mailbox is nearly full, from senders
 /// that cannot make way.
 const FAR_MESSAGES: u32 = 1024;
-
-/// The mailboxes that are nearly full, as a node knows them.
-#[derive(Debug, Default)]
-pub(crate) struct Mailboxes {
-    /// The bound in bytes.
-    most: usize,
-    /// The actor to which the code that runs has sent too much.
-    full: Option<Actor>,
-    parked: Vec<Parked>,
-    /// Actors that served nothing while senders were parked, and the mail that waited then. Weak:
-    /// the collector does not keep them for this.
-    stuck: Vec<(Actor, Seen)>,
-    /// Nodes that were told that an actor's mailbox is nearly full. Weak in the same way.
-    told: Vec<Told>,
-    /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does
-    /// not keep them for this.
-    far: FxHashMap<Actor, Far>,
-    /// The receiver of the message of another node that is entered now.
-    arrives: Option<Actor>,
-}
-
-/// Senders that wait for room in one mailbox.
-#[derive(Debug)]
-struct Parked {
-    actor: Actor,
-    patience: Patience,
-    waiters: Vec<Join>,
-}
-
-/// The deadline until which a mailbox may serve nothing.
-#[derive(Debug)]
-pub(crate) struct Patience {
-    until_ns: u64,
-    seen: Seen,
-}
-
-/// The contents of a mailbox at the last look. A change in them shows that messages were served,
-/// though others came.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Seen {
-    /// The first messages of all lists.
-    first: u64,
-    waiting: Word,
-}
-
-impl Seen {
-    /// Looks at the mailbox of an actor of this node. Returns true if messages were served since
-    /// the last look.
-    pub(crate) fn look(&mut self, actor: Actor) -> bool {
-        let class = actor.class();
-        let now = match actor.mail_in(class) {
-            None => Seen::default(),
-            Some(post) => {
-                let firsts = Mail::lists(class).map(|list| post.first(list).map_or(0, |sent| sent.word()));
-                let first = firsts.fold(0_u64, |all, first| all.rotate_left(7) ^ first);
-                Seen { first, waiting: post.waiting() }
-            }
-        };
-        let before = std::mem::replace(self, now);
-        now.first != before.first || now.waiting < before.waiting
-    }
-}
-
-#[derive(Debug)]
-struct Told {
-    actor: Actor,
-    node: u32,
-    address: [u32; 2],
-    takes: u64,
-    seen: Seen,
-    serves: bool,
-    at_ns: u64,
-}
-
-#[derive(Debug, Default)]
-struct Far {
-    /// The number of messages since it was nearly full.
-    sent: u32,
-    /// The methods whose messages are taken nevertheless, a bit for each.
-    takes: u64,
-    /// The time at which it was known last to serve messages.
-    heard_ns: u64,
-    stuck: bool,
-}
-
-impl Mailboxes {
-    /// True if there is something to look at before a step.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.parked.is_empty()
-    }
-
-    /// Notes that a new turn begins: nothing is full for it.
-    #[inline]
-    pub(crate) fn begin_turn(&mut self) {
-        self.full = None;
-    }
-
-    /// Takes the actor to which the code that runs has sent too much. It is returned once.
-    pub(crate) fn take_full(&mut self) -> Option<Actor> {
-        self.full.take()
-    }
-
-    /// Notes that a message of another node for an actor is entered, or that none is any more.
-    pub(crate) fn arrives(&mut self, actor: Option<Actor>) {
-        self.arrives = actor;
-    }
-
-    /// Returns the time at which the first senders are parked no longer.
-    pub(crate) fn until_ns(&self) -> Option<u64> {
-        self.parked.iter().map(|parked| parked.patience.until_ns).min()
-    }
-
-    /// Returns the objects that it keeps alive.
-    pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
-        let waiters = self.parked.iter().flat_map(|parked| &parked.waiters).map(|waiter| waiter.word());
-        let actors = self.parked.iter().map(|parked| parked.actor).chain(self.full);
-        waiters.chain(actors.map(|actor| actor.word()))
-    }
-
-    /// Forgets actors that are no more.
-    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
-        self.stuck.retain(|(actor, _)| lives(actor.word()));
-        self.told.retain(|told| lives(told.actor.word()));
-        self.far.retain(|proxy, _| lives(proxy.word()));
-    }
-}
 
 /// Sets the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the heap.
 pub(crate) fn set_bytes(actors: &mut Actors, limits: &Limits) {
@@ -538,11 +415,4 @@ pub(crate) fn heard(cx: &mut Cx, from: u32, [index, generation]: [u32; 2], full:
         }
     }
     proxy.set_full(full.is_some());
-}
-
-impl Actors {
-    /// Forgets nodes that are lost: they need not be told of anything.
-    pub(crate) fn lose_mailboxes(&mut self, nodes: &std::ops::Range<u32>) {
-        self.mailboxes.told.retain(|told| !nodes.contains(&told.node));
-    }
 }
