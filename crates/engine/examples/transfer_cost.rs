@@ -8,7 +8,7 @@ use bifrost_interp::Interp;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::Place;
 use bifrost_runtime::transfer::{NotReceived, NotSent, decode, encode};
-use bifrost_runtime::{Cx, Image, Limits, invoke};
+use bifrost_runtime::{Cx, Limits, invoke};
 use bifrost_theta::{Options, Sources, compile};
 
 const THETA: &str = "
@@ -43,7 +43,7 @@ fn main() {
     let mut sources = Sources::new();
     sources.add("cost.theta", THETA);
     let program = compile(&sources, &Options::default()).program.expect("the text above is right");
-    let image = Image::link(program, None).expect("it needs no natives of its own");
+    let image = bifrost_runtime::link(program, None).expect("it needs no natives of its own");
     Interp::new(image.clone());
     let limits = Limits { batch_heap_bytes: 1 << 30, ..Limits::default() };
     let [mut here, mut there] = [1, 2].map(|seed| Cx::new(image.clone(), limits, seed, || 0));

@@ -182,7 +182,7 @@ impl Engine {
             }
             Mode::Interpreted => None,
         };
-        let image = Image::link_with(program, compiler, natives, kept)?;
+        let image = bifrost_runtime::link_with(program, compiler, natives, kept)?;
         let interp = Interp::with_hot_steps(image.clone(), hot_steps);
         Ok(Arc::new(Engine { image, interp, mode, actors, batches: Mutex::default() }))
     }

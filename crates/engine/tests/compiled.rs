@@ -12,7 +12,7 @@ use bifrost_runtime::{Cx, Image, Limits, Ret, invoke};
 fn link(jit: &Arc<Jit>, text: &str) -> Arc<Image> {
     let program = parse(text).expect("a text that reads").program;
     verify_program(&program).expect("a valid program");
-    let image = Image::link(program, Some(jit.clone())).expect("linking");
+    let image = bifrost_runtime::link(program, Some(jit.clone())).expect("linking");
     Interp::new(image.clone());
     image
 }

@@ -175,11 +175,11 @@ fn check(jit: &Arc<Jit>, seed: u64) {
     if let Err(errors) = verify_program(&program) {
         panic!("seed {seed}: {}\n{text}", errors[0]);
     }
-    let interpreted = Image::link(program.clone(), None).expect("linking");
+    let interpreted = bifrost_runtime::link(program.clone(), None).expect("linking");
     let _interp = Interp::new(interpreted.clone());
-    let resumable = Image::link(without_iterators(&program), None).expect("linking");
+    let resumable = bifrost_runtime::link(without_iterators(&program), None).expect("linking");
     let _interp = Interp::new(resumable.clone());
-    let compiled = Image::link(program, Some(jit.clone())).expect("linking");
+    let compiled = bifrost_runtime::link(program, Some(jit.clone())).expect("linking");
     for func in compiled.program().funcs.keys() {
         if let Err(e) = jit.text(&compiled, func, Emit::Assembly) {
             panic!("seed {seed}: {e}\n{text}");

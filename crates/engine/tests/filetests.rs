@@ -80,12 +80,12 @@ fn check_file(path: &Path) -> Vec<String> {
         Err(e) => return vec![format!("{name}: does not read back: {e}\n{printed}")],
     }
 
-    let interpreted = Image::link(file.program.clone(), None).expect("linking");
+    let interpreted = bifrost_runtime::link(file.program.clone(), None).expect("linking");
     let _interp = Interp::new(interpreted.clone());
-    let resumable = Image::link(without_iterators(&file.program), None).expect("linking");
+    let resumable = bifrost_runtime::link(without_iterators(&file.program), None).expect("linking");
     let _interp = Interp::new(resumable.clone());
     let jit = Arc::new(Jit::new().expect("a compiler for this machine"));
-    let compiled = Image::link(file.program, Some(jit.clone())).expect("linking");
+    let compiled = bifrost_runtime::link(file.program, Some(jit.clone())).expect("linking");
     let _interp = Interp::new(compiled.clone());
     let mut mistakes = Vec::new();
     let emit = match std::env::var("BIFROST_EMIT").as_deref() {

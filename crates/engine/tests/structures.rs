@@ -26,7 +26,7 @@ impl Loaded {
     fn by(jit: Arc<Jit>, text: &str, hot_steps: u64) -> Loaded {
         let file = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         verify_program(&file.program).expect("a valid program");
-        let image = Image::link(file.program, Some(jit.clone())).expect("linking");
+        let image = bifrost_runtime::link(file.program, Some(jit.clone())).expect("linking");
         let interp = Interp::with_hot_steps(image.clone(), hot_steps);
         let mut structures: Vec<Arc<Prepared>> = Vec::new();
         for func in &file.batches {

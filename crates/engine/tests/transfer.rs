@@ -12,7 +12,7 @@ use bifrost_runtime::object::{self, array, cell, list, map, sequence};
 use bifrost_runtime::transfer::{
     Address, Leaf, NotReceived, NotSent, Pattern, Transfer, Wrong, decode, encode,
 };
-use bifrost_runtime::{Collect, Cx, Image, Limits, RootSet, Table, invoke, natives};
+use bifrost_runtime::{Collect, Cx, Image, Limits, RootSet, Table, invoke};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ static IMAGE: LazyLock<Arc<Image>> = LazyLock::new(|| {
     let compiled = compile(&sources, &Options::default());
     let mistakes = render_all(&sources, &compiled.diagnostics, Colour::Plain);
     let program = compiled.program.unwrap_or_else(|| panic!("{mistakes}"));
-    let image = Image::link(program, None).expect("linking");
+    let image = bifrost_runtime::link(program, None).expect("linking");
     Interp::new(image.clone());
     image
 });
@@ -357,7 +357,7 @@ fn a_map_with_a_key_twice_is_refused() {
         let table = IMAGE.tables().find(|table| table.info().name == ty).unwrap_or_else(|| panic!("no {ty}"));
         let made = cx.alloc(table, map::FIELDS).unwrap().as_ptr() as Word;
         let _made = cx.keep(made);
-        natives::prepare_map(cx, made, pairs.len()).unwrap();
+        bifrost_runtime::map_entries::prepare_map(cx, made, pairs.len()).unwrap();
         for (at, word) in pairs.as_flattened().iter().enumerate() {
             // SAFETY: there is room for so many pairs of words of the types.
             unsafe { object::set(object::get(made, map::ENTRIES), at, *word) };
@@ -526,7 +526,7 @@ impl Maker {
                             pairs.push(pair);
                         }
                     }
-                    natives::prepare_map(cx, made, pairs.len()).unwrap();
+                    bifrost_runtime::map_entries::prepare_map(cx, made, pairs.len()).unwrap();
                     for (at, word) in pairs.as_flattened().iter().enumerate() {
                         object::set(object::get(made, map::ENTRIES), at, *word);
                     }

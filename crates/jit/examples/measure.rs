@@ -9,7 +9,7 @@ use bifrost_ir::text::parse;
 use bifrost_ir::verify::verify_program;
 use bifrost_jit::{Emit, Jit};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Image, Limits, invoke};
+use bifrost_runtime::{Cx, Limits, invoke};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = parse(&std::fs::read_to_string(file)?)?.program;
     verify_program(&program).map_err(|e| e[0].clone())?;
     let jit = Arc::new(Jit::new()?);
-    let image = Image::link(program, Some(jit.clone()))?;
+    let image = bifrost_runtime::link(program, Some(jit.clone()))?;
     let routine = image.program().find_routine(name).ok_or("no such routine")?;
     for (flag, emit) in [("--clif", Emit::Clif), ("--asm", Emit::Assembly)] {
         if let (true, Body::Func(func)) =

@@ -346,15 +346,16 @@ mod tests {
     use std::sync::Arc;
 
     use bifrost_ir::text::parse;
+    use bifrost_runtime::Cx;
     use bifrost_runtime::cx::{Collect, Limits};
-    use bifrost_runtime::{Cx, Image};
 
     use crate::Jit;
 
     #[test]
     fn what_has_no_code_signals_without_a_collection() {
         let program = parse("routine none ()\nend").expect("a text that reads").program;
-        let image = Image::link(program, Some(Arc::new(Jit::new().expect("a compiler")))).expect("linking");
+        let image =
+            bifrost_runtime::link(program, Some(Arc::new(Jit::new().expect("a compiler")))).expect("linking");
         let limits = Limits { collect: Collect::Zeal(1), ..Limits::default() };
         let mut cx = Cx::new(image, limits, 1, || 0);
         let before = cx.heap_stats().usage.collections;

@@ -7,14 +7,13 @@ use bifrost_ir::Body;
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::verify_program;
 use bifrost_jit::{Emit, Jit};
-use bifrost_runtime::Image;
 
 /// The accesses of the frame and the calls of a routine of a program.
 fn roots(name: &str, text: &str) -> String {
     let program = parse(text).expect("a text that reads").program;
     verify_program(&program).expect("a valid program");
     let jit = Arc::new(Jit::new().expect("a compiler"));
-    let image = Image::link(program, Some(jit.clone())).expect("linking");
+    let image = bifrost_runtime::link(program, Some(jit.clone())).expect("linking");
     let routine = image.program().find_routine(name).expect("a routine");
     let Body::Func(func) = image.program().routines[routine].body else { panic!("`{name}` is native") };
     let clif = jit.text(&image, func, Emit::Clif).expect("a function that is compiled");

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bifrost_heap::{Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, SIZE_MASK, Source, Window};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
-use crate::cx::{Collect, Cx, Kill};
+use crate::cx::{Collect, Cx, Hosting, Kill};
 use crate::engine::Engine;
 use crate::image::Table;
 use crate::mode::Doom;
@@ -265,7 +265,8 @@ impl Cx {
             activation,
             frames,
             transaction,
-            actors,
+            node_state,
+            host,
             words,
             node,
             collecting,
@@ -288,15 +289,15 @@ impl Cx {
                 }
                 roots.trace(marker);
                 words.spare = Default::default();
-                if let Some(actors) = actors {
-                    actors.host.trace(&mut actors.state, marker);
+                if let (Some(Hosting(host)), Some(state)) = (&*host, node_state.as_mut()) {
+                    host.trace(state, marker);
                 }
                 Frame::trace(*frames, &mut |word| marker.root(word));
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
-                if let Some(actors) = actors {
-                    actors.host.trace_known(&mut actors.state, *node, marker);
+                if let (Some(Hosting(host)), Some(state)) = (&*host, node_state.as_mut()) {
+                    host.trace_known(state, *node, marker);
                 }
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));

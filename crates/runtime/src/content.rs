@@ -23,7 +23,7 @@ use bifrost_ir::{Program, TypeId, TypeKind, Types};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::{ClassInfo, Image, Table};
-use crate::natives::{MapEntries, prepare_map};
+use crate::map_entries::{MapEntries, prepare_map};
 use crate::object::{self, array, cell, directory, list, map, sequence};
 
 /// The kind of a word, as far as its writer must know it.

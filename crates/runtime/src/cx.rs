@@ -16,7 +16,7 @@ use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
 use crate::collect::Collecting;
 use crate::image::Image;
 use crate::mode::{Doom, Transaction};
-use crate::natives;
+use crate::names;
 use crate::node_host::{NodeHost, NodeState};
 use crate::node_words::NodeWords;
 use crate::object;
@@ -287,8 +287,9 @@ pub struct Cx {
     pub(crate) transaction: Transaction,
     /// The words of the actors of this node that machine code uses.
     pub words: NodeWords,
-    /// The rest of their state.
-    pub(crate) actors: Option<Hosted>,
+    /// The rest of their state, and their host; both or neither are there.
+    pub(crate) node_state: Option<NodeState>,
+    pub(crate) host: Option<Hosting>,
     random: u64,
     now_ms: fn() -> i64,
     /// The number of the node whose code this runs, and the number of nodes.
@@ -296,15 +297,13 @@ pub struct Cx {
     nodes: u32,
 }
 
-/// The state of the actors of a context's node, and their host.
-pub(crate) struct Hosted {
-    pub(crate) host: &'static dyn NodeHost,
-    pub(crate) state: NodeState,
-}
+/// The host of the actors of a context's node.
+#[derive(Clone, Copy)]
+pub(crate) struct Hosting(pub(crate) &'static dyn NodeHost);
 
-impl std::fmt::Debug for Hosted {
+impl std::fmt::Debug for Hosting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hosted")
+        f.write_str("Hosting")
     }
 }
 
@@ -458,14 +457,16 @@ impl Cx {
             root_object: 0,
             transaction: Transaction::default(),
             words: NodeWords::default(),
-            actors: None,
+            node_state: None,
+            host: None,
             random: seed | 1,
             now_ms,
             node: 0,
             nodes: 1,
         });
         if let Some(host) = cx.image.interpreter().map(|interpreter| interpreter.node_host()) {
-            cx.actors = Some(Hosted { host, state: host.new_state(&limits, &mut cx.words) });
+            cx.node_state = Some(host.new_state(&limits, &mut cx.words));
+            cx.host = Some(Hosting(host));
         }
         cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
@@ -536,7 +537,7 @@ impl Cx {
 
     /// The host of the actors of this node; none in a context that has no interpreter.
     pub fn host(&self) -> Option<&'static dyn NodeHost> {
-        self.actors.as_ref().map(|actors| actors.host)
+        self.host.map(|hosting| hosting.0)
     }
 
     /// The state of the actors of this node.
@@ -545,8 +546,8 @@ impl Cx {
     /// In a context that has no interpreter: it runs no code of actors.
     #[inline(always)]
     pub fn node_state(&mut self) -> (&mut NodeState, &mut NodeWords) {
-        let actors = self.actors.as_mut().expect("a context with an interpreter");
-        (&mut actors.state, &mut self.words)
+        let state = self.node_state.as_mut().expect("a context with an interpreter");
+        (state, &mut self.words)
     }
 
     /// Sends the messages and answers that a transaction of the program has held.
@@ -558,8 +559,8 @@ impl Cx {
 
     /// Drops the messages and answers that a transaction of the program has held.
     pub(crate) fn drop_held(&mut self) {
-        if let Some(actors) = &mut self.actors {
-            actors.host.drop_held(&mut actors.state);
+        if let (Some(Hosting(host)), Some(state)) = (self.host, &mut self.node_state) {
+            host.drop_held(state);
         }
     }
 
@@ -623,7 +624,10 @@ impl Cx {
     /// Sets anew the depth of the stack up to which messages may be calls; called after every
     /// change that this depends on.
     pub fn limit_nesting(&mut self) {
-        let held = self.actors.as_mut().is_some_and(|actors| actors.host.holds_messages(&mut actors.state));
+        let held = match (self.host, &mut self.node_state) {
+            (Some(Hosting(host)), Some(state)) => host.holds_messages(state),
+            _ => false,
+        };
         let looked_at = held || self.in_program_transaction() || self.words.looks_at_messages;
         let limit = self.stack_limit + self.limits.stack_bytes / 4;
         self.nesting = if looked_at { usize::MAX } else { limit };
@@ -834,7 +838,7 @@ impl Cx {
         let directory = self.root_object;
         // SAFETY: the directory is a root.
         match unsafe { self.opened(directory) } {
-            opened if opened.returned() => Ok(natives::directory::find(directory, name)),
+            opened if opened.returned() => Ok(names::find(directory, name)),
             ended => Err(ended),
         }
     }

@@ -47,7 +47,7 @@ use crate::abi::{Ret, Word};
 use crate::content::{self, Content, Place, PlaceKind, Sink, Source, Unfit};
 use crate::cx::Cx;
 use crate::image::{Table, has_one_object};
-use crate::natives::MapEntries;
+use crate::map_entries::MapEntries;
 use crate::object::{self, list, sequence};
 use crate::roots::{KeptAll, KeptList};
 

@@ -25,26 +25,21 @@ use crate::element::ElementMethod;
 use crate::engine::{Engine, Form};
 use crate::mode::{Mode, Modes};
 use crate::native::Natives;
+use crate::object;
 use crate::transfer::Transfer;
-use crate::{natives, object};
 
 impl Image {
-    /// Links a verified program. Without an engine only the interpreter can run its functions.
-    ///
-    /// # Errors
-    /// [`LinkError`]; nothing is kept.
-    pub fn link(program: Program, engine: Option<Arc<dyn Engine>>) -> Result<Arc<Image>, LinkError> {
-        Image::link_with(program, engine, Natives::default(), false)
-    }
-
-    /// Links a verified program that may use these natives. With `modes` objects may be in modes
+    /// Links a verified program that may use these natives; `natives` are the built-in ones
+    /// ([`registry`](crate::natives::registry)). Without an engine only the interpreter can
+    /// run its functions. With `modes` objects may be in modes
     /// other than the ordinary one, so that they can be kept in a repository.
     ///
     /// # Errors
     /// [`LinkError`]; nothing is kept.
-    pub fn link_with(
+    pub fn link(
         mut program: Program,
         engine: Option<Arc<dyn Engine>>,
+        natives: &HashMap<&'static str, Code>,
         added: Natives,
         modes: bool,
     ) -> Result<Arc<Image>, LinkError> {
@@ -52,7 +47,6 @@ impl Image {
         check_sizes(&program)?;
         let dispatch = Dispatch::new(&program);
         let modes = modes.then(|| Modes::new(dispatch.table_len()));
-        let natives = natives::registry();
         // Machine code enters natives so that references among their words are found.
         let entry = |code: Code, method: bool, signature: &Signature| match &engine {
             Some(engine) => {

@@ -6,6 +6,7 @@ use bifrost_ir::Types;
 use super::{heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
+use crate::names::{entries, find, position};
 use crate::object::{self, directory::*, text};
 
 natives! {
@@ -26,28 +27,6 @@ fn get(this: Word, field: usize) -> Word {
 fn set(this: Word, field: usize, value: Word) {
     // SAFETY: as in `get`; the callers keep the fields' meaning.
     unsafe { object::set(this, field, value) }
-}
-
-/// The names and objects, alternately.
-fn entries<'a>(this: Word) -> &'a [Word] {
-    match get(this, LENGTH) as usize {
-        0 => &[],
-        // SAFETY: a directory with names has a storage with two fields for each; the callers use
-        // the slice before they change it.
-        count => unsafe { object::slice(get(this, STORAGE), 0, 2 * count) },
-    }
-}
-
-/// The position of a name, or that at which it would be.
-fn position(this: Word, name: &str) -> Result<usize, usize> {
-    let (pairs, _) = entries(this).as_chunks::<2>();
-    // SAFETY: names are strings.
-    pairs.binary_search_by(|[known, _]| unsafe { text(*known) }.cmp(name))
-}
-
-/// The object of a name in a directory that is open.
-pub(crate) fn find(this: Word, name: &str) -> Option<Word> {
-    position(this, name).ok().map(|at| entries(this)[2 * at + 1])
 }
 
 /// Gives an object a name in a directory that may be changed.

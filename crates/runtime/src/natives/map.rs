@@ -28,13 +28,17 @@
 //! anything. A search that finds the entries gathered anew behind its back signals a failure.
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{TypeId, TypeKind};
+use bifrost_ir::TypeId;
 
 use super::generic::{self, Same, Step, attend, keep};
 use super::{hash, natives, open, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
+use crate::map_entries::{
+    ENTRIES_MAX, ENTRY_WORDS, META_WORDS, MapEntries, first_after, get, inner, is_there, key_at, room, set,
+    set_inner, types_of, value_at,
+};
 use crate::object::{self, map::*};
 
 natives! {
@@ -52,60 +56,6 @@ natives! {
 
 /// Entries of a map that has any, at first.
 const ENTRIES_MIN: usize = 4;
-
-/// Entries that the index can number.
-const ENTRIES_MAX: usize = u32::MAX as usize / 2;
-
-/// Words of `META` for an entry.
-const META_WORDS: usize = 2;
-
-/// Words of `ENTRIES` for an entry.
-const ENTRY_WORDS: usize = 2;
-
-fn get(this: Word, field: usize) -> Word {
-    // SAFETY: receivers and arguments of these methods are maps by their headings.
-    unsafe { object::get(this, field) }
-}
-
-fn set(this: Word, field: usize, value: Word) {
-    // SAFETY: as in `get`; the callers keep the fields' meaning.
-    unsafe { object::set(this, field, value) }
-}
-
-/// A field of one of the map's inner objects.
-fn inner(this: Word, field: usize, at: usize) -> Word {
-    // SAFETY: the map has entries, and `at` belongs to one of them.
-    unsafe { object::get(get(this, field), at) }
-}
-
-fn set_inner(this: Word, field: usize, at: usize, value: Word) {
-    // SAFETY: as in `inner`.
-    unsafe { object::set(get(this, field), at, value) }
-}
-
-/// The number of entries for which there is room.
-fn room(this: Word) -> usize {
-    match get(this, ENTRIES) {
-        0 => 0,
-        // SAFETY: what is not 0 is a reference.
-        entries => unsafe { object::fields(entries) / ENTRY_WORDS },
-    }
-}
-
-/// True if the key of an entry was not removed.
-fn is_there(this: Word, entry: usize) -> bool {
-    inner(this, META, META_WORDS * entry + 1) & 1 == 1
-}
-
-/// The key of an entry.
-fn key_at(this: Word, entry: usize) -> Word {
-    inner(this, ENTRIES, ENTRY_WORDS * entry)
-}
-
-/// The value of an entry.
-fn value_at(this: Word, entry: usize) -> Word {
-    inner(this, ENTRIES, ENTRY_WORDS * entry + 1)
-}
 
 /// Words of a group: two for the bytes of its slots, and half a one for each number.
 const GROUP_WORDS: usize = 8;
@@ -201,16 +151,6 @@ fn enter(index: Word, hash: Word, entry: usize) {
     unsafe { object::set(index, field, object::get(index, field) | (entry as Word) << shift) }
 }
 
-/// The types of keys and values.
-fn types_of(cx: &Cx, this: Word) -> (TypeId, TypeId) {
-    // SAFETY: the receiver is a map.
-    let ty = unsafe { Table::of(this) }.info().ty;
-    match cx.image().program().types.kind(ty) {
-        TypeKind::Map(key, value) => (key, value),
-        _ => (ty, ty),
-    }
-}
-
 /// The position of a key.
 #[derive(Clone, Copy)]
 struct Place {
@@ -248,34 +188,6 @@ fn search(index: Word, hash: Word, mut same: impl FnMut(Place) -> Step<bool>) ->
 fn has_word_keys(this: Word) -> bool {
     // SAFETY: the receiver is a map.
     unsafe { Table::of(this) }.info().word_keys
-}
-
-/// Makes room for so many entries in a map that has none, and says that they are there: the keys
-/// and values are to be put into `ENTRIES`, and the index is made when the map is first searched.
-///
-/// # Errors
-/// [`HeapFull`]
-pub fn prepare(cx: &mut Cx, this: Word, count: usize) -> Result<(), HeapFull> {
-    if count > ENTRIES_MAX {
-        return Err(HeapFull::of_heap(cx.limits().heap_bytes));
-    }
-    let (key_type, value_type) = types_of(cx, this);
-    if count > 0 {
-        let meta = cx.alloc(cx.image().data_table(), META_WORDS * count)?.as_ptr() as Word;
-        for entry in 0..count {
-            // SAFETY: the object was just made with room for that many.
-            unsafe { object::set(meta, META_WORDS * entry + 1, (entry as Word + 1) << 1 | 1) };
-        }
-        let _meta = cx.keep(meta);
-        let pairs = cx.image().pairs_table(key_type, value_type);
-        let entries = cx.alloc(pairs, ENTRY_WORDS * count)?.as_ptr() as Word;
-        set(this, META, meta);
-        set(this, ENTRIES, entries);
-    }
-    for field in [LENGTH, USED, NEXT_STAMP] {
-        set(this, field, count as Word);
-    }
-    Ok(())
 }
 
 /// Makes the index of a map that has entries and none.
@@ -397,47 +309,6 @@ pub fn put(cx: &mut Cx, this: Word, key: Word, value: Word) -> Step<()> {
     Ok(())
 }
 
-/// The position of a loop over a map.
-#[derive(Default, Debug)]
-pub struct Entries {
-    /// The next place to look at, in this epoch.
-    place: usize,
-    epoch: Word,
-    /// The stamp of the last entry that was seen.
-    stamp: Word,
-}
-
-impl Entries {
-    /// The next key and its value.
-    pub fn next(&mut self, this: Word) -> Option<(Word, Word)> {
-        let used = get(this, USED) as usize;
-        if self.epoch != get(this, EPOCH) {
-            self.epoch = get(this, EPOCH);
-            self.place = first_after(this, used, self.stamp);
-        }
-        while self.place < used && !is_there(this, self.place) {
-            self.place += 1;
-        }
-        if self.place >= used {
-            return None;
-        }
-        let entry = self.place;
-        self.place += 1;
-        self.stamp = inner(this, META, META_WORDS * entry + 1) >> 1;
-        Some((key_at(this, entry), value_at(this, entry)))
-    }
-}
-
-/// The place of the first entry with a greater stamp.
-fn first_after(this: Word, used: usize, stamp: Word) -> usize {
-    let (mut low, mut high) = (0, used);
-    while low < high {
-        let middle = low.midpoint(high);
-        if inner(this, META, META_WORDS * middle + 1) >> 1 > stamp { high = middle } else { low = middle + 1 }
-    }
-    low
-}
-
 /// True if two maps have the same keys with similar values, in any order.
 ///
 /// # Errors
@@ -450,7 +321,7 @@ pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> 
     if get(a, LENGTH) != get(b, LENGTH) {
         return Ok(false);
     }
-    let mut entries = Entries::default();
+    let mut entries = MapEntries::default();
     while let Some((key, value)) = entries.next(a) {
         attend(cx)?;
         let _entry = [(key_type, key), (value_type, value)].map(|(ty, word)| keep(cx, ty, word));
@@ -472,7 +343,7 @@ pub fn copy(cx: &mut Cx, ty: TypeId, key_type: TypeId, value_type: TypeId, this:
     let table = cx.image().table_of(ty);
     let copied = cx.new_object(table, &[0; FIELDS]).map_err(|full| cx.out_of_memory(full))?;
     let _copied = cx.keep(copied);
-    let mut entries = Entries::default();
+    let mut entries = MapEntries::default();
     while let Some((key, value)) = entries.next(this) {
         attend(cx)?;
         let _value = keep(cx, value_type, value);
@@ -540,7 +411,7 @@ extern "C" fn remove(cx: &mut Cx, this: Word, key: Word) -> Ret {
 }
 
 extern "C" fn keys(cx: &mut Cx, this: Word, closure: Word) -> Ret {
-    let mut entries = Entries::default();
+    let mut entries = MapEntries::default();
     while let Some((key, _)) = entries.next(this) {
         step!(cx, closure, key);
     }
@@ -548,7 +419,7 @@ extern "C" fn keys(cx: &mut Cx, this: Word, closure: Word) -> Ret {
 }
 
 extern "C" fn values(cx: &mut Cx, this: Word, closure: Word) -> Ret {
-    let mut entries = Entries::default();
+    let mut entries = MapEntries::default();
     while let Some((_, value)) = entries.next(this) {
         step!(cx, closure, value);
     }
@@ -556,7 +427,7 @@ extern "C" fn values(cx: &mut Cx, this: Word, closure: Word) -> Ret {
 }
 
 extern "C" fn pairs(cx: &mut Cx, this: Word, closure: Word) -> Ret {
-    let mut entries = Entries::default();
+    let mut entries = MapEntries::default();
     while let Some((key, value)) = entries.next(this) {
         step!(cx, closure, key, value);
     }
@@ -567,7 +438,7 @@ extern "C" fn pairs(cx: &mut Cx, this: Word, closure: Word) -> Ret {
 extern "C" fn entry(cx: &mut Cx, _desc: Word, this: Word, after: Word) -> Ret {
     open!(cx, this);
     let place = first_after(this, get(this, USED) as usize, after);
-    let mut entries = Entries { place, epoch: get(this, EPOCH), stamp: after };
+    let mut entries = MapEntries { place, epoch: get(this, EPOCH), stamp: after };
     let Some((key, value)) = entries.next(this) else { return not_found(cx) };
     (cx.results[1], cx.results[2]) = (key, value);
     Ret::of(entries.stamp)

@@ -10,7 +10,7 @@ mod bytes;
 mod cell;
 mod clone;
 mod common;
-pub(crate) mod directory;
+mod directory;
 mod generic;
 mod hash;
 mod list;
@@ -22,8 +22,6 @@ mod string;
 mod tagged;
 mod unparse;
 mod vector;
-
-pub use map::{Entries as MapEntries, prepare as prepare_map};
 
 use std::collections::HashMap;
 

@@ -3,10 +3,11 @@
 use bifrost_ir::{TypeId, TypeKind};
 
 use super::generic::{self, Step, Walk, attend};
-use super::{map, tagged};
+use super::tagged;
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::ElementMethod;
+use crate::map_entries::MapEntries;
 use crate::object::{self, cell, text};
 
 /// The text of a value. Characters and strings are quoted when they are `inside` others.
@@ -75,7 +76,7 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
         TypeKind::Map(key, value) => {
             let _container = cx.keep(word);
             generic::open(cx, word)?;
-            let mut entries = map::Entries::default();
+            let mut entries = MapEntries::default();
             let mut mark = "{";
             while let Some((k, v)) = entries.next(word) {
                 attend(cx)?;
