@@ -71,7 +71,8 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-transport", &[]),
     ("bifrost-heap", &[]),
     ("bifrost-theta", &["bifrost-ir"]),
-    ("bifrost-veneer", &["bifrost-wire", "bifrost-transport"]),
+    ("bifrost-recorder", &["bifrost-wire"]),
+    ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-wire"]),
 ];
 

@@ -17,8 +17,19 @@ fn sources(folder: &str) -> Vec<String> {
 }
 
 /// Crates that take bytes, the time and a seed as arguments.
-const PURE: &[&str] =
-    &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session", "repository"];
+const PURE: &[&str] = &[
+    "ir",
+    "wire",
+    "theta",
+    "recorder",
+    "heap",
+    "runtime",
+    "interp",
+    "jit",
+    "engine",
+    "session",
+    "repository",
+];
 
 /// Their parts that are made for files.
 const ENGINES: &[&str] = &["crates/repository/src/embedded/", "crates/repository/src/postgres/"];
