@@ -69,6 +69,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Records a call of a routine, by the number that `stubs` give it.
+    #[inline]
     pub fn call_routine<'a>(
         &mut self,
         admitted: Admission<S>,
@@ -178,6 +179,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Records a call without receiver, whose first word is `head` with the tags of the arguments.
+    #[inline]
     pub(crate) fn record_plain<'a>(
         &mut self,
         made: Maker,
@@ -244,6 +246,7 @@ impl<S: Source> Recorder<S> {
 
     /// Returns a reference to an operand that stands where only a reference can: a value is
     /// recorded as a constant.
+    #[inline]
     pub(crate) fn operand_reference(&mut self, operand: Operand<'_>, place: S) -> Result<Ref, Arc<Error<S>>> {
         match operand {
             Operand::Stub(slot) => self.expect_reference(slot, place),

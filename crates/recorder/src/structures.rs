@@ -263,6 +263,7 @@ impl<S: Source> Recorder<S> {
 
     /// Appends the marker between the condition of the innermost loop or choice and the commands
     /// that depend on it.
+    #[inline]
     pub fn condition(&mut self, test: Operand<'_>, place: S) {
         let is_loop = self.scopes.last().is_some_and(|scope| scope.kind == Kind::While);
         let reference = match test {
@@ -299,9 +300,14 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// True if what is recorded in the open structure will be sent.
+    fn is_kept(&self) -> bool {
+        self.poison.is_none() && self.broken.is_none()
+    }
+
     /// Appends a marker, unless the structure will not be sent.
     pub(crate) fn mark(&mut self, marker: impl FnOnce(&mut Vec<u8>)) {
-        if self.poison.is_none() && self.broken.is_none() {
+        if self.is_kept() {
             marker(&mut self.batch);
             self.recorded();
         }
@@ -382,24 +388,28 @@ impl<S: Source> Recorder<S> {
     /// Takes back the end marker of a structure that has just ended, so that it goes on with
     /// another block. Always opens a scope; if the structure cannot go on, the scope is one that
     /// will not be sent.
+    #[inline]
     pub fn reopen(&mut self, ended: Ended, block: Block<'_>, place: S) {
-        let types: Vec<_> = match block {
-            Block::When { values, .. } => {
-                values.iter().map(|ty| self.numbers.ty(*ty).unwrap_or_default()).collect()
-            }
-            _ => Vec::new(),
-        };
         let name = match block {
             Block::Else => "else",
             Block::When { .. } => "when",
             Block::Others { .. } => "others",
         };
         self.reopen_scope(ended, name, place);
-        self.mark(|out| match block {
+        if !self.is_kept() {
+            return;
+        }
+        let out = &mut self.batch;
+        match block {
             Block::Else => encode::plain(out, op::ELSE),
-            Block::When { name, .. } => encode::when(out, name, types.into_iter()),
+            Block::When { name, values } => {
+                let numbers = &self.numbers;
+                let types = values.iter().map(|ty| numbers.ty(*ty).unwrap_or_default());
+                encode::when(out, name, types);
+            }
             Block::Others { named } => encode::others(out, named),
-        });
+        }
+        self.recorded();
     }
 
     fn reopen_scope(&mut self, ended: Ended, name: &'static str, place: S) {

@@ -69,6 +69,7 @@ impl Session {
     }
 
     /// Appends the marker between a condition and the commands that depend on it.
+    #[inline(always)]
     fn mark_test(&self, test: &Promise<bool>, place: Place) {
         let test = operand(&self.core, &Argument::Stub(test.stub()));
         self.core.live.borrow_mut().recorder.condition(test, place);
