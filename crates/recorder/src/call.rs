@@ -101,18 +101,19 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Records the lookup of a well-known object, which has one result. `ty` is the number that
-    /// `stubs` give its type, `type_name` names the type in messages. Refused inside a structure.
+    /// `stubs` give its type, or of a built-in type; `type_name` names the type in messages. Refused
+    /// inside a structure.
     pub fn lookup(
         &mut self,
         admitted: Admission<S>,
-        stubs: &'static Stubs,
+        stubs: Option<&'static Stubs>,
         name: &str,
         ty: u32,
         type_name: &str,
         place: S,
     ) -> Recorded<S> {
         let checked = admitted.and_then(|()| {
-            if !std::ptr::eq(stubs, self.numbers.stubs()) {
+            if stubs.is_some_and(|stubs| !std::ptr::eq(stubs, self.numbers.stubs())) {
                 return Err(misuse(Misuse::OtherInterface));
             }
             if !self.scopes.is_empty() {

@@ -66,7 +66,7 @@ pub use recorder::{
 };
 pub use slots::{Known, Slot};
 pub use structures::{Block, Ended, Iteration, Jump, Structure};
-pub use stubs::{BasicNumbers, CellNumbers, Heading, Numbers, Stubs};
+pub use stubs::{BasicNumbers, BuiltinNumbers, CellNumbers, Heading, Numbers, Stubs};
 
 /// A place in the source of a program, as its caller has it.
 pub trait Source: Copy + std::fmt::Debug + std::fmt::Display + 'static {}

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bifrost_wire::builtin;
 use bifrost_wire::interface::{Mapping, Numbering};
 use bifrost_wire::operator::{self, Operator};
 use bifrost_wire::{Digest, Interface, InterfaceError, MethodNumber, RoutineNumber, TypeNumber, encode, op};
@@ -21,8 +22,33 @@ pub struct Stubs {
     pub json: &'static str,
     /// The numbers of `null`, `bool`, `int`, `real`, `char` and `string`, and of their cells.
     pub basic: [BasicNumbers; 6],
+    /// The numbers of the built-in types in [`bifrost_wire::builtin`], in its order.
+    pub builtin: [BuiltinNumbers; builtin::COUNT],
     /// The numbers of the methods behind operators, in the order of [`Operator`].
     pub operators: [u32; operator::COUNT],
+}
+
+/// The numbers of a built-in type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BuiltinNumbers {
+    /// The type; `u32::MAX` if the interface lacks it.
+    pub ty: u32,
+    /// Its cells.
+    pub cell: CellNumbers,
+    /// Its first method; the others follow.
+    pub first: u32,
+}
+
+impl BuiltinNumbers {
+    /// For types that the interface does not have.
+    pub const NONE: BuiltinNumbers =
+        BuiltinNumbers { ty: u32::MAX, cell: CellNumbers::NONE, first: u32::MAX };
+
+    /// Returns the number of a method, by its place in the type.
+    #[inline]
+    pub fn method(&self, place: u32) -> u32 {
+        self.first.saturating_add(place)
+    }
 }
 
 /// The numbers of a basic type.

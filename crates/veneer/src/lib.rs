@@ -18,6 +18,7 @@
 //! promise      futures for values: claim, operators
 //! control      batched control structures
 //! cell, procedure, iter
+//! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
 //! stubs        the macros of generated code
 //! connection   bytes in and out
@@ -36,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod call;
 mod cell;
 mod connection;
@@ -48,6 +50,7 @@ mod promise;
 mod session;
 mod stubs;
 
+pub use builtin::{Any, Bytes, Directory};
 pub use call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub};
 pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
@@ -59,6 +62,8 @@ pub use promise::{Promise, Value};
 pub use session::{Builder, How, Session};
 pub use stubs::Object;
 
-pub use bifrost_recorder::{BasicNumbers, CellNumbers, Closed, Counters, ErrorValue, Misuse, Stubs};
+pub use bifrost_recorder::{
+    BasicNumbers, BuiltinNumbers, CellNumbers, Closed, Counters, ErrorValue, Misuse, Stubs,
+};
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

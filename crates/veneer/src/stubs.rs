@@ -6,8 +6,8 @@ use crate::call::{Element, Reference};
 
 /// A generated type of objects.
 pub trait Object: Reference + Element<Future = Self> {
-    /// The module it was generated with.
-    const STUBS: &'static Stubs;
+    /// The module it was generated with; none for a built-in type.
+    const STUBS: Option<&'static Stubs>;
 }
 
 /// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43),
@@ -17,7 +17,7 @@ macro_rules! object {
     (
         $name:ident, $stubs:ident, type $number:literal,
         cell ($cell:literal, $put:literal, $full:literal, $get:literal),
-        below [$($above:ident),*]
+        below [$($above:ty),*]
     ) => {
         impl $crate::Reference for $name {
             #[inline]
@@ -44,7 +44,7 @@ macro_rules! object {
         }
 
         impl $crate::Object for $name {
-            const STUBS: &'static $crate::Stubs = &$stubs;
+            const STUBS: ::core::option::Option<&'static $crate::Stubs> = ::core::option::Option::Some(&$stubs);
         }
 
         $crate::object!(@arg $name, $name);
@@ -53,12 +53,12 @@ macro_rules! object {
 
             impl ::core::convert::From<$name> for $above {
                 fn from(object: $name) -> $above {
-                    $above(object.0)
+                    <$above as $crate::Reference>::from_stub(object.0)
                 }
             }
         )*
     };
-    (@arg $name:ident, $above:ident) => {
+    (@arg $name:ident, $above:ty) => {
         impl $crate::IntoArg<$above> for $name {
             #[inline]
             fn argument(&self) -> $crate::Argument<'_> {

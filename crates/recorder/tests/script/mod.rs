@@ -58,11 +58,13 @@ impl Client {
         let json: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
         let interface = Interface::from_json(json.as_bytes()).unwrap();
         let none = bifrost_recorder::CellNumbers::NONE;
+        let builtin = [bifrost_recorder::BuiltinNumbers::NONE; bifrost_wire::builtin::COUNT];
         let mut operators = [u32::MAX; operator::COUNT];
         for (place, number) in operators.iter_mut().zip(operator::numbers(&interface)) {
             *place = number.0;
         }
-        let stubs = Stubs { digest: interface.digest(), json, basic: [(u32::MAX, none); 6], operators };
+        let stubs =
+            Stubs { digest: interface.digest(), json, basic: [(u32::MAX, none); 6], builtin, operators };
         Client { stubs: Box::leak(Box::new(stubs)), numbering: Numbering::new(interface) }
     }
 
@@ -335,7 +337,8 @@ impl<'c> Machine<'c> {
                 let admitted = self.admit();
                 let (name, ty) = (text(what), text(field(step, "type")));
                 let number = self.client.ty(ty);
-                let recorded = self.recorder.lookup(admitted, self.client.stubs, name, number, ty, place);
+                let recorded =
+                    self.recorder.lookup(admitted, Some(self.client.stubs), name, number, ty, place);
                 self.results(step, recorded);
             }
             "call" | "operator" => {
