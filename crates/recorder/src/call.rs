@@ -52,8 +52,8 @@ impl<S: Source> Recorder<S> {
         self.record_method(op::CALL, method, receiver, arguments, place)
     }
 
-    /// Records a message to an actor that nobody awaits. It has one result, which says whether the
-    /// message was sent.
+    /// Records a message to an actor that nobody awaits. Its one result is nil, or the failure to
+    /// send it.
     ///
     /// Cost: as [`Recorder::call`].
     pub fn send<'a>(
@@ -101,8 +101,8 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Records the lookup of a well-known object, which has one result. `ty` is the number that
-    /// `stubs` give its type, or of a built-in type; `type_name` names the type in messages. Refused
-    /// inside a structure.
+    /// `stubs` give its type; a built-in type has no stubs. `type_name` names the type in messages.
+    /// Refused inside a structure.
     pub fn lookup(
         &mut self,
         admitted: Admission<S>,

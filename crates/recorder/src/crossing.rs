@@ -1,9 +1,13 @@
 //! The batch on its way to the server, and its answer back.
 //!
-//! Read [`Recorder::begin_flush`] and [`Recorder::handle_bytes`] first. A flush has these steps: the
-//! caller sends the rest of the batch, hands in the bytes of the reply, the slots of the futures are
-//! filled, and failures go to the history and to the account in `seen`. A wrong reply closes the
-//! session.
+//! Read [`Recorder::begin_flush`] and [`Recorder::handle_bytes`] first. A flush has these steps:
+//!
+//! 1. the caller sends the rest of the batch;
+//! 2. it hands in the bytes of the reply;
+//! 3. the slots of the futures are filled;
+//! 4. failures go to the history and to the account in `seen`.
+//!
+//! A wrong reply closes the session.
 //!
 //! ```text
 //! Recording --begin_flush--> Flushing --all bytes sent--> Awaiting --the answer--> Recording
@@ -173,7 +177,7 @@ impl<S: Source> Recorder<S> {
         self.broken.is_some()
     }
 
-    /// Ends the batch: records what is given back and the flush. False if there is nothing to send;
+    /// Ends the batch: records the frees and the flush. False if there is nothing to send;
     /// otherwise the bytes are to be sent and the answer is to be handed to
     /// [`Recorder::handle_bytes`].
     ///

@@ -5,7 +5,7 @@
 //!
 //! | part | rule |
 //! | --- | --- |
-//! | cause | an error that follows from another one has it inside; [`Error::root`] returns the first |
+//! | cause | an error has the one inside from which it follows; [`Error::root`] returns the first |
 //! | place | a call carries the place of the program that made it: an `S`, the caller's own type |
 //! | sharing | one failure is one `Arc`, by whose address the account of told failures knows it |
 

@@ -2,7 +2,8 @@
 //!
 //! It does no input or output, and knows no clock, threads or sockets: bytes go out of it and come
 //! into it. A client library is a typed layer over it that moves the bytes: `bifrost-veneer` for
-//! Rust. What it records is the same for every client language: `vectors/recorder/`.
+//! Rust. Every client language records the same commands and has the same knowledge after a reply:
+//! `vectors/recorder/`.
 //!
 //! [`Recorder`] is the type to read first. A stub is the number of a [`Slot`]; the caller counts
 //! its stubs with `retain` and `release`.
@@ -11,16 +12,39 @@
 //!
 //! | the caller | the recorder |
 //! | --- | --- |
-//! | [`Greeting::new`], sends and hands in bytes | says hello, reads the limits, matches the numbers of the stubs; then there is a [`Recorder`] |
-//! | asks [`is_ready`](Recorder::is_ready), else [`due`](Recorder::due), does that, and so has an [`Admission`] | says [`Due::Send`] when 4 KiB are whole, [`Due::Flush`] near a limit |
-//! | [`call`](Recorder::call), [`lookup`](Recorder::lookup), [`cell`](Recorder::cell), ... | appends the command, or refuses it: the error goes into the history |
-//! | [`new_result`](Recorder::new_result) for each result, or [`new_failed`](Recorder::new_failed) | makes the slot of a future, or of a failure |
-//! | [`open`](Recorder::open), [`condition`](Recorder::condition), [`end`](Recorder::end), [`reopen`](Recorder::reopen), [`foreach`](Recorder::foreach) | keeps a structure back until it is whole; refuses all of it, or nothing |
-//! | [`bytes_to_send`](Recorder::bytes_to_send), [`sent`](Recorder::sent) | gives whole commands |
-//! | [`begin_flush`](Recorder::begin_flush), sends | ends the batch: frees, wanted futures |
-//! | [`handle_bytes`](Recorder::handle_bytes) | reads the reply, cut anywhere; fills the slots |
-//! | [`known`](Recorder::known), [`claim`](Recorder::claim), [`surface`](Recorder::surface) | tells values, handles and failures |
-//! | [`close`](Recorder::close) | gives every stub without a result the reason |
+//! | makes a [`Greeting`], moves bytes | says hello, reads the limits, matches numbers |
+//! | asks [`is_ready`], else [`due`], and does that | says [`Due`]: send, flush or nothing |
+//! | calls [`call`], [`lookup`], [`cell`], ... | appends the command, or refuses it |
+//! | takes [`new_result`], or [`new_failed`] | makes the slot of a future, or of a failure |
+//! | calls [`open`], [`condition`], [`end`], [`reopen`] | sends the structure whole, or nothing |
+//! | sends [`bytes_to_send`], calls [`sent`] | gives whole commands |
+//! | calls [`begin_flush`] | ends the batch: frees, wanted futures |
+//! | hands in [`handle_bytes`] | reads the reply, cut anywhere; fills the slots |
+//! | asks [`known`], [`claim`], [`surface`] | tells values, handles and failures |
+//! | calls [`close`] | gives every stub without a result the reason |
+//!
+//! The recording functions take an [`Admission`]: the outcome of the second row, or the error with
+//! which the connection failed. A refused call is in the history, and its stubs have the error.
+//!
+//! [`is_ready`]: Recorder::is_ready
+//! [`due`]: Recorder::due
+//! [`call`]: Recorder::call
+//! [`lookup`]: Recorder::lookup
+//! [`cell`]: Recorder::cell
+//! [`new_result`]: Recorder::new_result
+//! [`new_failed`]: Recorder::new_failed
+//! [`open`]: Recorder::open
+//! [`condition`]: Recorder::condition
+//! [`end`]: Recorder::end
+//! [`reopen`]: Recorder::reopen
+//! [`bytes_to_send`]: Recorder::bytes_to_send
+//! [`sent`]: Recorder::sent
+//! [`begin_flush`]: Recorder::begin_flush
+//! [`handle_bytes`]: Recorder::handle_bytes
+//! [`known`]: Recorder::known
+//! [`claim`]: Recorder::claim
+//! [`surface`]: Recorder::surface
+//! [`close`]: Recorder::close
 //!
 //! # States
 //!
@@ -40,8 +64,8 @@
 //! # Invariants
 //!
 //! A recorded call allocates nothing once the tables have grown. A structure is sent whole or not
-//! at all. Bytes of the server never panic. No failure is passed over: [`Error::Unseen`] tells those
-//! that no stub is left to tell.
+//! at all. Bytes of the server never panic. No failure is passed over: [`Error::Unseen`] tells the
+//! failures that no stub is left to tell.
 
 #![forbid(unsafe_code)]
 

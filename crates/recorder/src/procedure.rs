@@ -79,7 +79,7 @@ impl<S: Source> Recorder<S> {
             Some(Operand::Value(value)) => Some(Arg::Value(value)),
             Some(operand) => {
                 let reference = match operand {
-                    // Said before what a refused structure says.
+                    // Comes before the error of a refused structure.
                     Operand::Foreign => Err(misuse(Misuse::OtherSession)),
                     operand => self.admit_inside().and_then(|()| self.operand_reference(operand, place)),
                 };

@@ -97,8 +97,7 @@ pub enum Due {
     Flush,
 }
 
-/// The answer to the question whether a command may be recorded, which the recording functions
-/// take. They refuse a call with the error.
+/// The permission to record a command, or the error with which the recording functions refuse it.
 pub type Admission<S> = Result<(), Arc<Error<S>>>;
 
 /// The outcome of recording a call: the maker of its results, or the error of its stubs.

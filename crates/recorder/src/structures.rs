@@ -44,7 +44,8 @@ pub enum Block<'a> {
     When {
         /// The exception's name.
         name: &'a str,
-        /// The types of its values, by the client's numbers; each is a [variable](Recorder::variable).
+        /// The types of its values, by the client's numbers. Each value is a
+        /// [variable](Recorder::variable).
         values: &'a [u32],
     },
     /// The handler of all other exceptions.
@@ -267,7 +268,7 @@ impl<S: Source> Recorder<S> {
     pub fn condition(&mut self, test: Operand<'_>, place: S) {
         let is_loop = self.scopes.last().is_some_and(|scope| scope.kind == Kind::While);
         let reference = match test {
-            // Said before what a refused structure says.
+            // Comes before the error of a refused structure.
             Operand::Foreign => Err(misuse(Misuse::OtherSession)),
             test => self.admit_inside().and_then(|()| self.operand_reference(test, place)),
         };
@@ -300,7 +301,7 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    /// True if what is recorded in the open structure will be sent.
+    /// True if the open structure will be sent.
     fn is_kept(&self) -> bool {
         self.poison.is_none() && self.broken.is_none()
     }

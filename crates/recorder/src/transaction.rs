@@ -1,8 +1,8 @@
 //! Transactions: their ends, and batches that are one.
 //!
-//! A batch that is a transaction takes these steps: a flush, [`Recorder::begin_transaction`], calls,
-//! [`Recorder::end_transaction_batch`], a flush, [`Recorder::finish_transaction`]. Nothing can be
-//! flushed in between.
+//! A batch that is a transaction takes these steps: a flush, [`Recorder::begin_transaction`],
+//! calls, [`Recorder::end_transaction_batch`], a flush, [`Recorder::finish_transaction`]. Nothing
+//! can be flushed in between.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ fn transaction_name<S>(place: S) -> CallName<S> {
 }
 
 impl<S: Source> Recorder<S> {
-    /// Checks that a transaction can end here, and returns the work that a commit needs before it is
-    /// recorded: a flush, or nothing.
+    /// Checks that a transaction can end here, and returns the work that a commit needs before it
+    /// is recorded: a flush, or nothing.
     ///
     /// # Errors
     /// A structure is open, or the batch is a transaction.

@@ -12,7 +12,8 @@ use bifrost_wire::InterfaceError;
 
 use crate::connection::ConnectionError;
 
-/// The reason why a stub has no result. Cheap to clone.
+/// The reason why a stub has no result. Cheap to clone. The account of failures that the program
+/// was not told of is that of the [session](crate::Session#failures-that-were-told).
 pub type Error = bifrost_recorder::Error<Place>;
 
 /// A call, for messages.

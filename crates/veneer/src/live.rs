@@ -92,7 +92,7 @@ impl Live {
         }
     }
 
-    /// Asks whether a command can be recorded, and does what must be done before.
+    /// Admits a command: sends or flushes first, if that is due.
     #[inline(always)]
     pub(crate) fn admit(&mut self) -> Admission<Place> {
         match self.recorder.is_ready() {

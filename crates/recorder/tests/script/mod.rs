@@ -203,7 +203,7 @@ impl<'c> Machine<'c> {
 
     // Bytes.
 
-    /// Writes down what crossed.
+    /// Writes down a crossing.
     fn cross(&mut self, answered: Option<&[u8]>) {
         let sent = std::mem::take(&mut self.sent);
         let commands: Vec<Json> = commands(&sent.concat(), bifrost_wire::json::command);
@@ -414,7 +414,7 @@ impl<'c> Machine<'c> {
         None
     }
 
-    /// Steps that cross, or that say what is known.
+    /// Steps that cross, or that tell knowledge.
     fn crossing(&mut self, step: &Json, op: &str, what: &Json) -> Option<Json> {
         let place = self.place;
         let result = match op {
