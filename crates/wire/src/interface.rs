@@ -206,8 +206,8 @@ impl Interface {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Returns the canonical JSON with a line for each type, method and routine, so that changes can
-    /// be read.
+    /// Returns the canonical JSON with a line for each type, method and routine, so that changes
+    /// can be read.
     pub fn to_json_lines(&self) -> String {
         let json = String::from_utf8(self.to_json()).unwrap_or_default();
         let mut out = String::with_capacity(json.len() + json.len() / 8);
