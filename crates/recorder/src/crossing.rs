@@ -32,6 +32,8 @@ use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
 use crate::slots::{DROPPED, Extra, Held, NO_SLOT, Tag};
 
+type Shared<S> = Arc<Error<S>>;
+
 /// The state of a session that is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -349,8 +351,8 @@ impl<S: Source> Recorder<S> {
     /// Returns the batch's exceptions as errors, which go into the history, and the one that ended
     /// the batch.
     #[cold]
-    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Arc<Error<S>>>, Option<Arc<Error<S>>>) {
-        let mut errors: Vec<Arc<Error<S>>> = Vec::new();
+    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Shared<S>>, Option<Shared<S>>) {
+        let mut errors: Vec<Shared<S>> = Vec::new();
         let mut end = None;
         self.note_omitted(reply.omitted);
         let mut by_call: HashMap<u32, usize> = HashMap::new();

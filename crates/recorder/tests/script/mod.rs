@@ -106,6 +106,9 @@ enum Coming {
     Lost,
 }
 
+/// A procedure: its number, and the error if its definition was refused.
+type Procedure = (u32, Option<Arc<Error<Step>>>);
+
 /// A script that is being run.
 pub struct Machine<'c> {
     client: &'c Client,
@@ -113,7 +116,7 @@ pub struct Machine<'c> {
     place: Step,
     stubs: BTreeMap<String, Slot>,
     ended: BTreeMap<String, Ended>,
-    procedures: BTreeMap<String, (u32, Option<Arc<Error<Step>>>)>,
+    procedures: BTreeMap<String, Procedure>,
     replies: VecDeque<Coming>,
     cut: Cut,
     /// The bytes of all replies so far.
