@@ -1,7 +1,7 @@
 //! The state that recording changes: the batch, the futures of the batch (VF), the handles (VH),
 //! the slots.
 //!
-//! [`Recorder`] is the type to read first. A stub is the number of a [`Slot`]. The slot has the
+//! [`Recorder`] is the type to read first. A stub is the number of a slot. The slot has the
 //! knowledge about it: a future of the batch being recorded, a handle, a value, or an error. At a
 //! flush every future that still has a stub becomes one of the others. So futures never outlive
 //! their batch, and their numbers start again from 1.
@@ -155,7 +155,7 @@ impl Bounds {
     }
 }
 
-/// The recorder of one session. See the [crate](crate) for its states.
+/// The recorder of one session. See the [crate] for its states.
 pub struct Recorder<S> {
     /// Commands not sent yet. Structures stay here until they are whole.
     pub(crate) batch: Vec<u8>,

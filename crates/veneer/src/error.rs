@@ -1,7 +1,7 @@
 //! The failures of calls, structures and sessions, as values.
 //!
 //! [`Error`] is the type to read first: the failure of one stub, with the [`Place`] of its call.
-//! [`Closed`](crate::Closed) is the end of a session, [`ConnectError`] the failure to open one.
+//! [`Closed`] is the end of a session, [`ConnectError`] the failure to open one.
 
 use std::fmt;
 use std::ops::Deref;
