@@ -74,9 +74,10 @@ const KNOWS: &[(&str, &[&str])] = &[
     // `theta` compiles the programs of its tests.
     (
         "bifrost-capsule",
-        &["bifrost-ir", "bifrost-theta", "bifrost-transport", "bifrost-runtime", "bifrost-engine"],
+        &["bifrost-ir", "bifrost-theta", "bifrost-transport", "bifrost-runtime", "bifrost-actors", "bifrost-engine"],
     ),
-    ("bifrost-veneer", &["bifrost-wire", "bifrost-transport"]),
+    ("bifrost-recorder", &["bifrost-wire"]),
+    ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-wire"]),
 ];
 

@@ -54,13 +54,14 @@ fn the_stubs_are_fresh() {
     let folder = tempfile::tempdir().unwrap();
     let made = bifrost().arg("veneer").arg(program()).arg("-o").arg(folder.path()).output().unwrap();
     assert!(made.status.success(), "{}", stderr(&made));
-    let file = "bifrost_stubs.rs";
-    let fresh = std::fs::read_to_string(folder.path().join(file)).unwrap();
-    let here = program().with_file_name("").join(file);
-    if std::env::var_os("BIFROST_UPDATE").is_some() {
-        std::fs::write(&here, &fresh).unwrap();
+    for file in ["bifrost_stubs.rs", "bifrost_stubs.interface.json"] {
+        let fresh = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let here = program().with_file_name("").join(file);
+        if std::env::var_os("BIFROST_UPDATE").is_some() {
+            std::fs::write(&here, &fresh).unwrap();
+        }
+        assert!(fresh == std::fs::read_to_string(here).unwrap(), "{file} is stale");
     }
-    assert!(fresh == std::fs::read_to_string(here).unwrap(), "the stubs are stale");
 }
 
 #[test]

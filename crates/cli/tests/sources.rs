@@ -270,7 +270,7 @@ fn stale_stubs_are_found() {
     assert_eq!(veneer("points", true).status.code(), Some(0));
     let stale = veneer("lists", true);
     assert_eq!(stale.status.code(), Some(1));
-    assert!(stderr(&stale).contains("is stale\nhelp: "), "{}", stderr(&stale));
+    assert!(stderr(&stale).contains("are stale\nhelp: "), "{}", stderr(&stale));
 }
 
 #[test]

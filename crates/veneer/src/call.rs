@@ -2,22 +2,19 @@
 //!
 //! [`Stub`] is the type to read first. [`Stub::call`] records a call: it admits it, appends the
 //! receiver and the [`Argument`]s, and returns [`Results`], whose stubs have the slots of the new
-//! futures. The state (`crate::state::State`) owns the batch and the slots; a stub owns one count
-//! of its slot.
+//! futures. The recorder owns the batch and the slots; a stub owns one count of its slot.
 //!
 //! [`IntoArg`] says which Rust values can be an argument, [`Element`] which Rust type stands for a
 //! type of Theta.
 
-use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bifrost_wire::{Ref, TypeNumber, encode, op};
+use bifrost_recorder::{CellNumbers, Known, Numbers, Operand, Recorded, Slot};
 
-use crate::error::Error;
+use crate::error::{Error, Place};
+use crate::live::{Core, Recorder};
 use crate::promise::Promise;
-use crate::state::{Core, Known, Made, OwnedValue, State};
-use crate::stubs::{CellNumbers, Numbers};
 
 /// A reference to a server's object or value. Clones are the same stub. When the last one is
 /// dropped, the server is told that the object is no longer wanted.
@@ -25,12 +22,12 @@ use crate::stubs::{CellNumbers, Numbers};
 /// Generated types wrap one.
 pub struct Stub {
     pub(crate) core: Rc<Core>,
-    pub(crate) slot: u32,
+    pub(crate) slot: Slot,
 }
 
 impl Clone for Stub {
     fn clone(&self) -> Stub {
-        self.core.state.borrow_mut().retain(self.slot);
+        self.core.live.borrow_mut().recorder.retain(self.slot);
         Stub { core: self.core.clone(), slot: self.slot }
     }
 }
@@ -39,16 +36,16 @@ impl Drop for Stub {
     #[inline]
     fn drop(&mut self) {
         // No user code runs while the state is borrowed, so this never fails.
-        if let Ok(mut state) = self.core.state.try_borrow_mut() {
-            state.release(self.slot);
+        if let Ok(mut live) = self.core.live.try_borrow_mut() {
+            live.recorder.release(self.slot);
         }
     }
 }
 
 impl std::fmt::Debug for Stub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Ok(state) = self.core.state.try_borrow() else { return f.write_str("stub") };
-        match state.known(self.slot) {
+        let Ok(live) = self.core.live.try_borrow() else { return f.write_str("stub") };
+        match live.recorder.known(self.slot) {
             Known::Future(position) => write!(f, "future {position}"),
             Known::Handle(handle) => write!(f, "handle {}", handle.0),
             Known::Value(value) => write!(f, "{value:?}"),
@@ -65,26 +62,17 @@ impl Stub {
     #[inline]
     #[track_caller]
     pub fn call<R: Results>(&self, method: u32, arguments: &[Argument<'_>]) -> R {
-        self.call_at(method, arguments, Location::caller())
+        self.call_at(method, arguments, Place::caller())
     }
 
     /// As [`Stub::call`], at a place of the program.
     #[inline]
-    pub(crate) fn call_at<R: Results>(
-        &self,
-        method: u32,
-        arguments: &[Argument<'_>],
-        location: &'static Location<'static>,
-    ) -> R {
-        let state = &mut *self.core.state.borrow_mut();
-        let receiver = match state.admit() {
-            Ok(()) => match state.live_reference(self.slot) {
-                Some(reference) => Ok(reference),
-                None => state.expect_reference(self.slot, location),
-            },
-            Err(error) => Err(error),
-        };
-        record_method(&self.core, state, op::CALL, method, receiver, arguments, location)
+    pub(crate) fn call_at<R: Results>(&self, method: u32, arguments: &[Argument<'_>], place: Place) -> R {
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        let arguments = operands(&self.core, arguments);
+        let recorded = live.recorder.call(admitted, self.slot, method, arguments, place);
+        results(&self.core, &mut live.recorder, recorded, place)
     }
 
     /// Records a message to an actor that nobody awaits.
@@ -92,13 +80,15 @@ impl Stub {
     /// Cost: as [`Stub::call`].
     #[track_caller]
     pub fn send(&self, method: u32, arguments: &[Argument<'_>]) {
-        let location = Location::caller();
-        // A failure to send it is told with the batch; the promise must go when the state is free
+        let place = Place::caller();
+        // A failure to send it is told with the batch; the promise must go when the session is free
         // again.
         let _sent: Promise<()> = {
-            let state = &mut *self.core.state.borrow_mut();
-            let receiver = state.admit().and_then(|()| state.expect_reference(self.slot, location));
-            record_method(&self.core, state, op::SEND, method, receiver, arguments, location)
+            let live = &mut *self.core.live.borrow_mut();
+            let admitted = live.admit();
+            let arguments = operands(&self.core, arguments);
+            let recorded = live.recorder.send(admitted, self.slot, method, arguments, place);
+            results(&self.core, &mut live.recorder, recorded, place)
         };
     }
 
@@ -107,8 +97,8 @@ impl Stub {
         if !Rc::ptr_eq(&self.core, &other.core) {
             return false;
         }
-        let state = self.core.state.borrow();
-        match (state.known(self.slot), state.known(other.slot)) {
+        let recorder = &self.core.live.borrow().recorder;
+        match (recorder.known(self.slot), recorder.known(other.slot)) {
             (Known::Handle(a), Known::Handle(b)) => a == b,
             _ => self.slot == other.slot,
         }
@@ -117,81 +107,45 @@ impl Stub {
     /// Waits until the object is known to be there: flushes if it must.
     #[track_caller]
     pub(crate) fn resolve(&self) -> Result<(), Error> {
-        let location = Location::caller();
-        let mut state = self.core.state.borrow_mut();
-        if let Known::Future(_) = state.known(self.slot) {
-            state.synchronize("claim", location)?;
+        let place = Place::caller();
+        let live = &mut *self.core.live.borrow_mut();
+        if let Known::Future(_) = live.recorder.known(self.slot) {
+            live.synchronize("claim", place)?;
         }
-        state.known_or_failed(self.slot)
+        live.recorder.claim(self.slot)
     }
 }
 
-pub(crate) fn missing(name: Arc<str>) -> Arc<Error> {
-    Arc::new(Error::Missing { name })
-}
-
-/// Records a method's call, with the knowledge about its receiver.
+/// Returns an argument as the recorder takes it.
 #[inline(always)]
-pub(crate) fn record_method<R: Results>(
-    core: &Rc<Core>,
-    state: &mut State,
-    code: u8,
-    method: u32,
-    receiver: Result<Ref, Arc<Error>>,
-    arguments: &[Argument<'_>],
-    location: &'static Location<'static>,
-) -> R {
-    let recorded = match receiver {
-        Ok(receiver) => match state.numbers.method(method) {
-            Some(number) => {
-                let start = state.batch.len();
-                let head = encode::head(code, 0, number.0);
-                let mut first = [0; 16];
-                first[8..].copy_from_slice(&receiver.0.to_le_bytes());
-                state.batch.extend_from_slice(&first);
-                state.record(core, start, head, arguments)
-            }
-            None => Err(missing(state.numbers.method_name(method))),
-        },
-        Err(error) => Err(error),
-    };
-    results(core, state, recorded, Made::Method(method), location)
+pub(crate) fn operand<'a>(core: &Rc<Core>, argument: &Argument<'a>) -> Operand<'a> {
+    match argument {
+        Argument::Stub(stub) if Rc::ptr_eq(core, &stub.core) => Operand::Stub(stub.slot),
+        Argument::Stub(_) => Operand::Foreign,
+        Argument::Value(value) => Operand::Value(*value),
+    }
 }
 
-/// Records a call without receiver, whose first word is `head` with the tags of the arguments.
-pub(crate) fn record_plain<R: Results>(
+/// Returns arguments as the recorder takes them.
+#[inline(always)]
+pub(crate) fn operands<'a>(
     core: &Rc<Core>,
-    made: Made,
-    location: &'static Location<'static>,
-    head: impl FnOnce(&mut Numbers) -> Result<u64, Arc<Error>>,
-    arguments: &[Argument<'_>],
-) -> R {
-    let state = &mut *core.state.borrow_mut();
-    let head = state.admit().and_then(|()| head(&mut state.numbers));
-    let start = state.batch.len();
-    let recorded = head.and_then(|head| {
-        encode::word(&mut state.batch, head);
-        state.record(core, start, head, arguments)
-    });
-    results(core, state, recorded, made, location)
+    arguments: &[Argument<'a>],
+) -> impl ExactSizeIterator<Item = Operand<'a>> {
+    arguments.iter().map(|argument| operand(core, argument))
 }
 
 /// Returns the stubs of a call that was recorded, or that was not.
 #[inline(always)]
-fn results<R: Results>(
+pub(crate) fn results<R: Results>(
     core: &Rc<Core>,
-    state: &mut State,
-    recorded: Result<(), Arc<Error>>,
-    made: Made,
-    location: &'static Location<'static>,
+    recorder: &mut Recorder,
+    recorded: Recorded<Place>,
+    place: Place,
 ) -> R {
     match recorded {
-        Ok(()) => R::take(|| Stub { core: core.clone(), slot: state.new_future(made, location) }),
-        Err(error) => {
-            let name = state.made_name(made);
-            let error = state.refuse(name, location, error);
-            R::take(|| Stub { core: core.clone(), slot: state.failed(error.clone()) })
-        }
+        Ok(made) => R::take(|| Stub { core: core.clone(), slot: recorder.new_result(made, place) }),
+        Err(error) => R::take(|| Stub { core: core.clone(), slot: recorder.new_failed(error.clone()) }),
     }
 }
 
@@ -258,8 +212,9 @@ impl Numbered<'_> {
     }
 }
 
-pub(crate) fn server_type<T: Element>(numbers: &Numbers) -> Option<TypeNumber> {
-    numbers.ty(T::ty(&Numbered(numbers)))
+/// Returns the number of a type in the stubs.
+pub(crate) fn client_type<T: Element>(numbers: &Numbers) -> u32 {
+    T::ty(&Numbered(numbers))
 }
 
 /// A value that can be passed where a `T` is expected: for a basic type a value or a promise of it,
@@ -288,18 +243,17 @@ pub struct ProcedureCall<'s> {
     pub(crate) core: &'s Rc<Core>,
     pub(crate) number: u32,
     pub(crate) refused: &'s Option<Arc<Error>>,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) place: Place,
 }
 
 impl ProcedureCall<'_> {
     fn record<R: Results, const N: usize>(self, arguments: [Argument<'_>; N]) -> R {
-        let head = encode::head(op::CALL_PROCEDURE, 0, self.number);
-        let (made, head) = match self.refused {
-            None => (Made::Procedure(self.number), Ok(head)),
-            // Another procedure has the number.
-            Some(error) => (Made::Procedure(u32::MAX), Err(error.clone())),
-        };
-        record_plain(self.core, made, self.location, |_| head, &arguments)
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        let arguments = operands(self.core, &arguments);
+        let refused = self.refused.as_ref();
+        let recorded = live.recorder.call_procedure(admitted, self.number, refused, arguments, self.place);
+        results(self.core, &mut live.recorder, recorded, self.place)
     }
 }
 
@@ -435,6 +389,41 @@ impl IntoArg<String> for String {
 impl IntoArg<String> for &String {
     fn argument(&self) -> Argument<'_> {
         Argument::Value(bifrost_wire::Value::Str(self))
+    }
+}
+
+/// A value of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum OwnedValue {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(Arc<str>),
+}
+
+impl OwnedValue {
+    fn from_wire(value: bifrost_wire::Value<'_>) -> OwnedValue {
+        match value {
+            bifrost_wire::Value::Nil => OwnedValue::Nil,
+            bifrost_wire::Value::Bool(b) => OwnedValue::Bool(b),
+            bifrost_wire::Value::Int(i) => OwnedValue::Int(i),
+            bifrost_wire::Value::Real(r) => OwnedValue::Real(r),
+            bifrost_wire::Value::Char(c) => OwnedValue::Char(c),
+            bifrost_wire::Value::Str(s) => OwnedValue::Str(s.into()),
+        }
+    }
+
+    fn view(&self) -> bifrost_wire::Value<'_> {
+        match self {
+            OwnedValue::Nil => bifrost_wire::Value::Nil,
+            OwnedValue::Bool(b) => bifrost_wire::Value::Bool(*b),
+            OwnedValue::Int(i) => bifrost_wire::Value::Int(*i),
+            OwnedValue::Real(r) => bifrost_wire::Value::Real(*r),
+            OwnedValue::Char(c) => bifrost_wire::Value::Char(*c),
+            OwnedValue::Str(s) => bifrost_wire::Value::Str(s),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Cells: assignment inside batched loops.
 
 use std::marker::PhantomData;
-use std::panic::Location;
+
+use bifrost_recorder::CellNumbers;
 
 use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Stub};
+use crate::error::Place;
 use crate::promise::Promise;
-use crate::stubs::CellNumbers;
 
 /// An object of the server that stores one value (Zondervan 1995, 5.2.6).
 pub struct Cell<T> {
@@ -27,18 +28,18 @@ impl<T> std::fmt::Debug for Cell<T> {
 
 impl<T: Element> Cell<T> {
     fn numbers(&self) -> CellNumbers {
-        T::cell(&Numbered(&self.stub.core.state.borrow().numbers))
+        T::cell(&Numbered(self.stub.core.live.borrow().recorder.numbers()))
     }
 
     /// Stores a value.
     #[track_caller]
     pub fn put(&self, value: impl IntoArg<T>) -> Promise<()> {
-        self.put_at(value, Location::caller())
+        self.put_at(value, Place::caller())
     }
 
     /// As [`Cell::put`], at a place of the program.
-    pub(crate) fn put_at(&self, value: impl IntoArg<T>, location: &'static Location<'static>) -> Promise<()> {
-        self.stub.call_at(self.numbers().put, &[value.argument()], location)
+    pub(crate) fn put_at(&self, value: impl IntoArg<T>, place: Place) -> Promise<()> {
+        self.stub.call_at(self.numbers().put, &[value.argument()], place)
     }
 
     /// Returns the value stored last; `not_possible` if there is none.

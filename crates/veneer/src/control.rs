@@ -4,18 +4,14 @@
 //! run at the server as often as the structure says. A stub made inside a structure ends with it; a
 //! [`Cell`](crate::Cell) carries values out.
 
-use std::panic::Location;
-use std::rc::Rc;
+use bifrost_recorder::{Block, Ended, Jump, Structure};
 
-use bifrost_wire::{Ref, encode, op};
-
-use crate::call::{Element, IntoArg, Numbered, Reference, Results, Stub};
-use crate::error::Misuse;
+use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Results, Stub, operand};
+use crate::error::Place;
 use crate::iter::{Iter, Yields};
-use crate::procedure::Params;
+use crate::procedure::{Params, has_result};
 use crate::promise::Promise;
 use crate::session::Session;
-use crate::state::{Ended, Kind, Made, misuse};
 
 /// The condition of [`Session::if_`]: a promise, or a closure that makes one.
 #[diagnostic::on_unimplemented(
@@ -50,7 +46,7 @@ struct Guard<'s>(&'s Session);
 
 impl Guard<'_> {
     fn end(self) -> Ended {
-        let ended = self.0.core.state.borrow_mut().close();
+        let ended = self.0.core.live.borrow_mut().recorder.end();
         std::mem::forget(self);
         ended
     }
@@ -58,35 +54,25 @@ impl Guard<'_> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if let Ok(mut state) = self.0.core.state.try_borrow_mut() {
-            state.abandon();
+        if let Ok(mut live) = self.0.core.live.try_borrow_mut() {
+            live.recorder.abandon();
         }
     }
 }
 
 impl Session {
-    fn open(&self, kind: Kind, location: &'static Location<'static>, code: u8) -> Guard<'_> {
-        self.core.state.borrow_mut().open(kind, location, |out| encode::plain(out, code));
+    fn open(&self, structure: Structure, place: Place) -> Guard<'_> {
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        live.recorder.open(admitted, structure, place);
         Guard(self)
     }
 
     /// Appends the marker between a condition and the commands that depend on it.
-    fn mark_test(
-        &self,
-        test: &Promise<bool>,
-        location: &'static Location<'static>,
-        mark: fn(&mut Vec<u8>, Ref),
-    ) {
-        let mut state = self.core.state.borrow_mut();
-        let same = Rc::ptr_eq(&self.core, &test.stub().core);
-        let reference = match same {
-            false => Err(misuse(Misuse::OtherSession)),
-            true => state.admit().and_then(|()| state.expect_reference(test.stub().slot, location)),
-        };
-        match reference {
-            Ok(reference) => state.mark(|out| mark(out, reference)),
-            Err(error) => drop(state.refuse("condition", location, error)),
-        }
+    #[inline(always)]
+    fn mark_test(&self, test: &Promise<bool>, place: Place) {
+        let test = operand(&self.core, &Argument::Stub(test.stub()));
+        self.core.live.borrow_mut().recorder.condition(test, place);
     }
 
     /// Repeats `body` at the server while the promise that `condition` records is true.
@@ -94,10 +80,10 @@ impl Session {
     /// Stubs that `condition` makes can be used in `body`.
     #[track_caller]
     pub fn while_(&self, condition: impl FnOnce() -> Promise<bool>, body: impl FnOnce()) {
-        let location = Location::caller();
-        let guard = self.open(Kind::While, location, op::WHILE);
+        let place = Place::caller();
+        let guard = self.open(Structure::While, place);
         let test = condition();
-        self.mark_test(&test, location, encode::loop_body);
+        self.mark_test(&test, place);
         drop(test);
         body();
         guard.end();
@@ -107,10 +93,10 @@ impl Session {
     /// case.
     #[track_caller]
     pub fn if_(&self, condition: impl Test, then: impl FnOnce()) -> If<'_> {
-        let location = Location::caller();
-        let guard = self.open(Kind::If, location, op::IF);
+        let place = Place::caller();
+        let guard = self.open(Structure::If, place);
         let test = condition.test();
-        self.mark_test(&test, location, encode::then);
+        self.mark_test(&test, place);
         drop(test);
         then();
         If { session: self, ended: guard.end() }
@@ -119,7 +105,7 @@ impl Session {
     /// Runs `body` at the server for each step of an iterator, with the yielded values.
     #[track_caller]
     pub fn foreach<Y: Yields>(&self, iterator: Iter<Y>, body: impl FnOnce(Y::Variables)) {
-        let variables = iterator.open::<Y::Variables>(self, Location::caller());
+        let variables = iterator.open::<Y::Variables>(self, Place::caller());
         let guard = Guard(self);
         body(variables);
         guard.end();
@@ -128,29 +114,24 @@ impl Session {
     /// Leaves the innermost loop at the server. Recording goes on.
     #[track_caller]
     pub fn break_(&self) {
-        self.jump("break", Location::caller(), op::BREAK);
+        self.jump(Jump::Break, Place::caller());
     }
 
     /// Goes on with the next step of the innermost loop at the server. Recording goes on.
     #[track_caller]
     pub fn continue_(&self) {
-        self.jump("continue", Location::caller(), op::CONTINUE);
+        self.jump(Jump::Continue, Place::caller());
     }
 
-    fn jump(&self, name: &'static str, location: &'static Location<'static>, code: u8) {
-        let mut state = self.core.state.borrow_mut();
-        if state.in_loop() {
-            state.mark(|out| encode::plain(out, code));
-        } else {
-            state.refuse(name, location, misuse(Misuse::NoLoop));
-        }
+    fn jump(&self, jump: Jump, place: Place) {
+        self.core.live.borrow_mut().recorder.jump(jump, place);
     }
 
     /// Runs `body` at the server. Exceptions of its calls go to the handlers that follow, as far as
     /// these name them.
     #[track_caller]
     pub fn except(&self, body: impl FnOnce()) -> Except<'_> {
-        let guard = self.open(Kind::Except, Location::caller(), op::EXCEPT);
+        let guard = self.open(Structure::Except, Place::caller());
         body();
         Except { session: self, ended: guard.end() }
     }
@@ -166,24 +147,14 @@ impl If<'_> {
     /// Runs `otherwise` at the server if the condition does not hold.
     #[track_caller]
     pub fn else_(self, otherwise: impl FnOnce()) {
-        let marker = |out: &mut Vec<u8>| encode::plain(out, op::ELSE);
-        let guard = reopen(self.session, self.ended, "else", Location::caller(), marker);
+        let guard = reopen(self.session, self.ended, Block::Else, Place::caller());
         otherwise();
         guard.end();
     }
 }
 
-fn reopen<'s>(
-    session: &'s Session,
-    ended: Ended,
-    name: &'static str,
-    location: &'static Location<'static>,
-    marker: impl FnOnce(&mut Vec<u8>),
-) -> Guard<'s> {
-    let mut state = session.core.state.borrow_mut();
-    state.reopen(ended, name, location);
-    state.mark(marker);
-    drop(state);
+fn reopen<'s>(session: &'s Session, ended: Ended, block: Block<'_>, place: Place) -> Guard<'s> {
+    session.core.live.borrow_mut().recorder.reopen(ended, block, place);
     Guard(session)
 }
 
@@ -197,8 +168,8 @@ impl<'s> Except<'s> {
     /// Runs `body` at the server when a call of the block signals the exception.
     #[track_caller]
     pub fn when(self, name: &str, body: impl FnOnce()) -> Except<'s> {
-        let marker = |out: &mut Vec<u8>| encode::when(out, name, [].into_iter());
-        let guard = reopen(self.session, self.ended, "when", Location::caller(), marker);
+        let block = Block::When { name, values: &[] };
+        let guard = reopen(self.session, self.ended, block, Place::caller());
         body();
         Except { session: self.session, ended: guard.end() }
     }
@@ -207,15 +178,10 @@ impl<'s> Except<'s> {
     /// `when_with::<(i64,)>`.
     #[track_caller]
     pub fn when_with<P: Params>(self, name: &str, body: impl FnOnce(P::Futures)) -> Except<'s> {
-        let location = Location::caller();
-        let types = {
-            let state = self.session.core.state.borrow();
-            let types = P::types(&Numbered(&state.numbers));
-            types.into_iter().map(|t| state.numbers.ty(t).unwrap_or_default()).collect::<Vec<_>>()
-        };
-        let marker = |out: &mut Vec<u8>| encode::when(out, name, types.into_iter());
-        let guard = reopen(self.session, self.ended, "when", location, marker);
-        body(self.session.variables(location));
+        let place = Place::caller();
+        let values = P::types(&Numbered(self.session.core.live.borrow().recorder.numbers()));
+        let guard = reopen(self.session, self.ended, Block::When { name, values: &values }, place);
+        body(self.session.variables(place));
         Except { session: self.session, ended: guard.end() }
     }
 
@@ -223,8 +189,7 @@ impl<'s> Except<'s> {
     /// before it takes.
     #[track_caller]
     pub fn others(self, body: impl FnOnce()) {
-        let marker = |out: &mut Vec<u8>| encode::others(out, false);
-        let guard = reopen(self.session, self.ended, "others", Location::caller(), marker);
+        let guard = reopen(self.session, self.ended, Block::Others { named: false }, Place::caller());
         body();
         guard.end();
     }
@@ -232,19 +197,18 @@ impl<'s> Except<'s> {
     /// As [`Except::others`], with the exception's name.
     #[track_caller]
     pub fn others_named(self, body: impl FnOnce(Promise<String>)) {
-        let location = Location::caller();
-        let marker = |out: &mut Vec<u8>| encode::others(out, true);
-        let guard = reopen(self.session, self.ended, "others", location, marker);
-        body(self.session.variables(location));
+        let place = Place::caller();
+        let guard = reopen(self.session, self.ended, Block::Others { named: true }, place);
+        body(self.session.variables(place));
         guard.end();
     }
 }
 
 impl Session {
     /// Makes stubs for the numbers that a marker has just taken.
-    pub(crate) fn variables<R: Results>(&self, location: &'static Location<'static>) -> R {
+    pub(crate) fn variables<R: Results>(&self, place: Place) -> R {
         R::take(|| {
-            let slot = self.core.state.borrow_mut().new_future(Made::Variable, location);
+            let slot = self.core.live.borrow_mut().recorder.variable(place);
             Stub { core: self.core.clone(), slot }
         })
     }
@@ -252,12 +216,8 @@ impl Session {
     /// Ends a run of the procedure being defined, with its result; `()` for none.
     #[track_caller]
     pub fn return_<R: Element>(&self, value: impl IntoArg<R>) {
-        let location = Location::caller();
-        let mut state = self.core.state.borrow_mut();
-        if !state.in_procedure() {
-            state.refuse("return", location, misuse(Misuse::NoProcedure));
-            return;
-        }
-        state.append_return::<R>(&self.core, value.argument(), location);
+        let place = Place::caller();
+        let value = has_result::<R>().then(|| operand(&self.core, &value.argument()));
+        self.core.live.borrow_mut().recorder.return_(value, place);
     }
 }

@@ -1,329 +1,58 @@
 //! The failures of calls, structures and sessions, as values.
 //!
-//! [`Error`] is the type to read first: the failure of one stub. [`Closed`] is the end of a
-//! session, [`ConnectError`] the failure to open one, [`Exception`] an entry of the history. Errors
-//! that follow from others have their cause inside; [`Error::root`] returns the first one.
+//! [`Error`] is the type to read first: the failure of one stub, with the [`Place`] of its call.
+//! [`Closed`] is the end of a session, [`ConnectError`] the failure to open one.
 
 use std::fmt;
+use std::ops::Deref;
 use std::panic::Location;
-use std::sync::Arc;
 
-use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
+use bifrost_recorder::{Closed, GreetError};
+use bifrost_wire::InterfaceError;
 
 use crate::connection::ConnectionError;
 
-/// The reason why a stub has no result. Cheap to clone.
-#[derive(Clone, Debug)]
-pub enum Error {
-    /// The call signalled an exception.
-    Signal {
-        /// The exception's name.
-        name: Arc<str>,
-        /// Its values.
-        values: Arc<[ErrorValue]>,
-        /// The call.
-        call: CallName,
-    },
-    /// The call was not run, because an argument is the result of a call that failed.
-    Unhandled {
-        /// The position of the argument: 0 is the receiver, the arguments count from 1.
-        argument: u32,
-        /// The failure of that argument, in this batch or an earlier one; absent only if the server
-        /// omitted it from its list of exceptions.
-        cause: Option<Arc<Error>>,
-        /// The call.
-        call: CallName,
-    },
-    /// The server refused the call, or the structure around it.
-    Refused {
-        /// The number; see `docs/spec/wire.md`.
-        number: u32,
-        /// The server's message.
-        text: Arc<str>,
-        /// The call.
-        call: CallName,
-    },
-    /// The call was not reached: a failure before it ended the batch.
-    NotReached {
-        /// The failure that ended the batch, if the server listed it.
-        cause: Option<Arc<Error>>,
-        /// The call.
-        call: CallName,
-    },
-    /// The client refused the call, the marker, or the structure around it. Nothing of it was sent.
-    NotSent {
-        /// The call, or the outermost structure.
-        call: CallName,
-        /// The reason: a [`Misuse`], a missing method, or the call inside the structure that was
-        /// refused.
-        cause: Arc<Error>,
-    },
-    /// Failures that the program was not told of before; see
-    /// [`Session`](crate::Session#failures-that-were-told).
-    Unseen {
-        /// The failures, oldest first.
-        failures: Arc<[Arc<Error>]>,
-        /// Failures beyond those.
-        omitted: u64,
-        /// The commit or transaction that they prevented; absent at a claim or a flush, which only
-        /// reports them.
-        call: Option<CallName>,
-    },
-    /// The stub was used in a way that makes no sense.
-    Misuse(Misuse),
-    /// The server does not have the method, or has it with another heading.
-    Missing {
-        /// The method or routine.
-        name: Arc<str>,
-    },
-    /// The connection is gone, and with it the session: all its stubs say so from now on.
-    Closed(Arc<Closed>),
-}
-
-/// The reason why a session ended.
-#[derive(Debug, thiserror::Error)]
-pub enum Closed {
-    /// The client closed it.
-    #[error("the session was closed")]
-    ByClient,
-    /// The bytes stopped.
-    #[error("{0}")]
-    Connection(#[from] ConnectionError),
-    /// The server ended it.
-    #[error("the server ended the session: {text} (error {number})")]
-    ByServer {
-        /// The number; see `docs/spec/wire.md`.
-        number: u32,
-        /// The number of the command of the session that is to blame, from 1; 0 for none.
-        position: u64,
-        /// The server's message.
-        text: String,
-    },
-    /// The bytes received are no reply.
-    #[error("the server's reply cannot be read: {0}")]
-    BadReply(#[from] DecodeError),
-    /// The reply is not the one to the question.
-    #[error("the server answered something else: {0}")]
-    WrongReply(&'static str),
-}
-
-/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent:
-/// [`Error::NotSent`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Misuse {
-    /// A claim or flush where the batch cannot end.
-    #[error("a value cannot be claimed inside an open structure")]
-    OpenStructure,
-    /// A claim, a flush or the end of a transaction in a batch that is a transaction.
-    #[error(
-        "a batch that is a transaction is sent whole: nothing can be claimed, committed or aborted in it"
-    )]
-    InTransaction,
-    /// The stub was made inside a structure that has ended.
-    #[error("the stub was made inside a structure that has ended; carry the value out in a cell")]
-    OutOfScope,
-    /// The stub belongs to another session.
-    #[error("the stub belongs to another session")]
-    OtherSession,
-    /// The session was connected with other generated stubs.
-    #[error("the session was connected for another interface")]
-    OtherInterface,
-    /// `else_` or a handler does not follow its structure directly.
-    #[error("`else_`, `when` and `others` must follow their structure directly")]
-    NotAdjacent,
-    /// `break_` or `continue_` outside a loop.
-    #[error("`break_` and `continue_` belong inside a loop")]
-    NoLoop,
-    /// `return_` outside a procedure.
-    #[error("`return_` belongs inside a procedure")]
-    NoProcedure,
-    /// A procedure defined inside another structure.
-    #[error("a procedure cannot be defined inside a structure")]
-    NestedProcedure,
-    /// A well-known object looked up inside a structure.
-    #[error("a well-known object cannot be looked up inside a structure: look it up before")]
-    LookupInside,
-    /// A closure of the structure panicked.
-    #[error("the structure was abandoned by a panic")]
-    Abandoned,
-    /// A structure is longer than a batch may be.
-    #[error("the structure is longer than the server accepts as one batch")]
-    TooLong,
-    /// Structures are nested deeper than the server accepts.
-    #[error("structures are nested deeper than the server accepts")]
-    TooDeep,
-}
+/// The reason why a stub has no result. Cheap to clone. The account of failures that the program
+/// was not told of is that of the [session](crate::Session#failures-that-were-told).
+pub type Error = bifrost_recorder::Error<Place>;
 
 /// A call, for messages.
-#[derive(Clone, Debug)]
-pub struct CallName {
-    /// `DataBase.fetch`; `?` when it is not known.
-    pub name: Arc<str>,
-    /// Its number in its batch, from 1; 0 if it was not sent.
-    pub number: u32,
-    /// Where the program made it; absent for calls that are not known.
-    pub location: Option<&'static Location<'static>>,
-    /// In which round of each loop around it, outermost first; empty outside loops.
-    pub rounds: Arc<[u32]>,
-}
-
-impl fmt::Display for CallName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        if let Some(l) = self.location {
-            write!(f, " at {}:{}", l.file(), l.line())?;
-        }
-        match &*self.rounds {
-            [] => Ok(()),
-            [one] => write!(f, ", round {one}"),
-            many => write!(f, ", rounds {many:?}"),
-        }
-    }
-}
-
-/// A value of an exception.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ErrorValue {
-    /// Nil.
-    Nil,
-    /// A truth value.
-    Bool(bool),
-    /// An integer.
-    Int(i64),
-    /// A floating-point number.
-    Real(f64),
-    /// A character.
-    Char(char),
-    /// A text.
-    Str(Arc<str>),
-    /// An object, which is not kept.
-    Object,
-}
-
-impl fmt::Display for ErrorValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ErrorValue::Nil => f.write_str("nil"),
-            ErrorValue::Bool(b) => write!(f, "{b}"),
-            ErrorValue::Int(i) => write!(f, "{i}"),
-            ErrorValue::Real(r) => write!(f, "{r:?}"),
-            ErrorValue::Char(c) => write!(f, "{c:?}"),
-            ErrorValue::Str(s) => write!(f, "{s:?}"),
-            ErrorValue::Object => f.write_str("an object"),
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Signal { name, values, call } => {
-                write!(f, "{call} signalled {name}")?;
-                if values.is_empty() {
-                    return Ok(());
-                }
-                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-                write!(f, "({})", values.join(", "))
-            }
-            Error::Unhandled { argument, cause, call } => {
-                match argument {
-                    0 => write!(f, "{call} was not run because its receiver failed")?,
-                    n => write!(f, "{call} was not run because its argument {n} failed")?,
-                }
-                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
-            }
-            Error::Refused { number, text, call } => {
-                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
-                write!(f, "{call} was refused: {text} ({name}, {number})")
-            }
-            Error::NotReached { cause, call } => {
-                write!(f, "{call} was not reached")?;
-                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
-            }
-            Error::NotSent { call, cause } => write!(f, "{call} was not sent: {cause}"),
-            Error::Unseen { failures, omitted, call } => {
-                if let Some(call) = call {
-                    write!(f, "{call} was refused, and all is as before the transaction: ")?;
-                }
-                match failures.len() as u64 + omitted {
-                    1 => f.write_str("a failure was not seen")?,
-                    n => write!(f, "{n} failures were not seen")?,
-                }
-                for (index, failure) in failures.iter().enumerate() {
-                    write!(f, "{} {failure}", if index == 0 { ":" } else { ";" })?;
-                }
-                Ok(())
-            }
-            Error::Misuse(m) => write!(f, "{m}"),
-            Error::Missing { name } => write!(f, "the server has no {name} with the heading of the stub"),
-            Error::Closed(why) => write!(f, "{why}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Closed(why) => Some(why.as_ref()),
-            other => other.cause().map(|cause| cause.as_ref() as _),
-        }
-    }
-}
-
-impl Error {
-    /// Returns the name of the exception, if the call signalled one.
-    pub fn signal(&self) -> Option<&str> {
-        match self {
-            Error::Signal { name, .. } => Some(name),
-            _ => None,
-        }
-    }
-
-    /// Returns the failure that started it: follows the causes of calls that were not run, also
-    /// into earlier batches, and takes the oldest of several unseen failures.
-    pub fn root(&self) -> &Error {
-        let mut error = self;
-        while let Some(cause) = error.cause() {
-            error = cause;
-        }
-        error
-    }
-
-    /// Returns the failure that this one follows from.
-    fn cause(&self) -> Option<&Arc<Error>> {
-        match self {
-            Error::Unhandled { cause, .. } | Error::NotReached { cause, .. } => cause.as_ref(),
-            Error::NotSent { cause, .. } => Some(cause),
-            Error::Unseen { failures, .. } => failures.first(),
-            _ => None,
-        }
-    }
-
-    /// Returns this failure and all that it follows from.
-    pub(crate) fn chain(self: &Arc<Error>) -> impl Iterator<Item = &Arc<Error>> {
-        std::iter::successors(Some(self), |error| error.cause())
-    }
-
-    /// Returns the failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep,
-    /// since each is dropped inside the other; beyond it the root stands for all between.
-    pub(crate) fn as_cause(self: &Arc<Error>) -> Arc<Error> {
-        match self.chain().nth(CAUSES_MAX) {
-            None => self.clone(),
-            Some(deep) => deep.chain().last().unwrap_or(deep).clone(),
-        }
-    }
-}
-
-/// The depth of causes that an error keeps.
-const CAUSES_MAX: usize = 16;
+pub type CallName = bifrost_recorder::CallName<Place>;
 
 /// An entry of the exception history.
-#[derive(Clone, Debug)]
-pub struct Exception {
-    /// The batch, counted from 1 in the session.
-    pub batch: u64,
-    /// The failure.
-    pub error: Arc<Error>,
+pub type Exception = bifrost_recorder::Exception<Place>;
+
+/// The place of a call in the source of the program: its file and line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Place(&'static Location<'static>);
+
+impl Place {
+    /// Returns the place that calls the function that calls this one.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn caller() -> Place {
+        Place(Location::caller())
+    }
+}
+
+impl Deref for Place {
+    type Target = Location<'static>;
+
+    fn deref(&self) -> &Location<'static> {
+        self.0
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.file(), self.0.line())
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.0, f)
+    }
 }
 
 /// The reason why there is no session.
@@ -349,6 +78,22 @@ pub enum ConnectError {
     /// The server's interface cannot be read.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+}
+
+impl From<GreetError> for ConnectError {
+    fn from(error: GreetError) -> ConnectError {
+        match error {
+            GreetError::Closed(why) => ConnectError::Closed(why),
+            GreetError::Version { server, client } => ConnectError::Version { server, client },
+            GreetError::Interface(error) => ConnectError::Interface(error),
+        }
+    }
+}
+
+impl From<ConnectionError> for Closed {
+    fn from(error: ConnectionError) -> Closed {
+        Closed::Connection(Box::new(error))
+    }
 }
 
 const _: () = {

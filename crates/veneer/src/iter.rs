@@ -1,16 +1,13 @@
 //! Calls of iterators, which only a FOREACH can run.
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::rc::Rc;
 
-use bifrost_wire::{Ref, encode, op};
+use bifrost_recorder::{Iteration, Operand, Stubs};
 
-use crate::call::{Argument, Element, IntoArg, Kept, Results, Stub, record_method, record_plain};
-use crate::error::Misuse;
+use crate::call::{Argument, Element, IntoArg, Kept, Results, Stub, operands, results};
+use crate::error::Place;
 use crate::session::Session;
-use crate::state::{Kind, Made, misuse};
-use crate::stubs::{Numbers, Stubs};
 
 /// A call of an iterator that yields `Y`, a tuple, at each step. It does nothing by itself: give it
 /// to [`Session::foreach`].
@@ -22,7 +19,7 @@ pub struct Iter<Y> {
     stubs: Option<&'static Stubs>,
     number: u32,
     arguments: Vec<Kept>,
-    location: &'static Location<'static>,
+    place: Place,
     yields: PhantomData<fn() -> Y>,
 }
 
@@ -54,7 +51,7 @@ impl<Y> Iter<Y> {
             stubs: None,
             number,
             arguments: Vec::new(),
-            location: Location::caller(),
+            place: Place::caller(),
             yields: PhantomData,
         }
     }
@@ -68,7 +65,7 @@ impl<Y> Iter<Y> {
             stubs: Some(stubs),
             number,
             arguments: Vec::new(),
-            location: Location::caller(),
+            place: Place::caller(),
             yields: PhantomData,
         }
     }
@@ -80,34 +77,25 @@ impl<Y> Iter<Y> {
     }
 
     /// Opens the loop and records the call right behind FOREACH.
-    pub(crate) fn open<R: Results>(&self, session: &Session, location: &'static Location<'static>) -> R {
-        let core = &self.session.core;
-        let receiver = {
-            let mut state = session.core.state.borrow_mut();
-            let admitted = state.admit();
-            // A constant receiver is recorded before the marker, because the call must follow it.
-            let receiver = admitted.clone().and_then(|()| match &self.receiver {
-                Some(receiver) if Rc::ptr_eq(core, &session.core) => {
-                    state.expect_reference(receiver.slot, self.location)
-                }
-                _ => Ok(Ref::NONE),
-            });
-            state.open_admitted(Kind::Foreach, location, admitted, |out| encode::plain(out, op::FOREACH));
-            receiver
+    pub(crate) fn open<R: Results>(&self, session: &Session, place: Place) -> R {
+        let core = &session.core;
+        let same = Rc::ptr_eq(&self.session.core, core);
+        let live = &mut *core.live.borrow_mut();
+        let admitted = live.admit();
+        let iteration = match &self.receiver {
+            Some(receiver) => {
+                let receiver = if same { Operand::Stub(receiver.slot) } else { Operand::Foreign };
+                Iteration::Method { receiver, method: self.number }
+            }
+            None if same => {
+                let stubs = self.stubs.unwrap_or(live.recorder.numbers().stubs());
+                Iteration::Routine { stubs, routine: self.number }
+            }
+            None => Iteration::Foreign { routine: self.number },
         };
         let arguments: Vec<Argument<'_>> = self.arguments.iter().map(Kept::argument).collect();
-        let same = Rc::ptr_eq(&self.session.core, &session.core);
-        let same = if same { Ok(()) } else { Err(misuse(Misuse::OtherSession)) };
-        if self.receiver.is_some() {
-            let state = &mut *session.core.state.borrow_mut();
-            let receiver = same.and_then(|()| state.admit()).and(receiver);
-            let (core, number) = (&session.core, self.number);
-            return record_method(core, state, op::CALL, number, receiver, &arguments, self.location);
-        }
-        let head = |numbers: &mut Numbers| {
-            same?;
-            numbers.routine_head(self.stubs.unwrap_or(numbers.stubs()), self.number)
-        };
-        record_plain(&session.core, Made::Routine(self.number), self.location, head, &arguments)
+        let arguments = operands(core, &arguments);
+        let recorded = live.recorder.foreach(admitted, iteration, arguments, place, self.place);
+        results(core, &mut live.recorder, recorded, self.place)
     }
 }

@@ -5,25 +5,27 @@
 //! call. Nothing crosses until a value is [claimed](Promise::claim) or the session is
 //! [flushed](Session::flush); then the whole batch crosses once.
 //!
+//! The recorder itself is the crate `bifrost-recorder`; this one is the typed layer over it.
+//!
 //! Read [`Session`] first, then [`Promise`]. Loops and conditions cross too: [`Session::while_`],
 //! [`Session::if_`], [`Session::foreach`], [`Session::except`], [`Session::procedure`], with
 //! [`Cell`] for values that change inside them.
 //!
 //! ```text
 //! session      open, flush, close; the server's description of itself
-//! state        the batch, futures (VF), handles (VH), slots: all that recording touches;
-//!              the failures that the program was not told of
+//! live         a recorder and its connection: sends, waits, reads
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! control      batched control structures
 //! cell, procedure, iter
-//! error        failures, as values
-//! stubs        the constants of generated code; numbers when client and server differ
+//! builtin      stubs of built-in types
+//! error        the failures of calls, with their places in the source
+//! stubs        the macros of generated code
 //! connection   bytes in and out
 //! ```
 //!
 //! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs
-//! while the state is borrowed; a structure is sent whole or not at all. Nothing here panics.
+//! while the recorder is borrowed; a structure is sent whole or not at all. Nothing here panics.
 //! Misuse that types do not catch is an error value where it is claimed, in [`Session::flush`], and
 //! in the history. No failure is passed over: the next claim, flush or commit tells a failure that
 //! no stub is left to tell ([failures that were told](Session#failures-that-were-told)).
@@ -35,28 +37,33 @@
 
 #![forbid(unsafe_code)]
 
+mod builtin;
 mod call;
 mod cell;
 mod connection;
 mod control;
 mod error;
 mod iter;
+mod live;
 mod procedure;
 mod promise;
 mod session;
-mod state;
 mod stubs;
 
+pub use builtin::{Any, Bytes, Directory};
 pub use call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub};
 pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
-pub use error::{CallName, Closed, ConnectError, Error, ErrorValue, Exception, Misuse};
+pub use error::{CallName, ConnectError, Error, Exception, Place};
 pub use iter::{Iter, Yields};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
-pub use session::{Builder, Counters, How, Session};
-pub use stubs::{BasicNumbers, CellNumbers, Object, Stubs};
+pub use session::{Builder, How, Session};
+pub use stubs::Object;
 
+pub use bifrost_recorder::{
+    BasicNumbers, BuiltinNumbers, CellNumbers, Closed, Counters, ErrorValue, Misuse, Stubs,
+};
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

@@ -1,16 +1,14 @@
 //! Batched procedures: a batch with a name, kept by the session.
 
 use std::marker::PhantomData;
-use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use bifrost_wire::{Arg, encode};
+use bifrost_recorder::Heading;
 
-use crate::call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results};
-use crate::error::{Error, Misuse};
+use crate::call::{Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results, client_type, operand};
+use crate::error::{Error, Place};
+use crate::live::Recorder;
 use crate::session::Session;
-use crate::state::{Core, Kind, State, misuse};
 
 /// A tuple of types: the parameters of a procedure, or the values of an exception.
 pub trait Params: 'static {
@@ -59,8 +57,8 @@ impl<P: Params, R: Element> Procedure<P, R> {
     /// Records a call.
     #[track_caller]
     pub fn call(&self, arguments: impl IntoArgs<P>) -> R::Future {
-        let (core, location) = (&self.session.core, Location::caller());
-        arguments.record(ProcedureCall { core, number: self.number, refused: &self.refused, location })
+        let (core, place) = (&self.session.core, Place::caller());
+        arguments.record(ProcedureCall { core, number: self.number, refused: &self.refused, place })
     }
 }
 
@@ -76,26 +74,29 @@ impl Session {
         name: &str,
         body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
     ) -> Procedure<P, R> {
-        let location = Location::caller();
-        let number = self.core.state.borrow_mut().open_procedure::<P, R>(name, location);
+        let place = Place::caller();
+        let number = {
+            let live = &mut *self.core.live.borrow_mut();
+            let admitted = live.admit();
+            let heading = heading::<P, R>(&live.recorder);
+            live.recorder.open_procedure(admitted, name, heading, place)
+        };
         let mut this = Procedure { session: self.clone(), number, refused: None, types: PhantomData };
         let guard = Abandon(self);
-        let result = body(&this, self.variables(location));
+        let result = body(&this, self.variables(place));
         std::mem::forget(guard);
-        let mut state = self.core.state.borrow_mut();
-        let types = std::any::type_name::<(P, R)>();
-        state.append_return::<R>(&self.core, result.argument(), location);
-        this.refused = state.close_procedure(name, types);
-        drop(state);
+        let recorder = &mut self.core.live.borrow_mut().recorder;
+        let value = has_result::<R>().then(|| operand(&self.core, &result.argument()));
+        recorder.return_(value, place);
+        this.refused = recorder.close_procedure();
         this
     }
 
     /// Returns a procedure defined earlier in this session, if it takes and returns these types.
     pub fn find_procedure<P: Params, R: Element>(&self, name: &str) -> Option<Procedure<P, R>> {
-        let state = self.core.state.borrow();
-        let (number, types) = *state.procedures.by_name.get(name)?;
-        let same = types == std::any::type_name::<(P, R)>();
-        same.then(|| Procedure { session: self.clone(), number, refused: None, types: PhantomData })
+        let recorder = &self.core.live.borrow().recorder;
+        let number = recorder.find_procedure(name, &heading::<P, R>(recorder))?;
+        Some(Procedure { session: self.clone(), number, refused: None, types: PhantomData })
     }
 }
 
@@ -104,84 +105,20 @@ struct Abandon<'s>(&'s Session);
 
 impl Drop for Abandon<'_> {
     fn drop(&mut self) {
-        if let Ok(mut state) = self.0.core.state.try_borrow_mut() {
-            state.abandon();
+        if let Ok(mut live) = self.0.core.live.try_borrow_mut() {
+            live.recorder.abandon();
         }
     }
 }
 
 /// True if a procedure that returns an `R` has a result: `()` is none.
-fn has_result<R: Element>() -> bool {
+pub(crate) fn has_result<R: Element>() -> bool {
     std::any::TypeId::of::<R>() != std::any::TypeId::of::<()>()
 }
 
-impl State {
-    fn open_procedure<P: Params, R: Element>(
-        &mut self,
-        name: &str,
-        location: &'static Location<'static>,
-    ) -> u32 {
-        let number = self.procedures.count;
-        let nested = self.depth() > 0;
-        let params = P::types(&Numbered(&self.numbers));
-        let params: Vec<_> = params.into_iter().map(|t| self.numbers.ty(t)).collect();
-        let result = has_result::<R>().then(|| crate::call::server_type::<R>(&self.numbers));
-        let missing = params.contains(&None) || result == Some(None);
-        let types: Vec<_> = params.into_iter().map(Option::unwrap_or_default).collect();
-        let marker = |out: &mut Vec<u8>| encode::procedure(out, name, types.into_iter(), result.flatten());
-        self.open(Kind::Procedure, location, marker);
-        let wrong = if nested {
-            Some(misuse(Misuse::NestedProcedure))
-        } else if missing {
-            Some(crate::call::missing(name.into()))
-        } else if name.len() + 4096 > self.bounds.frame_bytes {
-            Some(misuse(Misuse::TooLong))
-        } else {
-            None
-        };
-        if let Some(error) = wrong {
-            self.refuse(name, location, error);
-        }
-        number
-    }
-
-    /// Ends the definition; returns the reason if it is not sent.
-    fn close_procedure(&mut self, name: &str, types: &'static str) -> Option<Arc<Error>> {
-        let refused = self.refusal();
-        let ended = self.close();
-        if self.was_kept(ended) {
-            let number = self.procedures.count;
-            self.procedures.count += 1;
-            self.procedures.names.push(name.into());
-            self.procedures.by_name.insert(name.to_owned(), (number, types));
-        }
-        refused
-    }
-
-    /// Appends RETURN; `()` is no value.
-    pub(crate) fn append_return<R: Element>(
-        &mut self,
-        core: &Rc<Core>,
-        value: Argument<'_>,
-        location: &'static Location<'static>,
-    ) {
-        let arg = match value {
-            _ if !has_result::<R>() => None,
-            Argument::Value(value) => Some(Arg::Value(value)),
-            Argument::Stub(stub) => {
-                let reference = match Rc::ptr_eq(core, &stub.core) {
-                    false => Err(misuse(Misuse::OtherSession)),
-                    true => self.admit().and_then(|()| self.expect_reference(stub.slot, location)),
-                };
-                match reference {
-                    Ok(reference) => Some(Arg::Ref(reference)),
-                    Err(error) => {
-                        self.refuse("return", location, error);
-                        return;
-                    }
-                }
-            }
-        };
-        self.mark(|out| encode::return_(out, arg.as_ref()));
-    }
+/// Returns the types of a procedure.
+fn heading<P: Params, R: Element>(recorder: &Recorder) -> Heading {
+    let numbers = recorder.numbers();
+    let result = has_result::<R>().then(|| client_type::<R>(numbers));
+    Heading { params: P::types(&Numbered(numbers)), result }
 }

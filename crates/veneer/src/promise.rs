@@ -2,20 +2,19 @@
 //!
 //! [`Promise`] is the type to read first, and [`Promise::claim`] its main function: it flushes the
 //! session if the value is not known, and returns the value or the failure of the call. The value
-//! itself is in the slot of the stub, which the state owns. The operators record calls like any
+//! itself is in the slot of the stub, which the recorder owns. The operators record calls like any
 //! others.
 
 use std::marker::PhantomData;
 use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
-use std::panic::Location;
 
+use bifrost_recorder::{Closed, Known};
 use bifrost_wire::Operator;
 
 use crate::call::{Element, IntoArg, Reference, Stub};
 use crate::cell::Cell;
-use crate::error::{Closed, Error};
+use crate::error::{Error, Place};
 use crate::session::Session;
-use crate::state::Known;
 
 /// The value that a call will have returned. It can be an argument or a receiver of further calls
 /// before it is known; [`claim`](Promise::claim) it when the program itself needs it.
@@ -99,30 +98,31 @@ impl<V: Value> Promise<V> {
         if let Some(known) = self.peek() {
             return known;
         }
-        self.stub.core.state.borrow_mut().synchronize("claim", Location::caller())?;
+        self.stub.core.live.borrow_mut().synchronize("claim", Place::caller())?;
         self.peek().unwrap_or_else(|| self.nonsense())
     }
 
     /// Returns the value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
-        let mut state = self.stub.core.state.borrow_mut();
-        let value = match state.known(self.stub.slot) {
+        let mut live = self.stub.core.live.borrow_mut();
+        let recorder = &mut live.recorder;
+        let value = match recorder.known(self.stub.slot) {
             Known::Future(_) => return None,
             Known::Value(value) => V::from_owned(&Owned(value)),
             _ => None,
         };
-        if (value.is_none() || !state.is_all_told())
-            && let Err(error) = state.known_or_failed(self.stub.slot)
+        if (value.is_none() || !recorder.is_all_told())
+            && let Err(error) = recorder.claim(self.stub.slot)
         {
             return Some(Err(error));
         }
-        drop(state);
+        drop(live);
         Some(value.map_or_else(|| self.nonsense(), Ok))
     }
 
     fn nonsense(&self) -> Result<V, Error> {
         let why = Closed::WrongReply("a result does not have the type of its heading");
-        Err(self.stub.core.state.borrow_mut().broke(why))
+        Err(self.stub.core.live.borrow_mut().recorder.close(why))
     }
 }
 
@@ -141,7 +141,7 @@ impl<V> Promise<V> {
 
     #[inline]
     fn number(&self, operator: Operator) -> u32 {
-        self.stub.core.state.borrow().numbers.operator(operator)
+        self.stub.core.live.borrow().recorder.numbers().operator(operator)
     }
 
     pub(crate) fn session(&self) -> Session {
@@ -314,14 +314,14 @@ impl Promise<bool> {
     /// True if both hold. The other is computed at the server, and only if this one holds.
     #[track_caller]
     pub fn and_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
-        self.decide(self.clone(), other, Location::caller())
+        self.decide(self.clone(), other, Place::caller())
     }
 
     /// True if either holds. The other is computed at the server, and only if this one does not
     /// hold.
     #[track_caller]
     pub fn or_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
-        self.decide(!self, other, Location::caller())
+        self.decide(!self, other, Place::caller())
     }
 
     /// Returns this value, or the other one if `test` holds.
@@ -330,12 +330,12 @@ impl Promise<bool> {
         &self,
         test: Promise<bool>,
         other: impl FnOnce() -> Promise<bool>,
-        location: &'static Location<'static>,
+        place: Place,
     ) -> Promise<bool> {
         let session = self.session();
         let result: Cell<bool> = session.cell_with(self);
         session.if_(test, || {
-            result.put_at(other(), location);
+            result.put_at(other(), place);
         });
         result.get()
     }

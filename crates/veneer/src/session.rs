@@ -1,6 +1,6 @@
 //! Opening, flushing and closing a session, and the transactions of one.
 //!
-//! [`Session`] is the type to read first; it records into the state (`crate::state::State`), which
+//! [`Session`] is the type to read first; it records into the recorder (`bifrost_recorder`), which
 //! owns the batch, the slots of the stubs and the account of failures. [`Session::builder`] opens a
 //! session in three steps: connect, say hello, and match the numbers of the stubs with the server's
 //! interface.
@@ -10,21 +10,21 @@
 //! `crate::control`, procedures in `crate::procedure`.
 
 use std::cell::RefCell;
-use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bifrost_recorder::{Closed, Counters, Greeting, Recorded, Settings, Stubs};
 use bifrost_transport::{Address, ConnectOptions, Stream};
-use bifrost_wire::{BatchName, ErrorNumber, Hello, Interface, Limit, Reply, VERSION, encode, op};
+use bifrost_wire::{BatchName, ErrorNumber};
 
-use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, missing, record_plain, server_type};
+use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};
 use crate::cell::Cell;
 use crate::connection::Connection;
-use crate::error::{CallName, Closed, ConnectError, Error, Exception, Misuse};
+use crate::error::{ConnectError, Error, Exception, Place};
+use crate::live::{Core, Live};
 use crate::promise::{Promise, Value};
-use crate::state::{Bounds, Core, Made, State, misuse};
-use crate::stubs::{Numbers, Object, Stubs};
+use crate::stubs::Object;
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
 ///
@@ -70,22 +70,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// The counts of a session up to now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Pairs of domain crossings: batches sent and answered.
-    pub crossings: u64,
-    /// Commands sent in them.
-    pub calls: u64,
-}
-
-impl Counters {
-    /// Returns the batching factor B: commands for each pair of crossings; 0 before the first.
-    pub fn batching_factor(&self) -> f64 {
-        if self.crossings == 0 { 0.0 } else { self.calls as f64 / self.crossings as f64 }
-    }
-}
-
 /// The way to run a batch that is a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
@@ -116,13 +100,7 @@ impl Shipping<'_> {
     /// Ends the recording; returns the calls that were not sent, for which the server refuses the
     /// batch.
     fn end(self) -> Vec<Arc<Error>> {
-        let mut state = self.0.core.state.borrow_mut();
-        state.shipping = false;
-        let refusals = state.take_shipped_refusals();
-        if !refusals.is_empty() {
-            refuse_batch(&mut state);
-        }
-        drop(state);
+        let refusals = self.0.core.live.borrow_mut().recorder.end_transaction_batch();
         std::mem::forget(self);
         refusals
     }
@@ -130,22 +108,11 @@ impl Shipping<'_> {
 
 impl Drop for Shipping<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.core.state.borrow_mut();
-        state.shipping = false;
-        state.take_shipped_refusals();
-        refuse_batch(&mut state);
-        // The panic tells that nothing of the batch was done. Commands recorded behind it are a
-        // batch of their own.
-        let mark = state.mark_seen();
-        let _ = state.flush();
-        state.tell_since(mark);
+        let live = &mut *self.0.core.live.borrow_mut();
+        live.recorder.abandon_transaction();
+        let _ = live.flush();
+        live.recorder.tell_transaction();
     }
-}
-
-/// Has the server refuse a batch that is a transaction: none has an `abort`.
-fn refuse_batch(state: &mut State) {
-    encode::plain(&mut state.batch, op::ABORT);
-    state.recorded();
 }
 
 /// The settings with which a session is opened.
@@ -155,8 +122,7 @@ pub struct Builder {
     token: String,
     client: String,
     timeout: Duration,
-    reply_bytes_max: usize,
-    remap_futures: usize,
+    settings: Settings,
 }
 
 impl Builder {
@@ -180,7 +146,7 @@ impl Builder {
 
     /// Sets the longest reply that is read, in bytes. Default: 64 MiB.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Builder {
-        self.reply_bytes_max = bytes;
+        self.settings.reply_bytes_max = bytes;
         self
     }
 
@@ -188,7 +154,7 @@ impl Builder {
     /// stay bounded (Bogle and Liskov 1994, 5.3). Default: 16384; never more than the server
     /// allows.
     pub fn remap_futures(mut self, futures: usize) -> Builder {
-        self.remap_futures = futures;
+        self.settings.remap_futures = futures;
         self
     }
 
@@ -223,66 +189,10 @@ impl Builder {
     }
 
     fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
-        let digest = self.stubs.digest;
-        let mut bounds = Bounds::default();
-        let mut server = None;
-        let numbers = Numbers::same(self.stubs);
-        let mut state = State::new(connection, numbers, self.timeout, self.reply_bytes_max);
-        let greeting = Hello { version: VERSION, digest, token, client: &self.client };
-        state.ask(|out| encode::hello(out, &greeting))?;
-        receive(&mut state, |reply| match reply {
-            Reply::Welcome(welcome) => {
-                for (number, value) in welcome.limits.iter() {
-                    if let Some(limit) = Limit::from_number(number) {
-                        bounds.set(limit, value);
-                    }
-                }
-                server = Some((welcome.version, welcome.digest));
-                Ok(())
-            }
-            _ => Err(Closed::WrongReply("a welcome was due")),
-        })?;
-        state.set_bounds(bounds, self.remap_futures);
-        if let Some((version, server_digest)) = server {
-            if version != VERSION {
-                return Err(ConnectError::Version { server: version, client: VERSION });
-            }
-            if server_digest != digest {
-                state.numbers = mapped(&mut state, self.stubs)?;
-            }
-        }
-        Ok(Session { core: Rc::new(Core { state: RefCell::new(state) }) })
+        let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
+        let live = Live::open(greeting, connection, self.timeout)?;
+        Ok(Session { core: Rc::new(Core { live: RefCell::new(live) }) })
     }
-}
-
-/// Waits for a reply; turns an error reply into an error.
-fn receive(state: &mut State, take: impl FnOnce(Reply<'_>) -> Result<(), Closed>) -> Result<(), Closed> {
-    let (rest, done) = state.receive(Vec::new(), |_, reply| match reply {
-        Reply::Error { number, position, text } => {
-            Err(Closed::ByServer { number, position, text: text.to_owned() })
-        }
-        other => take(other),
-    });
-    // Each of these questions is asked alone, so nothing can follow its answer.
-    if done.is_ok() && !rest.is_empty() {
-        return Err(Closed::WrongReply("more than one reply"));
-    }
-    done
-}
-
-/// Asks for the server's interface and matches the stubs with it.
-fn mapped(state: &mut State, stubs: &'static Stubs) -> Result<Numbers, ConnectError> {
-    let mut interface = None;
-    state.ask(|out| encode::plain(out, op::DESCRIBE))?;
-    receive(state, |reply| match reply {
-        Reply::Interface(json) => {
-            interface = Some(Interface::from_json(json));
-            Ok(())
-        }
-        _ => Err(Closed::WrongReply("an interface was due")),
-    })?;
-    let server = interface.unwrap_or_else(|| Ok(Interface::default()))?;
-    Ok(Numbers::mapped(stubs, server)?)
 }
 
 impl Session {
@@ -293,43 +203,28 @@ impl Session {
             token: String::new(),
             client: String::new(),
             timeout: Duration::from_secs(30),
-            reply_bytes_max: bifrost_wire::REPLY_BYTES_MAX,
-            remap_futures: 16_384,
+            settings: Settings::default(),
         }
     }
 
     /// Returns a well-known object. Not inside a structure: look it up before.
     #[track_caller]
     pub fn lookup<T: Object>(&self, name: &str) -> T {
-        let location = Location::caller();
-        let mut state = self.core.state.borrow_mut();
-        let admitted = state.admit();
-        let checked = admitted.and_then(|()| {
-            if !std::ptr::eq(T::STUBS, state.numbers.stubs()) {
-                return Err(misuse(Misuse::OtherInterface));
-            }
-            if state.depth() > 0 {
-                return Err(misuse(Misuse::LookupInside));
-            }
-            if name.len() + 16 > state.bounds.frame_bytes {
-                return Err(misuse(Misuse::TooLong));
-            }
-            let ty = server_type::<T>(&state.numbers);
-            ty.ok_or_else(|| missing(std::any::type_name::<T>().into()))
-        });
-        let slot = match checked {
-            Ok(ty) => {
-                encode::lookup(&mut state.batch, name, Some(ty));
-                state.recorded();
-                state.new_future(Made::Lookup, location)
-            }
-            Err(error) => {
-                let error = state.refuse("lookup", location, error);
-                state.failed(error)
-            }
-        };
-        drop(state);
-        T::from_stub(Stub { core: self.core.clone(), slot })
+        let place = Place::caller();
+        self.record(place, |live| {
+            let admitted = live.admit();
+            let ty = client_type::<T>(live.recorder.numbers());
+            let type_name = std::any::type_name::<T>();
+            live.recorder.lookup(admitted, T::STUBS, name, ty, type_name, place)
+        })
+    }
+
+    /// Records a call, and returns the stubs of its results.
+    #[inline(always)]
+    fn record<R: Results>(&self, place: Place, record: impl FnOnce(&mut Live) -> Recorded<Place>) -> R {
+        let live = &mut *self.core.live.borrow_mut();
+        let recorded = record(live);
+        results(&self.core, &mut live.recorder, recorded, place)
     }
 
     /// Makes a promise that is kept already: a value that can be a receiver, as in `one.to(100)`.
@@ -340,32 +235,19 @@ impl Session {
             // A `Value` is never a stub.
             Argument::Stub(_) => bifrost_wire::Value::Nil,
         };
-        let slot = self.core.state.borrow_mut().new_value(value);
+        let slot = self.core.live.borrow_mut().recorder.new_value(value);
         Promise::from_stub(Stub { core: self.core.clone(), slot })
     }
 
     /// Makes an empty cell.
     #[track_caller]
     pub fn cell<T: Element>(&self) -> Cell<T> {
-        let location = Location::caller();
-        let mut state = self.core.state.borrow_mut();
-        let ty = state.admit().and_then(|()| {
-            let ty = server_type::<T>(&state.numbers);
-            ty.ok_or_else(|| missing(format!("cell of {}", std::any::type_name::<T>()).into()))
-        });
-        let slot = match ty {
-            Ok(ty) => {
-                encode::cell(&mut state.batch, ty);
-                state.recorded();
-                state.new_future(Made::Cell, location)
-            }
-            Err(error) => {
-                let error = state.refuse("cell", location, error);
-                state.failed(error)
-            }
-        };
-        drop(state);
-        Cell::from_stub(Stub { core: self.core.clone(), slot })
+        let place = Place::caller();
+        self.record(place, |live| {
+            let admitted = live.admit();
+            let ty = client_type::<T>(live.recorder.numbers());
+            live.recorder.cell(admitted, ty, std::any::type_name::<T>(), place)
+        })
     }
 
     /// Makes a cell with its first value.
@@ -392,14 +274,22 @@ impl Session {
     /// Not inside a structure. A server that keeps no objects has nothing to commit.
     #[track_caller]
     pub fn commit(&self) -> Promise<()> {
-        self.end_transaction(true, Location::caller())
+        let place = Place::caller();
+        self.record(place, |live| {
+            let admitted = live.admit_commit();
+            live.recorder.commit(admitted, place)
+        })
     }
 
     /// Aborts the transaction, when the batch is sent: everything becomes as it was when it began.
     /// Commands recorded behind it belong to the next one. Not inside a structure.
     #[track_caller]
     pub fn abort(&self) -> Promise<()> {
-        self.end_transaction(false, Location::caller())
+        let place = Place::caller();
+        self.record(place, |live| {
+            let admitted = live.admit();
+            live.recorder.abort(admitted, place)
+        })
     }
 
     /// Records a batch that is a transaction of its own, sends it, and waits until it is committed.
@@ -427,73 +317,21 @@ impl Session {
     /// it may have been done all the same.
     #[track_caller]
     pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
-        let location = Location::caller();
-        {
-            let mut state = self.core.state.borrow_mut();
-            state.synchronize("transaction", location)?;
-            state.surface(true)?;
-        }
-        let call = || CallName {
-            name: "transaction".into(),
-            number: 1,
-            location: Some(location),
-            rounds: [].into(),
-        };
+        let place = Place::caller();
         let done = {
-            let mut state = self.core.state.borrow_mut();
-            if let Some(error) = state.unseen_now(call()) {
-                return Err(error);
-            }
-            state.clear_told();
-            encode::transaction(&mut state.batch, how.tries, how.batch);
-            state.recorded();
-            state.shipping = true;
-            let slot = state.new_future(Made::Transaction, location);
+            let live = &mut *self.core.live.borrow_mut();
+            live.synchronize("transaction", place)?;
+            let slot = live.recorder.begin_transaction(how.tries, how.batch, place)?;
             Promise::<()>::from_stub(Stub { core: self.core.clone(), slot })
         };
-        let mark = self.core.state.borrow().mark_seen();
         let shipping = Shipping(self);
         let result = body();
         let refusals = shipping.end();
-        self.core.state.borrow_mut().flush()?;
-        let done = done.peek().unwrap_or(Ok(()));
-        if refusals.is_empty() && done.is_ok() {
-            return Ok(result);
-        }
-        // Nothing of it was done, and so no failure of it is left to be told.
-        self.core.state.borrow_mut().tell_since(mark);
-        match refusals.is_empty() {
-            true => done.map(|()| result),
-            false => Err(Error::Unseen { failures: refusals.into(), omitted: 0, call: Some(call()) }),
-        }
-    }
-
-    fn end_transaction(&self, commit: bool, location: &'static Location<'static>) -> Promise<()> {
-        let mut state = self.core.state.borrow_mut();
-        let allowed = state.admit().and_then(|()| match state.depth() {
-            0 if state.shipping => Err(misuse(Misuse::InTransaction)),
-            0 if commit => state.before_commit(location),
-            0 => Ok(()),
-            _ => Err(misuse(Misuse::OpenStructure)),
-        });
-        let slot = match allowed {
-            Ok(()) => {
-                let ended = state.next_transaction();
-                let (code, made) = match commit {
-                    true => (op::COMMIT, Made::Commit(ended)),
-                    false => (op::ABORT, Made::Abort(ended)),
-                };
-                encode::plain(&mut state.batch, code);
-                state.recorded();
-                state.new_future(made, location)
-            }
-            Err(error) => {
-                let error = state.refuse(if commit { "commit" } else { "abort" }, location, error);
-                state.failed(error)
-            }
-        };
-        drop(state);
-        Promise::from_stub(Stub { core: self.core.clone(), slot })
+        self.core.live.borrow_mut().flush()?;
+        let outcome = done.peek().unwrap_or(Ok(()));
+        // The stubs of the result are dropped when the session is free again.
+        let finished = self.core.live.borrow_mut().recorder.finish_transaction(outcome, refusals, place);
+        finished.map(|()| result)
     }
 
     /// Records a routine's call, by the number that `stubs` give it.
@@ -504,14 +342,17 @@ impl Session {
         routine: u32,
         arguments: &[Argument<'_>],
     ) -> R {
-        let location = Location::caller();
-        let head = |numbers: &mut Numbers| numbers.routine_head(stubs, routine);
-        record_plain(&self.core, Made::Routine(routine), location, head, arguments)
+        let place = Place::caller();
+        self.record(place, |live| {
+            let admitted = live.admit();
+            let arguments = operands(&self.core, arguments);
+            live.recorder.call_routine(admitted, stubs, routine, arguments, place)
+        })
     }
 
     /// True if the session was connected with these stubs.
     pub fn has_stubs(&self, stubs: &'static Stubs) -> bool {
-        std::ptr::eq(stubs, self.core.state.borrow().numbers.stubs())
+        std::ptr::eq(stubs, self.core.live.borrow().recorder.numbers().stubs())
     }
 
     /// Sends the recorded commands, and waits until they have run: one pair of crossings, or none
@@ -523,9 +364,9 @@ impl Session {
     /// with a stub is no error of the flush: its claim tells it.
     #[track_caller]
     pub fn flush(&self) -> Result<(), Error> {
-        let mut state = self.core.state.borrow_mut();
-        state.synchronize("flush", Location::caller())?;
-        state.surface(true)
+        let live = &mut *self.core.live.borrow_mut();
+        live.synchronize("flush", Place::caller())?;
+        live.recorder.surface(true)
     }
 
     /// Flushes if `object` is not known yet.
@@ -542,26 +383,28 @@ impl Session {
     /// was last cleared, oldest first; the first thousand. The program is told of them with it, so
     /// they do not prevent a commit any more.
     pub fn exceptions(&self) -> Vec<Exception> {
-        let mut state = self.core.state.borrow_mut();
-        state.tell_all();
-        state.history().0.to_vec()
+        self.core.live.borrow_mut().recorder.exceptions().to_vec()
     }
 
     /// Returns the number of exceptions beyond those that [`Session::exceptions`] lists.
     pub fn exceptions_omitted(&self) -> u64 {
-        self.core.state.borrow().history().1
+        self.core.live.borrow().recorder.exceptions_omitted()
     }
 
     /// Clears the exception history, here and at the server: the failures of the calls up to now
     /// count as told. Not inside a structure.
     #[track_caller]
     pub fn clear_exceptions(&self) {
-        self.core.state.borrow_mut().clear_history(Location::caller());
+        let live = &mut *self.core.live.borrow_mut();
+        if live.recorder.clear_exceptions(Place::caller()) {
+            let admitted = live.admit();
+            live.recorder.clear_server(admitted);
+        }
     }
 
     /// Returns the counts of the session up to now.
     pub fn counters(&self) -> Counters {
-        self.core.state.borrow().counters
+        self.core.live.borrow().recorder.counters()
     }
 
     /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`] from now
@@ -572,7 +415,7 @@ impl Session {
     #[track_caller]
     pub fn close(self) -> Result<(), Error> {
         let flushed = self.flush();
-        self.core.state.borrow_mut().leave();
+        self.core.live.borrow_mut().leave();
         flushed
     }
 }

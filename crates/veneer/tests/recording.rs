@@ -106,7 +106,7 @@ fn dropped_handles_are_given_back_once() {
     drop(b);
     drop(db);
     s.flush().unwrap();
-    assert_eq!(server.log(), ["free [2, 1]", "flush []"]);
+    assert_eq!(server.log(), ["free [1, 2]", "flush []"]);
 }
 
 #[test]

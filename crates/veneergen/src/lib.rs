@@ -1,8 +1,9 @@
 //! Stubs for client languages from one description of the types.
 //!
 //! [`generate`] turns an [`Interface`] into the files of a veneer: a stub for each type with a
-//! method for each method, a function for each routine, and a constant with the interface's digest
-//! and numbers. Nothing is read or written here; the caller has the files.
+//! method for each method, a function for each routine, a constant with the interface's digest and
+//! numbers, and the interface itself in a file of its own. Built-in types have their stubs in the
+//! veneer. Nothing is read or written here; the caller has the files.
 //!
 //! A language is a template and a [`Naming`]: the spelling of Theta's names and types. The template
 //! says everything else. The part that all languages share is in [`Model`]: the types that get a

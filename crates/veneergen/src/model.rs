@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use bifrost_wire::interface::{Interface, Kind, Method, Type};
 use bifrost_wire::operator;
-use bifrost_wire::{MethodNumber, TypeNumber};
+use bifrost_wire::{MethodNumber, TypeNumber, builtin};
 
 use crate::GenerateError;
 use crate::naming::{Naming, method_name, type_names};
@@ -15,10 +15,10 @@ use crate::naming::{Naming, method_name, type_names};
 pub struct Model {
     /// The bytes of the digest.
     pub digest: Vec<u8>,
-    /// The interface as canonical JSON.
-    pub json: String,
     /// The basic types, in the order null, bool, int, real, char, string.
     pub basic: Vec<BasicModel>,
+    /// The built-in types that the veneer has stubs for, in the order of `wire::builtin`.
+    pub builtin: Vec<BuiltinModel>,
     /// The numbers of the methods behind operators.
     pub operators: Vec<u32>,
     /// The types that get a stub.
@@ -34,6 +34,17 @@ pub struct BasicModel {
     pub number: u32,
     /// Its cells.
     pub cell: CellModel,
+}
+
+/// A built-in type; `u32::MAX` for the numbers of one that is missing.
+#[derive(Serialize, Debug)]
+pub struct BuiltinModel {
+    /// Its number.
+    pub number: u32,
+    /// Its cells.
+    pub cell: CellModel,
+    /// The number of its first method.
+    pub first: u32,
 }
 
 /// The numbers of a cell type; `u32::MAX` for those that are missing.
@@ -134,7 +145,11 @@ impl Model {
             let number = interface.find_kind(kind, None).ok_or(GenerateError::NoBasicType(name))?;
             basic.push(BasicModel { number: number.0, cell: builder.cell(number) });
         }
-        let with_stub = |t: &&(usize, &Type)| !t.1.kind.is_value() && t.1.kind != Kind::Cell;
+        let builtin = builtin::TABLE.map(|row| row.find(interface));
+        let with_stub = |t: &&(usize, &Type)| {
+            let is_builtin = builtin.contains(&Some(TypeNumber(t.0 as u32)));
+            !t.1.kind.is_value() && t.1.kind != Kind::Cell && !is_builtin
+        };
         let types: Vec<(usize, &Type)> = interface.types.iter().enumerate().collect();
         let types =
             types.iter().filter(with_stub).map(|(i, ty)| builder.ty(TypeNumber(*i as u32), ty)).collect();
@@ -143,8 +158,8 @@ impl Model {
         let routines = routines.map(|(i, r)| builder.method(i as u32, r, &mut taken)).collect();
         Ok(Model {
             digest: interface.digest().to_vec(),
-            json: String::from_utf8_lossy(&interface.to_json()).into_owned(),
             basic,
+            builtin: builtin.iter().map(|number| builder.builtin(*number)).collect(),
             operators: operator::numbers(interface).into_iter().map(|n| n.0).collect(),
             types,
             routines,
@@ -171,6 +186,19 @@ struct Builder<'i> {
 }
 
 impl Builder<'_> {
+    fn builtin(&self, number: Option<TypeNumber>) -> BuiltinModel {
+        let none = operator::NO_METHOD.0;
+        match number {
+            Some(number) => {
+                BuiltinModel { number: number.0, cell: self.cell(number), first: self.firsts[number.index()] }
+            }
+            None => {
+                let cell = CellModel { ty: none, put: none, full: none, get: none };
+                BuiltinModel { number: none, cell, first: none }
+            }
+        }
+    }
+
     fn cell(&self, element: TypeNumber) -> CellModel {
         let none = operator::NO_METHOD.0;
         let Some(ty) = self.interface.find_kind(Kind::Cell, Some(element)) else {

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use bifrost_wire::TypeNumber;
 use bifrost_wire::interface::{Interface, Kind, Method};
+use bifrost_wire::{TypeNumber, builtin};
 
 /// A language's spelling.
 pub trait Naming {
@@ -17,6 +17,9 @@ pub trait Naming {
     /// Returns the type of a basic value: `i64`. `kind` is a value's kind.
     fn value(&self, kind: Kind) -> &'static str;
 
+    /// Returns the stub of a built-in type that the veneer has itself.
+    fn builtin(&self, name: &str) -> String;
+
     /// Returns the type of a cell of `element`.
     fn cell(&self, element: &str) -> String;
 }
@@ -25,7 +28,13 @@ pub trait Naming {
 pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(interface.types.len());
+    let builtin = builtin::TABLE.map(|row| (row.name, row.find(interface)));
     for (index, ty) in interface.types.iter().enumerate() {
+        let number = Some(TypeNumber(index as u32));
+        if let Some((name, _)) = builtin.iter().find(|(_, found)| *found == number) {
+            names.push(naming.builtin(name));
+            continue;
+        }
         names.push(match ty.kind {
             kind if kind.is_value() => naming.value(kind).to_owned(),
             // Spelled below, when the names of all elements are known.

@@ -1,4 +1,4 @@
-//! Stubs in Rust: one module.
+//! Stubs in Rust: one module, and the interface in a file beside it.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -29,6 +29,9 @@ static TAKEN: &[&str] = &["stub", "from_stub", "clone", "connect", "session", "_
 static TAKEN_TYPES: &[&str] = &[
     "Self", "Option", "String", "Vec", "Box", "Result", "Some", "None", "Ok", "Err", "From", "Clone", "Debug",
 ];
+
+/// The file of the interface, beside the stubs.
+const INTERFACE_FILE: &str = "bifrost_stubs.interface.json";
 
 pub(crate) struct Rust;
 
@@ -68,6 +71,10 @@ impl Naming for Rust {
         }
     }
 
+    fn builtin(&self, name: &str) -> String {
+        format!("bf::{}", self.upper(&[name]))
+    }
+
     fn cell(&self, element: &str) -> String {
         format!("bf::Cell<{element}>")
     }
@@ -88,16 +95,6 @@ fn snake(name: &str) -> String {
         out.insert(0, '_');
     }
     out
-}
-
-/// Returns a raw string literal that can hold the text.
-fn raw(text: &str) -> String {
-    let mut hashes = 1;
-    while text.contains(&format!("\"{}", "#".repeat(hashes))) {
-        hashes += 1;
-    }
-    let hashes = "#".repeat(hashes);
-    format!("r{hashes}\"{text}\"{hashes}")
 }
 
 /// The longest line of rustfmt, in characters, where nobody has set another one.
@@ -145,10 +142,11 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
     environment.set_syntax(syntax.build()?);
-    environment.add_filter("raw", |text: String| raw(&text));
     environment.add_filter("signature", |f: Serde<MethodModel>, method: bool| signature(&f, method));
     environment.add_filter("send_signature", |f: Serde<MethodModel>| head(&f, true, ""));
     environment.add_template("rust", TEMPLATE)?;
-    let text = environment.get_template("rust")?.render(context! { m => Serde(model) })?;
-    Ok(vec![("bifrost_stubs.rs".to_owned(), text)])
+    let text = environment
+        .get_template("rust")?
+        .render(context! { m => Serde(model), interface_file => INTERFACE_FILE })?;
+    Ok(vec![("bifrost_stubs.rs".to_owned(), text), (INTERFACE_FILE.to_owned(), interface.to_json_lines())])
 }

@@ -6,27 +6,43 @@ use std::process::Command;
 use bifrost_veneergen::{Lang, generate};
 use bifrost_wire::Interface;
 
-/// The stubs in the veneer's tests, which compile them: `BIFROST_UPDATE=1` writes them.
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../veneer/tests/stubs/bifrost_stubs.rs");
+/// The folder of the stubs in the veneer's tests, which compile them: `BIFROST_UPDATE=1` writes
+/// them.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../veneer/tests/stubs");
 
-fn stubs() -> String {
+fn files() -> Vec<(String, String)> {
     let json = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json")).unwrap();
     let interface = Interface::from_json(&json).unwrap();
-    let [(path, text)] = generate(&interface, Lang::Rust).unwrap().try_into().unwrap();
-    assert_eq!(path, "bifrost_stubs.rs");
+    generate(&interface, Lang::Rust).unwrap()
+}
+
+fn stubs() -> String {
+    let [(path, text), (beside, _)] = files().try_into().unwrap();
+    assert_eq!([path, beside], ["bifrost_stubs.rs", "bifrost_stubs.interface.json"]);
     text
 }
 
 #[test]
 fn the_committed_stubs_are_fresh() {
-    let text = stubs();
-    assert_eq!(text, stubs(), "equal interfaces give equal texts");
-    if std::env::var_os("BIFROST_UPDATE").is_some() {
-        std::fs::create_dir_all(Path::new(GOLDEN).parent().unwrap()).unwrap();
-        std::fs::write(GOLDEN, &text).unwrap();
+    let files = files();
+    assert_eq!(files, self::files(), "equal interfaces give equal texts");
+    for (name, text) in files {
+        let path = Path::new(GOLDEN).join(name);
+        if std::env::var_os("BIFROST_UPDATE").is_some() {
+            std::fs::create_dir_all(GOLDEN).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        let golden = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(golden == text, "the stubs are stale: BIFROST_UPDATE=1 cargo test -p bifrost-veneergen");
     }
-    let golden = std::fs::read_to_string(GOLDEN).unwrap_or_default();
-    assert!(golden == text, "the stubs are stale: BIFROST_UPDATE=1 cargo test -p bifrost-veneergen");
+}
+
+#[test]
+fn the_interface_is_a_file_of_short_lines() {
+    let [_, (_, json)] = files().try_into().unwrap();
+    let longest = json.lines().map(str::len).max().unwrap_or_default();
+    assert!(longest < 400, "a line of {longest} columns");
+    assert!(!stubs().lines().any(|line| line.len() > 300));
 }
 
 #[test]

@@ -206,6 +206,48 @@ impl Interface {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
+    /// Returns the canonical JSON with a line for each type, method and routine, so that changes
+    /// can be read.
+    pub fn to_json_lines(&self) -> String {
+        let json = String::from_utf8(self.to_json()).unwrap_or_default();
+        let mut out = String::with_capacity(json.len() + json.len() / 8);
+        // For each open bracket: true if it holds entries with a line of their own.
+        let mut open: Vec<bool> = Vec::new();
+        let (mut in_text, mut is_escaped) = (false, false);
+        for (at, c) in json.char_indices() {
+            if in_text {
+                in_text = c != '"' || is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                out.push(c);
+                continue;
+            }
+            let is_line = open.last() == Some(&true);
+            let newline = |out: &mut String, depth: usize| {
+                out.push('\n');
+                (0..depth).for_each(|_| out.push(' '));
+            };
+            let lines = open.iter().filter(|is_line| **is_line).count();
+            match c {
+                '"' => in_text = true,
+                '{' if is_line => newline(&mut out, lines),
+                ']' if is_line && !out.ends_with('[') => newline(&mut out, lines - 1),
+                _ => {}
+            }
+            match c {
+                '[' => {
+                    let key = out.rsplit('"').nth(1).unwrap_or_default();
+                    open.push(["types", "methods", "routines"].contains(&key) && json[..at].ends_with(':'));
+                }
+                '{' => open.push(false),
+                ']' | '}' => drop(open.pop()),
+                _ => {}
+            }
+            out.push(c);
+        }
+        out.push('\n');
+        out
+    }
+
     /// Returns the digest that tells one interface from another: BLAKE3 of the canonical JSON
     /// without the comments, so that a better comment does not make old stubs strangers.
     pub fn digest(&self) -> Digest {

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod command;
 pub mod encode;
 pub mod error;

@@ -93,3 +93,28 @@ fn what_a_type_leads_to_must_be_there() {
         Err(Missing::NotBelow { wanted: "Till".into(), offered: "Shop".into() })
     );
 }
+
+#[test]
+fn lines_are_the_same_json() {
+    let item = r#"{"name":"a \"[{","results":[0],"doc":"types:[{}]"},{"name":"b"}"#;
+    let all = [shop(PRICE, "").interface().clone(), shop(item, "").interface().clone(), Interface::default()];
+    for interface in all {
+        let lines = interface.to_json_lines();
+        assert_eq!(Interface::from_json(lines.as_bytes()).unwrap(), interface);
+        let bare: String = lines.lines().map(str::trim_start).collect();
+        assert_eq!(bare.as_bytes(), interface.to_json(), "only lines are added");
+    }
+    let lines = shop(item, "").interface().to_json_lines();
+    let heads = [
+        r#"{"types":["#,
+        r#" {"name":"int","#,
+        r#" {"name":"string""#,
+        r#" {"name":"Item","#,
+        r#"  {"name":"a \"[{""#,
+        r#"  {"name":"b"}"#,
+        r#" ]},"#,
+    ];
+    for (line, head) in lines.lines().zip(heads) {
+        assert!(line.starts_with(head), "{lines}");
+    }
+}

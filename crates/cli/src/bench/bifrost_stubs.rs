@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [85, 64, 43, 193, 243, 199, 102, 145, 134, 174, 12, 135, 208, 189, 129, 150, 227, 190, 246, 199, 231, 253, 53, 158, 106, 44, 241, 158, 249, 59, 187, 7],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Probe","kind":"object","methods":[{"name":"nothing","doc":"Does nothing: what a call of it costs is the cost of a call."},{"name":"same","results":[9],"doc":"Itself."},{"name":"one","results":[2],"doc":"1"},{"name":"a","doc":"As `nothing`; with `b` to `d` it makes control structures that were never seen before."},{"name":"b","doc":"As `nothing`."},{"name":"c","doc":"As `nothing`."},{"name":"d","doc":"As `nothing`."},{"name":"nothing_loop","params":[{"name":"n","type":2}],"doc":"Calls `nothing` n times."}]},{"name":"Record","kind":"object","methods":[{"name":"user","results":[5],"doc":"Whose record it is."}]},{"name":"Records","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[10],"signals":[{"name":"not_found"}],"doc":"The record of user, found by looking at one after the other."},{"name":"loop_fetch","params":[{"name":"user","type":5},{"name":"n","type":2}],"signals":[{"name":"not_found"}],"doc":"Adds and fetches three times, n times over (Zondervan 1995, 7.1.5)."}]},{"name":"IntList","kind":"object","methods":[{"name":"first","results":[2],"signals":[{"name":"empty"}]},{"name":"next","results":[12],"signals":[{"name":"empty"}]}],"doc":"Numbers, one after the other (Zondervan 1995, 3.1)."},{"name":"Point","kind":"object","methods":[{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]}],"doc":"A point that can be moved (Zondervan 1995, 4.1)."},{"name":"array[Record]","kind":"array","element":10,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":10}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}]},{"name":"append_low","params":[{"name":"v","type":10}]},{"name":"remove","results":[10],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[10],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[15]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"sequence[Record]","kind":"sequence","element":10,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}],"results":[15]},{"name":"concat","params":[{"name":"x","type":15}],"results":[15]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":10}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[14]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[Probe]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[Record]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[Records]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]},{"name":"cell[IntList]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[Point]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[array[Record]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[sequence[Record]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]}],"routines":[{"name":"new_probe","results":[9]},{"name":"new_records","params":[{"name":"n","type":2}],"results":[11]},{"name":"squares","params":[{"name":"n","type":2}],"results":[12]},{"name":"new_point","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[13]}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 175, full: 176, get: 177 }),
         (1, bf::CellNumbers { ty: 17, put: 182, full: 183, get: 184 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 19, put: 196, full: 197, get: 198 }),
         (4, bf::CellNumbers { ty: 20, put: 203, full: 204, get: 205 }),
         (5, bf::CellNumbers { ty: 21, put: 210, full: 211, get: 212 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 22, put: 217, full: 218, get: 219 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 23, put: 221, full: 222, get: 223 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 24, put: 225, full: 226, get: 227 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (22, 217, 218, 219),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (23, 221, 222, 223),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (24, 225, 226, 227),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// Theta: `Probe`
 #[derive(Clone, Debug)]
 pub struct Probe(bf::Stub);
@@ -161,7 +50,7 @@ pub struct Probe(bf::Stub);
 bf::object! {
     Probe, INTERFACE, type 9,
     cell (25, 232, 233, 234),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Probe {
@@ -237,7 +126,7 @@ pub struct Record(bf::Stub);
 bf::object! {
     Record, INTERFACE, type 10,
     cell (26, 236, 237, 238),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Record {
@@ -257,7 +146,7 @@ pub struct Records(bf::Stub);
 bf::object! {
     Records, INTERFACE, type 11,
     cell (27, 240, 241, 242),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Records {
@@ -291,7 +180,7 @@ pub struct IntList(bf::Stub);
 bf::object! {
     IntList, INTERFACE, type 12,
     cell (28, 244, 245, 246),
-    below [Any]
+    below [bf::Any]
 }
 
 impl IntList {
@@ -317,7 +206,7 @@ pub struct Point(bf::Stub);
 bf::object! {
     Point, INTERFACE, type 13,
     cell (29, 248, 249, 250),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Point {
@@ -353,7 +242,7 @@ pub struct ArrayOfRecord(bf::Stub);
 bf::object! {
     ArrayOfRecord, INTERFACE, type 14,
     cell (30, 252, 253, 254),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfRecord {
@@ -467,7 +356,7 @@ pub struct SequenceOfRecord(bf::Stub);
 bf::object! {
     SequenceOfRecord, INTERFACE, type 15,
     cell (31, 256, 257, 258),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfRecord {

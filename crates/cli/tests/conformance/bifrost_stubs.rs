@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [219, 143, 51, 210, 55, 122, 94, 17, 130, 204, 179, 194, 151, 15, 192, 121, 250, 46, 190, 88, 229, 90, 98, 137, 34, 250, 224, 248, 15, 2, 31, 192],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","methods":[{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Counter","kind":"object","supertypes":[9],"methods":[{"name":"value","results":[2]},{"name":"add","params":[{"name":"by","type":2}],"results":[2],"doc":"The new value."},{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Tagged","kind":"object","methods":[{"name":"point","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[13]},{"name":"labelled","params":[{"name":"p","type":13},{"name":"name","type":5}],"results":[14]},{"name":"answer","params":[{"name":"n","type":2}],"results":[15]},{"name":"found","params":[{"name":"n","type":2}],"results":[16]},{"name":"sum","params":[{"name":"p","type":16}],"results":[2]},{"name":"answers","params":[{"name":"limit","type":2}],"yields":[15]},{"name":"thing","params":[{"name":"n","type":2}],"results":[6],"doc":"An int, a point, or nil."},{"name":"what","params":[{"name":"thing","type":6}],"results":[5]}]},{"name":"Probe","kind":"object","methods":[{"name":"same_int","params":[{"name":"x","type":2}],"results":[2]},{"name":"same_real","params":[{"name":"x","type":3}],"results":[3]},{"name":"same_bool","params":[{"name":"x","type":1}],"results":[1]},{"name":"same_char","params":[{"name":"x","type":4}],"results":[4]},{"name":"same_string","params":[{"name":"x","type":5}],"results":[5]},{"name":"same_null","params":[{"name":"x","type":0}],"results":[0]},{"name":"nothing"},{"name":"divide","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[2,2],"signals":[{"name":"zero"}],"doc":"Quotient and remainder."},{"name":"item_and_length","params":[{"name":"name","type":5}],"results":[9,2]},{"name":"all","params":[{"name":"b","type":1},{"name":"i","type":2},{"name":"r","type":3},{"name":"c","type":4},{"name":"s","type":5},{"name":"item","type":9}],"results":[5]},{"name":"itself","results":[12]},{"name":"tagged","results":[11]},{"name":"item","params":[{"name":"name","type":5}],"results":[9],"signals":[{"name":"not_found","values":[5,2]}],"doc":"The item called name; not_found with the name and how many items there are."},{"name":"add_item","params":[{"name":"item","type":9}]},{"name":"counter","results":[10],"doc":"Always the same."},{"name":"fresh","results":[9],"doc":"Another one each time."},{"name":"name_of","params":[{"name":"item","type":9}],"results":[5]},{"name":"numbers","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"pairs","params":[{"name":"limit","type":2}],"yields":[2,5]},{"name":"items","yields":[9]},{"name":"choose","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"odd","values":[2]},{"name":"third"},{"name":"everything","values":[1,2,3,4,5]}],"doc":"6 signals everything, other multiples of three third, odd numbers odd; others are returned."},{"name":"depth","params":[{"name":"n","type":2}],"results":[2],"doc":"n, after as many nested calls."},{"name":"endless","doc":"Says so on the server's standard output, and does not end by itself."}]},{"name":"record[x: int, y: int]","names":["point"],"kind":"object","methods":[{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]},{"name":"similar","params":[{"name":"x","type":13}],"results":[1]},{"name":"copy","results":[13]},{"name":"unparse","results":[5]}]},{"name":"struct[name: string, at: record[x: int, y: int]]","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]},{"name":"at","results":[13]},{"name":"replace_name","params":[{"name":"v","type":5}],"results":[14]},{"name":"replace_at","params":[{"name":"v","type":13}],"results":[14]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"oneof[number: int, text: string, nothing: null]","names":["answer"],"kind":"object","immutable":true,"methods":[{"name":"is_number","results":[1]},{"name":"is_text","results":[1]},{"name":"is_nothing","results":[1]},{"name":"value_number","results":[2],"signals":[{"name":"wrong_tag"}]},{"name":"value_text","results":[5],"signals":[{"name":"wrong_tag"}]},{"name":"value_nothing","results":[0],"signals":[{"name":"wrong_tag"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"maybe[record[x: int, y: int]]","kind":"object","element":13,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[13],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":13}],"results":[13]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"array[Item]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[18]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"sequence[Item]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[18]},{"name":"concat","params":[{"name":"x","type":18}],"results":[18]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[17]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]},{"name":"similar","params":[{"name":"x","type":23}],"results":[1]},{"name":"copy","results":[23]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[Tagged]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[record[x: int, y: int]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]},{"name":"similar","params":[{"name":"x","type":32}],"results":[1]},{"name":"copy","results":[32]},{"name":"unparse","results":[5]}]},{"name":"cell[struct[name: string, at: record[x: int, y: int]]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]},{"name":"similar","params":[{"name":"x","type":33}],"results":[1]},{"name":"copy","results":[33]},{"name":"unparse","results":[5]}]},{"name":"cell[oneof[number: int, text: string, nothing: null]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]},{"name":"similar","params":[{"name":"x","type":34}],"results":[1]},{"name":"copy","results":[34]},{"name":"unparse","results":[5]}]},{"name":"cell[maybe[record[x: int, y: int]]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]},{"name":"similar","params":[{"name":"x","type":35}],"results":[1]},{"name":"copy","results":[35]},{"name":"unparse","results":[5]}]},{"name":"cell[array[Item]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[sequence[Item]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"new_probe","results":[12]},{"name":"squares","params":[{"name":"limit","type":2}],"yields":[2]}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 19, put: 230, full: 231, get: 232 }),
         (1, bf::CellNumbers { ty: 20, put: 237, full: 238, get: 239 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 22, put: 251, full: 252, get: 253 }),
         (4, bf::CellNumbers { ty: 23, put: 258, full: 259, get: 260 }),
         (5, bf::CellNumbers { ty: 24, put: 265, full: 266, get: 267 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 25, put: 272, full: 273, get: 274 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 26, put: 276, full: 277, get: 278 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 27, put: 280, full: 281, get: 282 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (25, 272, 273, 274),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (26, 276, 277, 278),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (27, 280, 281, 282),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// Theta: `Item`
 #[derive(Clone, Debug)]
 pub struct Item(bf::Stub);
@@ -161,7 +50,7 @@ pub struct Item(bf::Stub);
 bf::object! {
     Item, INTERFACE, type 9,
     cell (28, 287, 288, 289),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Item {
@@ -185,7 +74,7 @@ pub struct Counter(bf::Stub);
 bf::object! {
     Counter, INTERFACE, type 10,
     cell (29, 291, 292, 293),
-    below [Item, Any]
+    below [Item, bf::Any]
 }
 
 impl Counter {
@@ -223,7 +112,7 @@ pub struct Tagged(bf::Stub);
 bf::object! {
     Tagged, INTERFACE, type 11,
     cell (30, 295, 296, 297),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Tagged {
@@ -275,13 +164,13 @@ impl Tagged {
     ///
     /// Theta: `thing (n: int) returns (any)`
     #[track_caller]
-    pub fn thing(&self, n: impl bf::IntoArg<i64>) -> Any {
+    pub fn thing(&self, n: impl bf::IntoArg<i64>) -> bf::Any {
         bf::call! { self.0, 141, n }
     }
 
     /// Theta: `what (thing: any) returns (string)`
     #[track_caller]
-    pub fn what(&self, thing: impl bf::IntoArg<Any>) -> bf::Promise<String> {
+    pub fn what(&self, thing: impl bf::IntoArg<bf::Any>) -> bf::Promise<String> {
         bf::call! { self.0, 142, thing }
     }
 }
@@ -293,7 +182,7 @@ pub struct Probe(bf::Stub);
 bf::object! {
     Probe, INTERFACE, type 12,
     cell (31, 299, 300, 301),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Probe {
@@ -471,7 +360,7 @@ pub struct RecordOfXIntAndYInt(bf::Stub);
 bf::object! {
     RecordOfXIntAndYInt, INTERFACE, type 13,
     cell (32, 303, 304, 305),
-    below [Any]
+    below [bf::Any]
 }
 
 impl RecordOfXIntAndYInt {
@@ -531,7 +420,7 @@ pub struct StructOfNameStringAndAtRecordOfXIntAndYInt(bf::Stub);
 bf::object! {
     StructOfNameStringAndAtRecordOfXIntAndYInt, INTERFACE, type 14,
     cell (33, 310, 311, 312),
-    below [Any]
+    below [bf::Any]
 }
 
 impl StructOfNameStringAndAtRecordOfXIntAndYInt {
@@ -603,7 +492,7 @@ pub struct OneofOfNumberIntAndTextStringAndNothingNull(bf::Stub);
 bf::object! {
     OneofOfNumberIntAndTextStringAndNothingNull, INTERFACE, type 15,
     cell (34, 317, 318, 319),
-    below [Any]
+    below [bf::Any]
 }
 
 impl OneofOfNumberIntAndTextStringAndNothingNull {
@@ -687,7 +576,7 @@ pub struct MaybeOfRecordOfXIntAndYInt(bf::Stub);
 bf::object! {
     MaybeOfRecordOfXIntAndYInt, INTERFACE, type 16,
     cell (35, 324, 325, 326),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MaybeOfRecordOfXIntAndYInt {
@@ -747,7 +636,7 @@ pub struct ArrayOfItem(bf::Stub);
 bf::object! {
     ArrayOfItem, INTERFACE, type 17,
     cell (36, 331, 332, 333),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfItem {
@@ -861,7 +750,7 @@ pub struct SequenceOfItem(bf::Stub);
 bf::object! {
     SequenceOfItem, INTERFACE, type 18,
     cell (37, 335, 336, 337),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfItem {

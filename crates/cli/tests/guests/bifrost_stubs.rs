@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [180, 195, 136, 114, 51, 227, 167, 223, 22, 21, 232, 180, 120, 242, 114, 163, 20, 251, 207, 219, 192, 172, 53, 206, 228, 249, 112, 249, 151, 105, 149, 241],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]}]},{"name":"Adder","kind":"object","actor":true,"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]}]},{"name":"Counter","kind":"object","actor":true,"supertypes":[10],"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]},{"name":"step","params":[{"name":"n","type":2}]},{"name":"value","results":[2]},{"name":"place","results":[2]},{"name":"fail","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"broken","values":[2]}]},{"name":"fall","results":[2]},{"name":"never","results":[2],"doc":"Answers nobody, until `release`."},{"name":"waiters","results":[2]},{"name":"release","params":[{"name":"n","type":2}]},{"name":"meet","params":[{"name":"c","type":11},{"name":"n","type":2}],"results":[2],"doc":"When two meet, each at the other's request: it goes on when the other has come."},{"name":"other","results":[11]},{"name":"long","params":[{"name":"n","type":2}],"results":[5],"doc":"2 to the power of n characters."},{"name":"list","results":[19]},{"name":"item","params":[{"name":"i","type":9}],"results":[5]},{"name":"all","params":[{"name":"g","type":21},{"name":"n","type":2}]}]},{"name":"Gate","kind":"object","actor":true,"methods":[{"name":"pass","results":[2]}],"doc":"Lets nobody through before so many have come: it shows that requests are under way together."},{"name":"Ring","kind":"object","actor":true,"methods":[{"name":"join","params":[{"name":"r","type":13}]},{"name":"far","params":[{"name":"steps","type":2}],"results":[2],"doc":"The number of the one so many steps away."}],"doc":"Knows the next one, which knows it."},{"name":"Sleeper","kind":"object","actor":true,"methods":[{"name":"sleep","params":[{"name":"c","type":11}]},{"name":"note"},{"name":"value","results":[2]}],"doc":"Waits for a counter that answers nobody, while notes come."},{"name":"Keeper","kind":"object","actor":true,"methods":[{"name":"count","results":[2]}],"doc":"Counts in the store."},{"name":"replier[int]","kind":"object","element":2,"immutable":true},{"name":"array[replier[int]]","kind":"array","element":16,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":16}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[16],"signals":[{"name":"bounds"}]},{"name":"top","results":[16],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":16}]},{"name":"append_low","params":[{"name":"v","type":16}]},{"name":"remove","results":[16],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[16],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[16]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[18]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"sequence[replier[int]]","kind":"sequence","element":16,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[16],"signals":[{"name":"bounds"}]},{"name":"top","results":[16],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":16}],"results":[18]},{"name":"concat","params":[{"name":"x","type":18}],"results":[18]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":16}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[16]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[17]}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[20]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[20]},{"name":"concat","params":[{"name":"x","type":20}],"results":[20]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[19]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"group[Counter]","kind":"object","element":11,"immutable":true,"methods":[{"name":"size","results":[2]},{"name":"member","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"members","yields":[11]}]},{"name":"maybe[Ring]","kind":"object","element":13,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[13],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":13}],"results":[13]}]},{"name":"array[Counter]","kind":"array","element":11,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":11}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}]},{"name":"append_low","params":[{"name":"v","type":11}]},{"name":"remove","results":[11],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[11],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[24]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"sequence[Counter]","kind":"sequence","element":11,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}],"results":[24]},{"name":"concat","params":[{"name":"x","type":24}],"results":[24]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":11}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[23]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]},{"name":"similar","params":[{"name":"x","type":25}],"results":[1]},{"name":"copy","results":[25]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]},{"name":"similar","params":[{"name":"x","type":26}],"results":[1]},{"name":"copy","results":[26]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]},{"name":"similar","params":[{"name":"x","type":28}],"results":[1]},{"name":"copy","results":[28]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]},{"name":"similar","params":[{"name":"x","type":29}],"results":[1]},{"name":"copy","results":[29]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]},{"name":"similar","params":[{"name":"x","type":30}],"results":[1]},{"name":"copy","results":[30]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]},{"name":"similar","params":[{"name":"x","type":33}],"results":[1]},{"name":"copy","results":[33]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]}]},{"name":"cell[Adder]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[Gate]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]},{"name":"cell[Ring]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]}]},{"name":"cell[Sleeper]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]}]},{"name":"cell[Keeper]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":40}],"results":[1]}]},{"name":"cell[replier[int]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"cell[array[replier[int]]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":42}],"results":[1]}]},{"name":"cell[sequence[replier[int]]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":43}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]},{"name":"similar","params":[{"name":"x","type":44}],"results":[1]},{"name":"copy","results":[44]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":45}],"results":[1]},{"name":"similar","params":[{"name":"x","type":45}],"results":[1]},{"name":"copy","results":[45]},{"name":"unparse","results":[5]}]},{"name":"cell[group[Counter]]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":46}],"results":[1]}]},{"name":"cell[maybe[Ring]]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":47}],"results":[1]}]},{"name":"cell[array[Counter]]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":48}],"results":[1]}]},{"name":"cell[sequence[Counter]]","kind":"cell","element":24,"methods":[{"name":"put","params":[{"name":"v","type":24}]},{"name":"full","results":[1]},{"name":"get","results":[24],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":49}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"new_counter","params":[{"name":"from","type":2}],"results":[11]},{"name":"new_counter_on","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[11]},{"name":"new_counters","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[21]},{"name":"new_gate","params":[{"name":"count","type":2}],"results":[12]},{"name":"step","params":[{"name":"c","type":11},{"name":"n","type":2}]},{"name":"busy","params":[{"name":"rounds","type":2}],"results":[2]},{"name":"new_sleeper","results":[14]},{"name":"notes","params":[{"name":"s","type":14},{"name":"n","type":2}]},{"name":"name_it","params":[{"name":"name","type":5},{"name":"c","type":11}]},{"name":"named","params":[{"name":"name","type":5}],"results":[11],"signals":[{"name":"not_found"}]},{"name":"forget","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"new_ring_on","params":[{"name":"own","type":2},{"name":"k","type":2}],"results":[13]},{"name":"new_keeper","params":[{"name":"k","type":2}],"results":[15]},{"name":"many","params":[{"name":"count","type":2}],"results":[23]}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 25, put: 256, full: 257, get: 258 }),
         (1, bf::CellNumbers { ty: 26, put: 263, full: 264, get: 265 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 28, put: 277, full: 278, get: 279 }),
         (4, bf::CellNumbers { ty: 29, put: 284, full: 285, get: 286 }),
         (5, bf::CellNumbers { ty: 30, put: 291, full: 292, get: 293 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 31, put: 298, full: 299, get: 300 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 32, put: 302, full: 303, get: 304 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 33, put: 306, full: 307, get: 308 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (31, 298, 299, 300),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (32, 302, 303, 304),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (33, 306, 307, 308),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// Theta: `Item`
 #[derive(Clone, Debug)]
 pub struct Item(bf::Stub);
@@ -161,7 +50,7 @@ pub struct Item(bf::Stub);
 bf::object! {
     Item, INTERFACE, type 9,
     cell (34, 313, 314, 315),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Item {
@@ -179,7 +68,7 @@ pub struct Adder(bf::Stub);
 bf::object! {
     Adder, INTERFACE, type 10,
     cell (35, 317, 318, 319),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Adder {
@@ -214,7 +103,7 @@ pub struct Counter(bf::Stub);
 bf::object! {
     Counter, INTERFACE, type 11,
     cell (36, 321, 322, 323),
-    below [Adder, Any]
+    below [Adder, bf::Any]
 }
 
 impl Counter {
@@ -435,7 +324,7 @@ pub struct Gate(bf::Stub);
 bf::object! {
     Gate, INTERFACE, type 12,
     cell (37, 325, 326, 327),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Gate {
@@ -472,7 +361,7 @@ pub struct Ring(bf::Stub);
 bf::object! {
     Ring, INTERFACE, type 13,
     cell (38, 329, 330, 331),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Ring {
@@ -525,7 +414,7 @@ pub struct Sleeper(bf::Stub);
 bf::object! {
     Sleeper, INTERFACE, type 14,
     cell (39, 333, 334, 335),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Sleeper {
@@ -586,7 +475,7 @@ pub struct Keeper(bf::Stub);
 bf::object! {
     Keeper, INTERFACE, type 15,
     cell (40, 337, 338, 339),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Keeper {
@@ -621,7 +510,7 @@ pub struct ReplierOfInt(bf::Stub);
 bf::object! {
     ReplierOfInt, INTERFACE, type 16,
     cell (41, 341, 342, 343),
-    below [Any]
+    below [bf::Any]
 }
 
 /// Theta: `array[replier[int]]`
@@ -631,7 +520,7 @@ pub struct ArrayOfReplierOfInt(bf::Stub);
 bf::object! {
     ArrayOfReplierOfInt, INTERFACE, type 17,
     cell (42, 345, 346, 347),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfReplierOfInt {
@@ -749,7 +638,7 @@ pub struct SequenceOfReplierOfInt(bf::Stub);
 bf::object! {
     SequenceOfReplierOfInt, INTERFACE, type 18,
     cell (43, 349, 350, 351),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfReplierOfInt {
@@ -841,7 +730,7 @@ pub struct ArrayOfInt(bf::Stub);
 bf::object! {
     ArrayOfInt, INTERFACE, type 19,
     cell (44, 353, 354, 355),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfInt {
@@ -979,7 +868,7 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 20,
     cell (45, 360, 361, 362),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfInt {
@@ -1093,7 +982,7 @@ pub struct GroupOfCounter(bf::Stub);
 bf::object! {
     GroupOfCounter, INTERFACE, type 21,
     cell (46, 367, 368, 369),
-    below [Any]
+    below [bf::Any]
 }
 
 impl GroupOfCounter {
@@ -1123,7 +1012,7 @@ pub struct MaybeOfRing(bf::Stub);
 bf::object! {
     MaybeOfRing, INTERFACE, type 22,
     cell (47, 371, 372, 373),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MaybeOfRing {
@@ -1159,7 +1048,7 @@ pub struct ArrayOfCounter(bf::Stub);
 bf::object! {
     ArrayOfCounter, INTERFACE, type 23,
     cell (48, 375, 376, 377),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfCounter {
@@ -1273,7 +1162,7 @@ pub struct SequenceOfCounter(bf::Stub);
 bf::object! {
     SequenceOfCounter, INTERFACE, type 24,
     cell (49, 379, 380, 381),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfCounter {

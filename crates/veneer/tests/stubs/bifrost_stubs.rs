@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [213, 224, 60, 37, 95, 4, 176, 135, 228, 19, 179, 82, 187, 5, 13, 89, 96, 199, 239, 192, 103, 214, 250, 123, 128, 223, 204, 21, 216, 175, 79, 85],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"DataElem","kind":"object","methods":[{"name":"name","results":[5],"doc":"The user's name."},{"name":"visits","results":[2],"doc":"How often it was touched."},{"name":"touch","doc":"Counts a visit."}],"doc":"A record of the database."},{"name":"NamedElem","kind":"object","supertypes":[7],"methods":[{"name":"name","results":[5]},{"name":"visits","results":[2]},{"name":"touch"},{"name":"title","results":[5],"signals":[{"name":"no_title"}],"doc":"Its title."},{"name":"match","params":[{"name":"type","type":5},{"name":"elem","type":7}],"results":[1,2]}],"doc":"A record with a title."},{"name":"DataBase","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[7],"signals":[{"name":"not_found"}],"doc":"The record of user; not_found if there is none."},{"name":"new_user","params":[{"name":"user","type":5}],"results":[7],"signals":[{"name":"not_possible"}],"doc":"A new record; not_possible if user has one already."},{"name":"users","yields":[7],"doc":"All records."},{"name":"loop_fetch","params":[{"name":"u","type":5},{"name":"iters","type":2}]},{"name":"counts","results":[11],"doc":"How often each was touched."},{"name":"adopt","params":[{"name":"e","type":7}],"signals":[{"name":"exists","values":[5,2]}],"doc":"Takes a record over."},{"name":"pairs","params":[{"name":"from","type":2}],"yields":[2,7],"doc":"Numbered records."}],"doc":"Records by the names of users."},{"name":"point","kind":"object","methods":[{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]}],"doc":"A point of the plane."},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[12]},{"name":"equal","params":[{"name":"x","type":11}],"results":[1]},{"name":"similar","params":[{"name":"x","type":11}],"results":[1]},{"name":"copy","results":[11]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[12]},{"name":"concat","params":[{"name":"x","type":12}],"results":[12]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[11]},{"name":"equal","params":[{"name":"x","type":12}],"results":[1]},{"name":"similar","params":[{"name":"x","type":12}],"results":[1]},{"name":"unparse","results":[5]}]},{"name":"list[int]","kind":"list","element":2,"immutable":true,"methods":[{"name":"first","results":[2],"signals":[{"name":"empty"}]},{"name":"next","results":[13],"signals":[{"name":"empty"}]},{"name":"empty","results":[1]},{"name":"notEmpty","results":[1]},{"name":"length","results":[2]},{"name":"nth","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"cons","params":[{"name":"v","type":2}],"results":[13]},{"name":"reverse","results":[13]},{"name":"elements","yields":[2]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]},{"name":"similar","params":[{"name":"x","type":13}],"results":[1]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]}]},{"name":"cell[DataElem]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]}]},{"name":"cell[NamedElem]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[DataBase]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[point]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[list[int]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]}],"routines":[{"name":"same_object","params":[{"name":"a","type":6},{"name":"b","type":6}],"results":[1],"doc":"Whether both are the same object."},{"name":"now_ms","results":[2],"doc":"Milliseconds since 1970."},{"name":"new_database","results":[9],"doc":"An empty database."},{"name":"new_point","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[10],"doc":"The point at x and y."},{"name":"nil_list","results":[13]},{"name":"swap","params":[{"name":"p","type":10}],"doc":"Exchanges x and y."},{"name":"nth","params":[{"name":"l","type":13},{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"primes","params":[{"name":"below","type":2}],"yields":[2],"doc":"The prime numbers."}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 4294967295, put: 4294967295, full: 4294967295, get: 4294967295 }),
         (1, bf::CellNumbers { ty: 14, put: 179, full: 180, get: 181 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
         (4, bf::CellNumbers { ty: 17, put: 191, full: 192, get: 193 }),
         (5, bf::CellNumbers { ty: 18, put: 195, full: 196, get: 197 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 4294967295, put: 4294967295, full: 4294967295, get: 4294967295 },
+            first: 113,
+        },
+        bf::BuiltinNumbers {
+            ty: 4294967295,
+            cell: bf::CellNumbers { ty: 4294967295, put: 4294967295, full: 4294967295, get: 4294967295 },
+            first: 4294967295,
+        },
+        bf::BuiltinNumbers {
+            ty: 4294967295,
+            cell: bf::CellNumbers { ty: 4294967295, put: 4294967295, full: 4294967295, get: 4294967295 },
+            first: 4294967295,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,16 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (4294967295, 4294967295, 4294967295, 4294967295),
-    below []
-}
-
 /// A record of the database.
 ///
 /// Theta: `DataElem`
@@ -45,7 +52,7 @@ pub struct DataElem(bf::Stub);
 bf::object! {
     DataElem, INTERFACE, type 7,
     cell (19, 199, 200, 201),
-    below [Any]
+    below [bf::Any]
 }
 
 impl DataElem {
@@ -83,7 +90,7 @@ pub struct NamedElem(bf::Stub);
 bf::object! {
     NamedElem, INTERFACE, type 8,
     cell (20, 203, 204, 205),
-    below [DataElem, Any]
+    below [DataElem, bf::Any]
 }
 
 impl NamedElem {
@@ -133,7 +140,7 @@ pub struct DataBase(bf::Stub);
 bf::object! {
     DataBase, INTERFACE, type 9,
     cell (21, 207, 208, 209),
-    below [Any]
+    below [bf::Any]
 }
 
 impl DataBase {
@@ -206,7 +213,7 @@ pub struct Point(bf::Stub);
 bf::object! {
     Point, INTERFACE, type 10,
     cell (22, 211, 212, 213),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Point {
@@ -242,7 +249,7 @@ pub struct ArrayOfInt(bf::Stub);
 bf::object! {
     ArrayOfInt, INTERFACE, type 11,
     cell (24, 219, 220, 221),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfInt {
@@ -374,7 +381,7 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 12,
     cell (4294967295, 4294967295, 4294967295, 4294967295),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfInt {
@@ -476,7 +483,7 @@ pub struct ListOfInt(bf::Stub);
 bf::object! {
     ListOfInt, INTERFACE, type 13,
     cell (23, 215, 216, 217),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ListOfInt {
@@ -559,8 +566,8 @@ impl ListOfInt {
 #[track_caller]
 pub fn same_object(
     session: &bf::Session,
-    a: impl bf::IntoArg<Any>,
-    b: impl bf::IntoArg<Any>,
+    a: impl bf::IntoArg<bf::Any>,
+    b: impl bf::IntoArg<bf::Any>,
 ) -> bf::Promise<bool> {
     bf::call_routine! { session, INTERFACE, 0, a, b }
 }

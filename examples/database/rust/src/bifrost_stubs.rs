@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [213, 207, 103, 28, 248, 184, 177, 64, 180, 202, 181, 43, 172, 97, 106, 239, 93, 29, 9, 247, 164, 191, 185, 166, 107, 152, 3, 111, 251, 201, 7, 168],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"DataElem","kind":"object","methods":[{"name":"name","results":[5]},{"name":"visits","results":[2]},{"name":"touch","doc":"Counts a visit."}],"doc":"What is kept of one person."},{"name":"DataBase","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[9],"signals":[{"name":"not_found"}],"doc":"The record of user; not_found if there is none."},{"name":"new_user","params":[{"name":"user","type":5}],"results":[9],"signals":[{"name":"not_possible"}],"doc":"A new record; not_possible if user has one already."},{"name":"users","yields":[9],"doc":"All records."},{"name":"loop_fetch","params":[{"name":"u","type":5},{"name":"iters","type":2}],"doc":"Fetches u three times in each of iters rounds: the loop that `bifrost demo` batches in five ways."}]},{"name":"array[DataElem]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[12]},{"name":"equal","params":[{"name":"x","type":11}],"results":[1]}]},{"name":"sequence[DataElem]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[12]},{"name":"concat","params":[{"name":"x","type":12}],"results":[12]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[11]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]},{"name":"similar","params":[{"name":"x","type":13}],"results":[1]},{"name":"copy","results":[13]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[DataElem]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[DataBase]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[array[DataElem]]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[sequence[DataElem]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]}],"routines":[{"name":"new_database","results":[10]}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 13, put: 165, full: 166, get: 167 }),
         (1, bf::CellNumbers { ty: 14, put: 172, full: 173, get: 174 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 16, put: 186, full: 187, get: 188 }),
         (4, bf::CellNumbers { ty: 17, put: 193, full: 194, get: 195 }),
         (5, bf::CellNumbers { ty: 18, put: 200, full: 201, get: 202 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 19, put: 207, full: 208, get: 209 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 20, put: 211, full: 212, get: 213 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 21, put: 215, full: 216, get: 217 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (19, 207, 208, 209),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (20, 211, 212, 213),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (21, 215, 216, 217),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// What is kept of one person.
 ///
 /// Theta: `DataElem`
@@ -163,7 +52,7 @@ pub struct DataElem(bf::Stub);
 bf::object! {
     DataElem, INTERFACE, type 9,
     cell (22, 222, 223, 224),
-    below [Any]
+    below [bf::Any]
 }
 
 impl DataElem {
@@ -195,7 +84,7 @@ pub struct DataBase(bf::Stub);
 bf::object! {
     DataBase, INTERFACE, type 10,
     cell (23, 226, 227, 228),
-    below [Any]
+    below [bf::Any]
 }
 
 impl DataBase {
@@ -243,7 +132,7 @@ pub struct ArrayOfDataElem(bf::Stub);
 bf::object! {
     ArrayOfDataElem, INTERFACE, type 11,
     cell (24, 230, 231, 232),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfDataElem {
@@ -361,7 +250,7 @@ pub struct SequenceOfDataElem(bf::Stub);
 bf::object! {
     SequenceOfDataElem, INTERFACE, type 12,
     cell (25, 234, 235, 236),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfDataElem {

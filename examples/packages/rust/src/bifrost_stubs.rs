@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [229, 81, 199, 202, 140, 183, 235, 187, 205, 27, 226, 185, 52, 245, 188, 30, 23, 49, 64, 17, 9, 4, 3, 206, 149, 51, 21, 2, 46, 175, 114, 246],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Package","kind":"object","methods":[{"name":"name","results":[5]},{"name":"version","results":[5]},{"name":"section","results":[5]},{"name":"size","results":[2],"doc":"Installed, in KiB."},{"name":"needs","yields":[10],"doc":"Each must be met."}]},{"name":"Need","kind":"object","methods":[{"name":"names","yields":[11],"doc":"Any of them will do."},{"name":"choice","results":[9],"signals":[{"name":"unmet"}],"doc":"What is taken: the first package that there is."}]},{"name":"Name","kind":"object","methods":[{"name":"text","results":[5]},{"name":"providers","yields":[9],"doc":"The package of that name, and those that stand for it."},{"name":"wanted_by","yields":[9],"doc":"Packages with a need of that name, alone or among others."}]},{"name":"PackageIndex","kind":"object","methods":[{"name":"length","results":[2]},{"name":"package","params":[{"name":"name","type":5}],"results":[9],"signals":[{"name":"not_found"}]},{"name":"packages","yields":[9]},{"name":"add","params":[{"name":"name","type":5},{"name":"version","type":5},{"name":"section","type":5},{"name":"size","type":2}],"results":[9],"signals":[{"name":"exists"}],"doc":"A new package; exists if there is one of the name."},{"name":"provide","params":[{"name":"p","type":9},{"name":"name","type":5}],"doc":"p stands for that name as well."},{"name":"need","params":[{"name":"p","type":9},{"name":"any_of","type":5}],"doc":"p needs a package of one of the names, which blanks separate."},{"name":"closure","params":[{"name":"p","type":9}],"yields":[9],"doc":"p, and all that has to be installed with it."},{"name":"dependents","params":[{"name":"p","type":9}],"yields":[9],"doc":"All that cannot be installed without p, as choices are made."}]},{"name":"array[Package]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[14]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]}]},{"name":"sequence[Package]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[14]},{"name":"concat","params":[{"name":"x","type":14}],"results":[14]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[13]}]},{"name":"map[string, Package]","kind":"object","methods":[{"name":"length","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"clear"},{"name":"fetch","params":[{"name":"k","type":5}],"results":[9],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":9}]},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"keys","yields":[5]},{"name":"values","yields":[9]},{"name":"pairs","yields":[5,9]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[Package]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[Need]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[Name]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]},{"name":"cell[PackageIndex]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[array[Package]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[sequence[Package]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[map[string, Package]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]}],"routines":[{"name":"new_index","results":[12]},{"name":"package_list","results":[13]},{"name":"package_set","results":[15]},{"name":"some_packages","results":[12],"doc":"A few packages by hand."}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 186, full: 187, get: 188 }),
         (1, bf::CellNumbers { ty: 17, put: 193, full: 194, get: 195 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 19, put: 207, full: 208, get: 209 }),
         (4, bf::CellNumbers { ty: 20, put: 214, full: 215, get: 216 }),
         (5, bf::CellNumbers { ty: 21, put: 221, full: 222, get: 223 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 22, put: 228, full: 229, get: 230 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 23, put: 232, full: 233, get: 234 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 24, put: 236, full: 237, get: 238 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (22, 228, 229, 230),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (23, 232, 233, 234),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (24, 236, 237, 238),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// Theta: `Package`
 #[derive(Clone, Debug)]
 pub struct Package(bf::Stub);
@@ -161,7 +50,7 @@ pub struct Package(bf::Stub);
 bf::object! {
     Package, INTERFACE, type 9,
     cell (25, 243, 244, 245),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Package {
@@ -207,7 +96,7 @@ pub struct Need(bf::Stub);
 bf::object! {
     Need, INTERFACE, type 10,
     cell (26, 247, 248, 249),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Need {
@@ -235,7 +124,7 @@ pub struct Name(bf::Stub);
 bf::object! {
     Name, INTERFACE, type 11,
     cell (27, 251, 252, 253),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Name {
@@ -269,7 +158,7 @@ pub struct PackageIndex(bf::Stub);
 bf::object! {
     PackageIndex, INTERFACE, type 12,
     cell (28, 255, 256, 257),
-    below [Any]
+    below [bf::Any]
 }
 
 impl PackageIndex {
@@ -355,7 +244,7 @@ pub struct ArrayOfPackage(bf::Stub);
 bf::object! {
     ArrayOfPackage, INTERFACE, type 13,
     cell (29, 259, 260, 261),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfPackage {
@@ -469,7 +358,7 @@ pub struct SequenceOfPackage(bf::Stub);
 bf::object! {
     SequenceOfPackage, INTERFACE, type 14,
     cell (30, 263, 264, 265),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfPackage {
@@ -561,7 +450,7 @@ pub struct MapOfStringToPackage(bf::Stub);
 bf::object! {
     MapOfStringToPackage, INTERFACE, type 15,
     cell (31, 267, 268, 269),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MapOfStringToPackage {

@@ -2,11 +2,11 @@
 
 use bifrost_veneer as bf;
 
-/// What the stubs were made from.
+/// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
     digest: [64, 88, 131, 41, 6, 87, 58, 229, 161, 163, 37, 2, 241, 190, 46, 213, 19, 12, 221, 242, 81, 148, 58, 247, 200, 148, 43, 32, 134, 249, 53, 67],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Oo7","kind":"object","methods":[{"name":"database","results":[10]},{"name":"t1","results":[2],"doc":"Atomic parts visited."},{"name":"t1ww","params":[{"name":"amount","type":2}],"results":[2],"doc":"The same, with so many looks at the clock for each part."},{"name":"t2a","results":[2],"doc":"Swaps of x and y: of root parts."},{"name":"t2b","results":[2],"doc":"Of every part."},{"name":"t2c","results":[2],"doc":"Of every part, four times."},{"name":"t3a","results":[2],"doc":"Toggles of dates: of root parts."},{"name":"t3b","results":[2],"doc":"Of every part."},{"name":"t3c","results":[2],"doc":"Of every part, four times."},{"name":"t4","results":[2],"doc":"Letters I in the documents visited."},{"name":"t5_do","results":[2],"doc":"Documents that began with `I am`, and now with `This is`."},{"name":"t5_undo","results":[2],"doc":"The other way round."},{"name":"t6","results":[2],"doc":"Root parts visited."},{"name":"t7","results":[2],"doc":"Assemblies above a random atomic part."},{"name":"t8","results":[2],"doc":"Letters I in the manual."},{"name":"t9","results":[2],"doc":"1 if the manual ends as it begins, else 0."},{"name":"t10","results":[2],"doc":"As t1, of every module."},{"name":"cu","results":[2],"doc":"As t1 and then t2a, whose number it is."},{"name":"q1","results":[2],"doc":"Random atomic parts looked up."},{"name":"q2","results":[2],"doc":"Atomic parts with the most recent 1 % of dates."},{"name":"q3","results":[2],"doc":"Atomic parts with the most recent 10 % of dates."},{"name":"q4","results":[2],"doc":"Documents with the base assemblies that use their parts."},{"name":"q5","results":[2],"doc":"Base assemblies older than a part that they use."},{"name":"q6","results":[2],"doc":"Assemblies older than a part that is used below them."},{"name":"q7","results":[2],"doc":"Atomic parts."},{"name":"q8","results":[2],"doc":"Atomic parts with their documents."},{"name":"insert","results":[2],"doc":"Composite parts made, each used by a random base assembly."},{"name":"delete","results":[2],"doc":"Composite parts removed: those made last, never those generated."},{"name":"check","results":[5],"doc":"What is wrong with the database; empty if nothing is."}],"doc":"The traversals that do not say otherwise are of the first module."},{"name":"Database","kind":"object","methods":[{"name":"sizes","results":[25]},{"name":"random","results":[13],"doc":"What parts are made with. Operations that only look draw from a generator of their own, which is not stored."},{"name":"module_named","params":[{"name":"name","type":5}],"results":[15],"signals":[{"name":"not_found"}]},{"name":"modules","yields":[15]},{"name":"base_assembly","params":[{"name":"id","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"base_assembly_count","results":[2]},{"name":"composite_part","params":[{"name":"id","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"composite_part_count","results":[2]},{"name":"document","params":[{"name":"id","type":2}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"document_titled","params":[{"name":"title","type":5}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"atomic_part","params":[{"name":"id","type":2}],"results":[23],"signals":[{"name":"not_found"}]},{"name":"atomic_part_count","results":[2]},{"name":"atomic_parts","yields":[23],"doc":"The extent, by ids."},{"name":"atomic_part_cursor","results":[29]},{"name":"built_since","params":[{"name":"date","type":2}],"yields":[23],"doc":"By dates."},{"name":"built_cursor","params":[{"name":"date","type":2}],"results":[29]},{"name":"dates","results":[30]},{"name":"add_module","params":[{"name":"m","type":15},{"name":"name","type":5}]},{"name":"add_base_assembly","params":[{"name":"b","type":21}]},{"name":"add_composite_part","params":[{"name":"c","type":22}],"doc":"With its document and its parts."},{"name":"remove_composite_part","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}],"doc":"With its document, its parts, their connections, and from every base assembly that uses it."},{"name":"check","results":[5],"doc":"What is wrong with an index, a reference or a bag; empty if nothing is."}]},{"name":"Mixer","kind":"object","methods":[{"name":"number","params":[{"name":"v","type":2}]},{"name":"word","params":[{"name":"s","type":5}],"doc":"The number of each character."},{"name":"design_object","params":[{"name":"o","type":14}]},{"name":"text","params":[{"name":"t","type":16}]},{"name":"value","results":[2]}],"doc":"Value v makes (31 * old + v) mod (2**31 - 1) of the number, which begins with 7."},{"name":"Generator","kind":"object","methods":[{"name":"database","results":[10]},{"name":"steps","results":[2],"doc":"How many composite parts there are to be."},{"name":"step","params":[{"name":"n","type":2}],"results":[2],"doc":"Makes the next n composite parts; how many are still to come. With the last, base assemblies get their components."}]},{"name":"Random","kind":"object","methods":[{"name":"seed","params":[{"name":"n","type":2}],"doc":"Starts again, as `srandom (n)` does; of n the low 32 bits count, and 0 is as 1."},{"name":"draw","results":[2],"doc":"The next number: 0 .. 2**31 - 1."},{"name":"below","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"zero"}],"doc":"The next number mod n."}]},{"name":"DesignObject","kind":"object","methods":[{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Module","kind":"object","supertypes":[14],"methods":[{"name":"manual","results":[17]},{"name":"design_root","results":[20]},{"name":"set_design_root","params":[{"name":"root","type":20}]},{"name":"assemblies","yields":[21],"doc":"The extent of its base assemblies."},{"name":"add_assembly","params":[{"name":"a","type":21}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Text","kind":"object","methods":[{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}],"doc":"A long text."},{"name":"Manual","kind":"object","supertypes":[16],"methods":[{"name":"of_module","results":[15]},{"name":"text_length","results":[2]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Document","kind":"object","supertypes":[16],"methods":[{"name":"part","results":[22]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Assembly","kind":"object","supertypes":[14],"methods":[{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"ComplexAssembly","kind":"object","supertypes":[19],"methods":[{"name":"sub_assemblies","yields":[19]},{"name":"sub_count","results":[2]},{"name":"sub_at","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"add_sub","params":[{"name":"a","type":19}]},{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"BaseAssembly","kind":"object","supertypes":[19],"methods":[{"name":"private_parts","yields":[22]},{"name":"private_count","results":[2]},{"name":"private_at","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"shared_parts","yields":[22]},{"name":"add_private","params":[{"name":"c","type":22}]},{"name":"add_shared","params":[{"name":"c","type":22}]},{"name":"remove_private","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}]},{"name":"remove_shared","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}]},{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}],"doc":"Its components are bags: a composite part can be in them several times."},{"name":"CompositePart","kind":"object","supertypes":[14],"methods":[{"name":"documentation","results":[18]},{"name":"set_documentation","params":[{"name":"d","type":18}]},{"name":"root_part","results":[23]},{"name":"parts","yields":[23]},{"name":"part_count","results":[2]},{"name":"part_at","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"add_part","params":[{"name":"p","type":23}],"doc":"The first is the root part."},{"name":"private_users","yields":[21],"doc":"The bag of the base assemblies that have it as a private part; they say so themselves."},{"name":"private_user_count","results":[2]},{"name":"private_user_at","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"shared_users","yields":[21]},{"name":"shared_user_count","results":[2]},{"name":"shared_user_at","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"add_private_user","params":[{"name":"b","type":21}]},{"name":"add_shared_user","params":[{"name":"b","type":21}]},{"name":"remove_private_user","params":[{"name":"b","type":21}],"signals":[{"name":"not_found"}]},{"name":"remove_shared_user","params":[{"name":"b","type":21}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"AtomicPart","kind":"object","supertypes":[14],"methods":[{"name":"set_build_date","params":[{"name":"date","type":2}],"doc":"Keeps the index of dates right."},{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]},{"name":"doc_id","results":[2]},{"name":"part_of","results":[22]},{"name":"to","yields":[24],"doc":"The bag of connections that begin here."},{"name":"to_count","results":[2]},{"name":"to_at","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"from","yields":[24],"doc":"The bag of connections that end here."},{"name":"from_count","results":[2]},{"name":"from_at","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"add_to","params":[{"name":"c","type":24}]},{"name":"add_from","params":[{"name":"c","type":24}]},{"name":"remove_to","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}]},{"name":"remove_from","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Connection","kind":"object","methods":[{"name":"kind","results":[5]},{"name":"length","results":[2]},{"name":"source","results":[23]},{"name":"target","results":[23]}]},{"name":"Sizes","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]},{"name":"atomic_per_composite","results":[2]},{"name":"connections_per_atomic","results":[2]},{"name":"document_size","results":[2],"doc":"Bytes of a C string, whose last is not a character of the text."},{"name":"manual_size","results":[2]},{"name":"composites_per_module","results":[2]},{"name":"assembly_fan","results":[2]},{"name":"levels","results":[2]},{"name":"components_per_assembly","results":[2]},{"name":"modules","results":[2]},{"name":"composites","results":[2],"doc":"Of all modules."}]},{"name":"CompositeAction","kind":"object","methods":[{"name":"at_composite","params":[{"name":"c","type":22}],"results":[2]}],"doc":"What a traversal does with a composite part, each time that it comes to it. The numbers are added up."},{"name":"PartAction","kind":"object","methods":[{"name":"at_part","params":[{"name":"p","type":23},{"name":"is_root","type":1}],"results":[2]}],"doc":"What it does with an atomic part, once in each visit of its composite part."},{"name":"IdSet","kind":"object","methods":[{"name":"add","params":[{"name":"id","type":2}],"results":[1],"doc":"Whether it was not there."},{"name":"contains","params":[{"name":"id","type":2}],"results":[1]},{"name":"size","results":[2]}]},{"name":"Cursor[AtomicPart]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[23],"signals":[{"name":"at_end"}]}]},{"name":"OrderedIndex[AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":23}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[23],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[29],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,23],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}],"doc":"Entries have a key and an id: keys may be the same, keys with ids not."},{"name":"OrderedIndex[Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":15}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[15],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[57],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,15],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}],"doc":"Entries have a key and an id: keys may be the same, keys with ids not."},{"name":"HashIndex[string, Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[15],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":15}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,15],"doc":"In no order."}]},{"name":"HashIndex[int, BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":21}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,21],"doc":"In no order."}]},{"name":"HashIndex[int, CompositePart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":22}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,22],"doc":"In no order."}]},{"name":"HashIndex[int, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":18}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,18],"doc":"In no order."}]},{"name":"HashIndex[string, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":18}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,18],"doc":"In no order."}]},{"name":"HashIndex[int, AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[23],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":23}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,23],"doc":"In no order."}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]},{"name":"similar","params":[{"name":"x","type":38}],"results":[1]},{"name":"copy","results":[38]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[39]},{"name":"concat","params":[{"name":"x","type":39}],"results":[39]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[38]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]},{"name":"similar","params":[{"name":"x","type":39}],"results":[1]},{"name":"copy","results":[39]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]","kind":"object","immutable":true,"methods":[{"name":"base","results":[21]},{"name":"private_ids","results":[38]},{"name":"shared_ids","results":[38]},{"name":"replace_base","params":[{"name":"v","type":21}],"results":[40]},{"name":"replace_private_ids","params":[{"name":"v","type":38}],"results":[40]},{"name":"replace_shared_ids","params":[{"name":"v","type":38}],"results":[40]}]},{"name":"array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"array","element":40,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":40}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}]},{"name":"append_low","params":[{"name":"v","type":40}]},{"name":"remove","results":[40],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[40],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[42]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"sequence","element":40,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}],"results":[42]},{"name":"concat","params":[{"name":"x","type":42}],"results":[42]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":40}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[41]}]},{"name":"maybe[ComplexAssembly]","kind":"object","element":20,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[20],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":20}],"results":[20]}]},{"name":"vector[int]","kind":"object","element":2,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]},{"name":"similar","params":[{"name":"x","type":44}],"results":[1]},{"name":"copy","results":[44]},{"name":"unparse","results":[5]}]},{"name":"map[int, bool]","kind":"object","methods":[{"name":"length","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"clear"},{"name":"fetch","params":[{"name":"k","type":2}],"results":[1],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":1}]},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"keys","yields":[2]},{"name":"values","yields":[1]},{"name":"pairs","yields":[2,1]},{"name":"equal","params":[{"name":"x","type":45}],"results":[1]},{"name":"similar","params":[{"name":"x","type":45}],"results":[1]},{"name":"copy","results":[45]},{"name":"unparse","results":[5]}]},{"name":"maybe[Manual]","kind":"object","element":17,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[17],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":17}],"results":[17]}]},{"name":"OrderedIndex[BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":21}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[21],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[58],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,21],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}],"doc":"Entries have a key and an id: keys may be the same, keys with ids not."},{"name":"Set[Assembly]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":19}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[19]}]},{"name":"array[CompositePart]","kind":"array","element":22,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":22}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}]},{"name":"append_low","params":[{"name":"v","type":22}]},{"name":"remove","results":[22],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[22],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[50]},{"name":"equal","params":[{"name":"x","type":49}],"results":[1]}]},{"name":"sequence[CompositePart]","kind":"sequence","element":22,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}],"results":[50]},{"name":"concat","params":[{"name":"x","type":50}],"results":[50]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":22}],"results":[50],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[50],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[49]}]},{"name":"maybe[Document]","kind":"object","element":18,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[18],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":18}],"results":[18]}]},{"name":"Set[AtomicPart]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":23}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[23]}]},{"name":"array[BaseAssembly]","kind":"array","element":21,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":21}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}]},{"name":"append_low","params":[{"name":"v","type":21}]},{"name":"remove","results":[21],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[21],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[54]},{"name":"equal","params":[{"name":"x","type":53}],"results":[1]}]},{"name":"sequence[BaseAssembly]","kind":"sequence","element":21,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}],"results":[54]},{"name":"concat","params":[{"name":"x","type":54}],"results":[54]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":21}],"results":[54],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[54],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[53]}]},{"name":"array[Connection]","kind":"array","element":24,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":24}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[24],"signals":[{"name":"bounds"}]},{"name":"top","results":[24],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":24}]},{"name":"append_low","params":[{"name":"v","type":24}]},{"name":"remove","results":[24],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[24],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[24]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[56]},{"name":"equal","params":[{"name":"x","type":55}],"results":[1]}]},{"name":"sequence[Connection]","kind":"sequence","element":24,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[24],"signals":[{"name":"bounds"}]},{"name":"top","results":[24],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":24}],"results":[56]},{"name":"concat","params":[{"name":"x","type":56}],"results":[56]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":24}],"results":[56],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[56],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[24]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[55]}]},{"name":"Cursor[Module]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[15],"signals":[{"name":"at_end"}]}]},{"name":"Cursor[BaseAssembly]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[21],"signals":[{"name":"at_end"}]}]},{"name":"struct[newest: int, outdated: int]","kind":"object","immutable":true,"methods":[{"name":"newest","results":[2]},{"name":"outdated","results":[2]},{"name":"replace_newest","params":[{"name":"v","type":2}],"results":[59]},{"name":"replace_outdated","params":[{"name":"v","type":2}],"results":[59]},{"name":"equal","params":[{"name":"x","type":59}],"results":[1]},{"name":"similar","params":[{"name":"x","type":59}],"results":[1]},{"name":"copy","results":[59]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"sequence[string]","kind":"sequence","element":5,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}],"results":[60]},{"name":"concat","params":[{"name":"x","type":60}],"results":[60]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":5}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[61]},{"name":"equal","params":[{"name":"x","type":60}],"results":[1]},{"name":"similar","params":[{"name":"x","type":60}],"results":[1]},{"name":"copy","results":[60]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"array[string]","kind":"array","element":5,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":5}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}]},{"name":"append_low","params":[{"name":"v","type":5}]},{"name":"remove","results":[5],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[5],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[60]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":61}],"results":[1]},{"name":"similar","params":[{"name":"x","type":61}],"results":[1]},{"name":"copy","results":[61]},{"name":"unparse","results":[5]}]},{"name":"array[Module]","kind":"array","element":15,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":15}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}]},{"name":"append_low","params":[{"name":"v","type":15}]},{"name":"remove","results":[15],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[63]},{"name":"equal","params":[{"name":"x","type":62}],"results":[1]}]},{"name":"sequence[Module]","kind":"sequence","element":15,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}],"results":[63]},{"name":"concat","params":[{"name":"x","type":63}],"results":[63]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":15}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[62]}]},{"name":"array[AtomicPart]","kind":"array","element":23,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":23}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}]},{"name":"append_low","params":[{"name":"v","type":23}]},{"name":"remove","results":[23],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[23],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[65]},{"name":"equal","params":[{"name":"x","type":64}],"results":[1]}]},{"name":"sequence[AtomicPart]","kind":"sequence","element":23,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}],"results":[65]},{"name":"concat","params":[{"name":"x","type":65}],"results":[65]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":23}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[64]}]},{"name":"array[Assembly]","kind":"array","element":19,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":19}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[19],"signals":[{"name":"bounds"}]},{"name":"top","results":[19],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":19}]},{"name":"append_low","params":[{"name":"v","type":19}]},{"name":"remove","results":[19],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[19],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[19]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[67]},{"name":"equal","params":[{"name":"x","type":66}],"results":[1]}]},{"name":"sequence[Assembly]","kind":"sequence","element":19,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[19],"signals":[{"name":"bounds"}]},{"name":"top","results":[19],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":19}],"results":[67]},{"name":"concat","params":[{"name":"x","type":67}],"results":[67]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":19}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[19]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[66]}]},{"name":"array[Document]","kind":"array","element":18,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":18}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}]},{"name":"append_low","params":[{"name":"v","type":18}]},{"name":"remove","results":[18],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[69]},{"name":"equal","params":[{"name":"x","type":68}],"results":[1]}]},{"name":"sequence[Document]","kind":"sequence","element":18,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}],"results":[69]},{"name":"concat","params":[{"name":"x","type":69}],"results":[69]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":18}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[68]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":70}],"results":[1]},{"name":"similar","params":[{"name":"x","type":70}],"results":[1]},{"name":"copy","results":[70]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":71}],"results":[1]},{"name":"similar","params":[{"name":"x","type":71}],"results":[1]},{"name":"copy","results":[71]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":72}],"results":[1]},{"name":"similar","params":[{"name":"x","type":72}],"results":[1]},{"name":"copy","results":[72]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":73}],"results":[1]},{"name":"similar","params":[{"name":"x","type":73}],"results":[1]},{"name":"copy","results":[73]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":74}],"results":[1]},{"name":"similar","params":[{"name":"x","type":74}],"results":[1]},{"name":"copy","results":[74]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":75}],"results":[1]},{"name":"similar","params":[{"name":"x","type":75}],"results":[1]},{"name":"copy","results":[75]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":76}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":77}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":78}],"results":[1]},{"name":"similar","params":[{"name":"x","type":78}],"results":[1]},{"name":"copy","results":[78]},{"name":"unparse","results":[5]}]},{"name":"cell[Oo7]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":79}],"results":[1]}]},{"name":"cell[Database]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":80}],"results":[1]}]},{"name":"cell[Mixer]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":81}],"results":[1]}]},{"name":"cell[Generator]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":82}],"results":[1]}]},{"name":"cell[Random]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":83}],"results":[1]}]},{"name":"cell[DesignObject]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":84}],"results":[1]}]},{"name":"cell[Module]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":85}],"results":[1]}]},{"name":"cell[Text]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":86}],"results":[1]}]},{"name":"cell[Manual]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":87}],"results":[1]}]},{"name":"cell[Document]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":88}],"results":[1]}]},{"name":"cell[Assembly]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":89}],"results":[1]}]},{"name":"cell[ComplexAssembly]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":90}],"results":[1]}]},{"name":"cell[BaseAssembly]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":91}],"results":[1]}]},{"name":"cell[CompositePart]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":92}],"results":[1]}]},{"name":"cell[AtomicPart]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":93}],"results":[1]}]},{"name":"cell[Connection]","kind":"cell","element":24,"methods":[{"name":"put","params":[{"name":"v","type":24}]},{"name":"full","results":[1]},{"name":"get","results":[24],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":94}],"results":[1]}]},{"name":"cell[Sizes]","kind":"cell","element":25,"methods":[{"name":"put","params":[{"name":"v","type":25}]},{"name":"full","results":[1]},{"name":"get","results":[25],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":95}],"results":[1]}]},{"name":"cell[CompositeAction]","kind":"cell","element":26,"methods":[{"name":"put","params":[{"name":"v","type":26}]},{"name":"full","results":[1]},{"name":"get","results":[26],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":96}],"results":[1]}]},{"name":"cell[PartAction]","kind":"cell","element":27,"methods":[{"name":"put","params":[{"name":"v","type":27}]},{"name":"full","results":[1]},{"name":"get","results":[27],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":97}],"results":[1]}]},{"name":"cell[IdSet]","kind":"cell","element":28,"methods":[{"name":"put","params":[{"name":"v","type":28}]},{"name":"full","results":[1]},{"name":"get","results":[28],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":98}],"results":[1]}]},{"name":"cell[Cursor[AtomicPart]]","kind":"cell","element":29,"methods":[{"name":"put","params":[{"name":"v","type":29}]},{"name":"full","results":[1]},{"name":"get","results":[29],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":99}],"results":[1]}]},{"name":"cell[OrderedIndex[AtomicPart]]","kind":"cell","element":30,"methods":[{"name":"put","params":[{"name":"v","type":30}]},{"name":"full","results":[1]},{"name":"get","results":[30],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":100}],"results":[1]}]},{"name":"cell[OrderedIndex[Module]]","kind":"cell","element":31,"methods":[{"name":"put","params":[{"name":"v","type":31}]},{"name":"full","results":[1]},{"name":"get","results":[31],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":101}],"results":[1]}]},{"name":"cell[HashIndex[string, Module]]","kind":"cell","element":32,"methods":[{"name":"put","params":[{"name":"v","type":32}]},{"name":"full","results":[1]},{"name":"get","results":[32],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":102}],"results":[1]}]},{"name":"cell[HashIndex[int, BaseAssembly]]","kind":"cell","element":33,"methods":[{"name":"put","params":[{"name":"v","type":33}]},{"name":"full","results":[1]},{"name":"get","results":[33],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":103}],"results":[1]}]},{"name":"cell[HashIndex[int, CompositePart]]","kind":"cell","element":34,"methods":[{"name":"put","params":[{"name":"v","type":34}]},{"name":"full","results":[1]},{"name":"get","results":[34],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":104}],"results":[1]}]},{"name":"cell[HashIndex[int, Document]]","kind":"cell","element":35,"methods":[{"name":"put","params":[{"name":"v","type":35}]},{"name":"full","results":[1]},{"name":"get","results":[35],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":105}],"results":[1]}]},{"name":"cell[HashIndex[string, Document]]","kind":"cell","element":36,"methods":[{"name":"put","params":[{"name":"v","type":36}]},{"name":"full","results":[1]},{"name":"get","results":[36],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":106}],"results":[1]}]},{"name":"cell[HashIndex[int, AtomicPart]]","kind":"cell","element":37,"methods":[{"name":"put","params":[{"name":"v","type":37}]},{"name":"full","results":[1]},{"name":"get","results":[37],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":107}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":38,"methods":[{"name":"put","params":[{"name":"v","type":38}]},{"name":"full","results":[1]},{"name":"get","results":[38],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":108}],"results":[1]},{"name":"similar","params":[{"name":"x","type":108}],"results":[1]},{"name":"copy","results":[108]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":39,"methods":[{"name":"put","params":[{"name":"v","type":39}]},{"name":"full","results":[1]},{"name":"get","results":[39],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":109}],"results":[1]},{"name":"similar","params":[{"name":"x","type":109}],"results":[1]},{"name":"copy","results":[109]},{"name":"unparse","results":[5]}]},{"name":"cell[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"cell","element":40,"methods":[{"name":"put","params":[{"name":"v","type":40}]},{"name":"full","results":[1]},{"name":"get","results":[40],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":110}],"results":[1]}]},{"name":"cell[array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":41,"methods":[{"name":"put","params":[{"name":"v","type":41}]},{"name":"full","results":[1]},{"name":"get","results":[41],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":111}],"results":[1]}]},{"name":"cell[sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":42,"methods":[{"name":"put","params":[{"name":"v","type":42}]},{"name":"full","results":[1]},{"name":"get","results":[42],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":112}],"results":[1]}]},{"name":"cell[maybe[ComplexAssembly]]","kind":"cell","element":43,"methods":[{"name":"put","params":[{"name":"v","type":43}]},{"name":"full","results":[1]},{"name":"get","results":[43],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":113}],"results":[1]}]},{"name":"cell[vector[int]]","kind":"cell","element":44,"methods":[{"name":"put","params":[{"name":"v","type":44}]},{"name":"full","results":[1]},{"name":"get","results":[44],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":114}],"results":[1]},{"name":"similar","params":[{"name":"x","type":114}],"results":[1]},{"name":"copy","results":[114]},{"name":"unparse","results":[5]}]},{"name":"cell[map[int, bool]]","kind":"cell","element":45,"methods":[{"name":"put","params":[{"name":"v","type":45}]},{"name":"full","results":[1]},{"name":"get","results":[45],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":115}],"results":[1]},{"name":"similar","params":[{"name":"x","type":115}],"results":[1]},{"name":"copy","results":[115]},{"name":"unparse","results":[5]}]},{"name":"cell[maybe[Manual]]","kind":"cell","element":46,"methods":[{"name":"put","params":[{"name":"v","type":46}]},{"name":"full","results":[1]},{"name":"get","results":[46],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":116}],"results":[1]}]},{"name":"cell[OrderedIndex[BaseAssembly]]","kind":"cell","element":47,"methods":[{"name":"put","params":[{"name":"v","type":47}]},{"name":"full","results":[1]},{"name":"get","results":[47],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":117}],"results":[1]}]},{"name":"cell[Set[Assembly]]","kind":"cell","element":48,"methods":[{"name":"put","params":[{"name":"v","type":48}]},{"name":"full","results":[1]},{"name":"get","results":[48],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":118}],"results":[1]}]},{"name":"cell[array[CompositePart]]","kind":"cell","element":49,"methods":[{"name":"put","params":[{"name":"v","type":49}]},{"name":"full","results":[1]},{"name":"get","results":[49],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":119}],"results":[1]}]},{"name":"cell[sequence[CompositePart]]","kind":"cell","element":50,"methods":[{"name":"put","params":[{"name":"v","type":50}]},{"name":"full","results":[1]},{"name":"get","results":[50],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":120}],"results":[1]}]},{"name":"cell[maybe[Document]]","kind":"cell","element":51,"methods":[{"name":"put","params":[{"name":"v","type":51}]},{"name":"full","results":[1]},{"name":"get","results":[51],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":121}],"results":[1]}]},{"name":"cell[Set[AtomicPart]]","kind":"cell","element":52,"methods":[{"name":"put","params":[{"name":"v","type":52}]},{"name":"full","results":[1]},{"name":"get","results":[52],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":122}],"results":[1]}]},{"name":"cell[array[BaseAssembly]]","kind":"cell","element":53,"methods":[{"name":"put","params":[{"name":"v","type":53}]},{"name":"full","results":[1]},{"name":"get","results":[53],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":123}],"results":[1]}]},{"name":"cell[sequence[BaseAssembly]]","kind":"cell","element":54,"methods":[{"name":"put","params":[{"name":"v","type":54}]},{"name":"full","results":[1]},{"name":"get","results":[54],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":124}],"results":[1]}]},{"name":"cell[array[Connection]]","kind":"cell","element":55,"methods":[{"name":"put","params":[{"name":"v","type":55}]},{"name":"full","results":[1]},{"name":"get","results":[55],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":125}],"results":[1]}]},{"name":"cell[sequence[Connection]]","kind":"cell","element":56,"methods":[{"name":"put","params":[{"name":"v","type":56}]},{"name":"full","results":[1]},{"name":"get","results":[56],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":126}],"results":[1]}]},{"name":"cell[Cursor[Module]]","kind":"cell","element":57,"methods":[{"name":"put","params":[{"name":"v","type":57}]},{"name":"full","results":[1]},{"name":"get","results":[57],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":127}],"results":[1]}]},{"name":"cell[Cursor[BaseAssembly]]","kind":"cell","element":58,"methods":[{"name":"put","params":[{"name":"v","type":58}]},{"name":"full","results":[1]},{"name":"get","results":[58],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":128}],"results":[1]}]},{"name":"cell[struct[newest: int, outdated: int]]","kind":"cell","element":59,"methods":[{"name":"put","params":[{"name":"v","type":59}]},{"name":"full","results":[1]},{"name":"get","results":[59],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":129}],"results":[1]},{"name":"similar","params":[{"name":"x","type":129}],"results":[1]},{"name":"copy","results":[129]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[string]]","kind":"cell","element":60,"methods":[{"name":"put","params":[{"name":"v","type":60}]},{"name":"full","results":[1]},{"name":"get","results":[60],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":130}],"results":[1]},{"name":"similar","params":[{"name":"x","type":130}],"results":[1]},{"name":"copy","results":[130]},{"name":"unparse","results":[5]}]},{"name":"cell[array[string]]","kind":"cell","element":61,"methods":[{"name":"put","params":[{"name":"v","type":61}]},{"name":"full","results":[1]},{"name":"get","results":[61],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":131}],"results":[1]},{"name":"similar","params":[{"name":"x","type":131}],"results":[1]},{"name":"copy","results":[131]},{"name":"unparse","results":[5]}]},{"name":"cell[array[Module]]","kind":"cell","element":62,"methods":[{"name":"put","params":[{"name":"v","type":62}]},{"name":"full","results":[1]},{"name":"get","results":[62],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":132}],"results":[1]}]},{"name":"cell[sequence[Module]]","kind":"cell","element":63,"methods":[{"name":"put","params":[{"name":"v","type":63}]},{"name":"full","results":[1]},{"name":"get","results":[63],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":133}],"results":[1]}]},{"name":"cell[array[AtomicPart]]","kind":"cell","element":64,"methods":[{"name":"put","params":[{"name":"v","type":64}]},{"name":"full","results":[1]},{"name":"get","results":[64],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":134}],"results":[1]}]},{"name":"cell[sequence[AtomicPart]]","kind":"cell","element":65,"methods":[{"name":"put","params":[{"name":"v","type":65}]},{"name":"full","results":[1]},{"name":"get","results":[65],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":135}],"results":[1]}]},{"name":"cell[array[Assembly]]","kind":"cell","element":66,"methods":[{"name":"put","params":[{"name":"v","type":66}]},{"name":"full","results":[1]},{"name":"get","results":[66],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":136}],"results":[1]}]},{"name":"cell[sequence[Assembly]]","kind":"cell","element":67,"methods":[{"name":"put","params":[{"name":"v","type":67}]},{"name":"full","results":[1]},{"name":"get","results":[67],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":137}],"results":[1]}]},{"name":"cell[array[Document]]","kind":"cell","element":68,"methods":[{"name":"put","params":[{"name":"v","type":68}]},{"name":"full","results":[1]},{"name":"get","results":[68],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":138}],"results":[1]}]},{"name":"cell[sequence[Document]]","kind":"cell","element":69,"methods":[{"name":"put","params":[{"name":"v","type":69}]},{"name":"full","results":[1]},{"name":"get","results":[69],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":139}],"results":[1]}]}],"routines":[{"name":"first_module","params":[{"name":"db","type":10}],"results":[15],"doc":"The first module of a database, with which most operations begin."},{"name":"name_database","params":[{"name":"name","type":5},{"name":"db","type":10}],"doc":"Stores a database under a name."},{"name":"forget_name","params":[{"name":"name","type":5}],"doc":"Takes a name away, if it is there."},{"name":"new_oo7","params":[{"name":"db","type":10}],"results":[9]},{"name":"operation","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[5],"signals":[{"name":"unknown"}],"doc":"What the operation with this name gives. Besides those of OO7 there are `check` and `fingerprint`."},{"name":"traversal","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"query_or_change","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"new_database","params":[{"name":"s","type":25},{"name":"seed","type":2}],"results":[10]},{"name":"fingerprint","params":[{"name":"db","type":10}],"results":[2],"doc":"Over all values in this order: each module with its manual and the tree of its assemblies, parents first; then each composite\npart by its id with its document, its users, and its atomic parts with their connections. Of a text its length and its first\n80 characters count."},{"name":"new_mixer","results":[11]},{"name":"add_assembly","params":[{"name":"f","type":11},{"name":"a","type":19}]},{"name":"add_composite","params":[{"name":"f","type":11},{"name":"c","type":22}]},{"name":"new_generator","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[12],"signals":[{"name":"unknown"}],"doc":"The modules with their manuals and assemblies are there; the composite parts are made by steps."},{"name":"generated","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[10],"signals":[{"name":"unknown"}],"doc":"A whole database."},{"name":"module_name","params":[{"name":"id","type":2}],"results":[5],"doc":"The name of a module."},{"name":"document_title","params":[{"name":"id","type":2}],"results":[5],"doc":"The title of a composite part's document."},{"name":"new_part","params":[{"name":"db","type":10},{"name":"id","type":2}],"results":[22],"doc":"The next composite part, with its document and its atomic parts, in the database."},{"name":"padded","params":[{"name":"n","type":2}],"results":[5],"doc":"With at least eight digits."},{"name":"repeated","params":[{"name":"line","type":5},{"name":"size","type":2}],"results":[5],"doc":"The first `size` characters of the line, written again and again."},{"name":"draw_kind","params":[{"name":"r","type":13}],"results":[5]},{"name":"add_atomic_parts","params":[{"name":"db","type":10},{"name":"c","type":22}]},{"name":"add_connections","params":[{"name":"db","type":10},{"name":"c","type":22}]},{"name":"generator_of","params":[{"name":"db","type":10}],"results":[12]},{"name":"query1","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random atomic parts by their ids."},{"name":"random_part_id","params":[{"name":"db","type":10},{"name":"r","type":13}],"results":[2],"doc":"The id of a random atomic part of those generated."},{"name":"query_newest","params":[{"name":"db","type":10},{"name":"dates","type":2}],"results":[2],"doc":"Counts the atomic parts whose dates are among the most recent `dates` ones."},{"name":"query4","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random documents by their titles, and counts the private uses of their composite parts."},{"name":"query5","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the base assemblies that use a newer composite part privately."},{"name":"query6","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the assemblies below which a newer composite part is used privately."},{"name":"query7","params":[{"name":"db","type":10}],"results":[2],"doc":"Scans the atomic parts."},{"name":"query8","params":[{"name":"db","type":10}],"results":[2],"doc":"Joins atomic parts with the documents whose ids they have."},{"name":"newest_part","params":[{"name":"b","type":21}],"results":[2]},{"name":"subtree","params":[{"name":"a","type":19}],"results":[59],"doc":"The date of the newest part below, and how many assemblies are older than the newest below them."},{"name":"new_random","params":[{"name":"n","type":2}],"results":[13]},{"name":"sizes_named","params":[{"name":"name","type":5}],"results":[25],"signals":[{"name":"unknown"}],"doc":"`test1`, `test3`, `tiny`, and `small`, `medium` and `large` with 3, 6 or 9 connections for each atomic part:\n`small3`. `test3x3` is `test3` with three modules."},{"name":"walk","params":[{"name":"a","type":19},{"name":"action","type":26}],"results":[2],"doc":"Comes to every composite part below, as often as base assemblies use it privately."},{"name":"walk_parts","params":[{"name":"c","type":22},{"name":"action","type":27}],"results":[2],"doc":"Comes to every atomic part that can be reached, each once."},{"name":"visit","params":[{"name":"p","type":23},{"name":"is_root","type":1},{"name":"seen","type":28},{"name":"action","type":27}],"results":[2]},{"name":"every_part","params":[{"name":"action","type":27}],"results":[26]},{"name":"root_part","params":[{"name":"action","type":27}],"results":[26]},{"name":"count_in_document","params":[{"name":"c","type":4}],"results":[26]},{"name":"replace_in_document","params":[{"name":"old","type":5},{"name":"other","type":5}],"results":[26]},{"name":"do_nothing","results":[27]},{"name":"work","params":[{"name":"amount","type":2}],"results":[27],"doc":"Looks at the clock so often."},{"name":"swap","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[27],"doc":"Exchanges x and y so often."},{"name":"toggle","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[27],"doc":"Makes odd dates one later and even dates one earlier, so often."},{"name":"walk_up","params":[{"name":"p","type":23}],"results":[2],"doc":"From an atomic part up: the base assemblies that use its composite part privately, and what is above them, each once."},{"name":"count_above","params":[{"name":"a","type":19},{"name":"seen","type":28}],"results":[2]},{"name":"new_id_set","results":[28]},{"name":"connect","params":[{"name":"source","type":23},{"name":"target","type":23},{"name":"kind","type":5},{"name":"length","type":2}],"results":[24],"doc":"Makes a connection, in the bags of both its ends."},{"name":"disconnect","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}],"doc":"Takes a connection out of the bags of both its ends."},{"name":"new_document","params":[{"name":"part","type":22},{"name":"title","type":5},{"name":"text","type":5}],"results":[18]},{"name":"new_module","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"title","type":5},{"name":"text","type":5},{"name":"bases","type":47}],"results":[15],"doc":"A module without assemblies, with its manual."},{"name":"new_complex_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":15},{"name":"above","type":43}],"results":[20]},{"name":"new_base_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":15},{"name":"above","type":20}],"results":[21]},{"name":"new_composite_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2}],"results":[22]},{"name":"new_atomic_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"x","type":2},{"name":"y","type":2},{"name":"doc_id","type":2},{"name":"part_of","type":22},{"name":"dates","type":30}],"results":[23],"doc":"A part whose date `dates` is to have."},{"name":"new_connection","params":[{"name":"source","type":23},{"name":"target","type":23},{"name":"kind","type":5},{"name":"length","type":2}],"results":[24]},{"name":"fault","params":[{"name":"db","type":10},{"name":"modules","type":31},{"name":"module_names","type":32},{"name":"bases","type":33},{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36},{"name":"parts","type":30},{"name":"part_ids","type":37}],"results":[5],"doc":"What is wrong first; empty if nothing is."},{"name":"check_modules","params":[{"name":"modules","type":31},{"name":"names","type":32},{"name":"bases","type":33}],"signals":[{"name":"wrong","values":[5]}],"doc":"The extents of the base assemblies of all modules together are the index of their ids."},{"name":"check_composites","params":[{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_parts","params":[{"name":"parts","type":30},{"name":"ids","type":37},{"name":"dates","type":30},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_uses","params":[{"name":"bases","type":33},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each use is in the bag of both ends as often."},{"name":"check_graph","params":[{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each connection is in one bag at both its ends, and the parts of a composite part can all be reached from its root."}]}"#,
+    json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 70, put: 748, full: 749, get: 750 }),
         (1, bf::CellNumbers { ty: 71, put: 755, full: 756, get: 757 }),
@@ -14,6 +14,23 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
         (3, bf::CellNumbers { ty: 73, put: 769, full: 770, get: 771 }),
         (4, bf::CellNumbers { ty: 74, put: 776, full: 777, get: 778 }),
         (5, bf::CellNumbers { ty: 75, put: 783, full: 784, get: 785 }),
+    ],
+    builtin: [
+        bf::BuiltinNumbers {
+            ty: 6,
+            cell: bf::CellNumbers { ty: 76, put: 790, full: 791, get: 792 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 7,
+            cell: bf::CellNumbers { ty: 77, put: 794, full: 795, get: 796 },
+            first: 114,
+        },
+        bf::BuiltinNumbers {
+            ty: 8,
+            cell: bf::CellNumbers { ty: 78, put: 798, full: 799, get: 800 },
+            first: 119,
+        },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -26,134 +43,6 @@ pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
     bf::Session::builder(&INTERFACE).connect(address)
 }
 
-/// Theta: `any`
-#[derive(Clone, Debug)]
-pub struct Any(bf::Stub);
-
-bf::object! {
-    Any, INTERFACE, type 6,
-    cell (76, 790, 791, 792),
-    below []
-}
-
-/// Theta: `directory`
-#[derive(Clone, Debug)]
-pub struct Directory(bf::Stub);
-
-bf::object! {
-    Directory, INTERFACE, type 7,
-    cell (77, 794, 795, 796),
-    below [Any]
-}
-
-impl Directory {
-    /// Theta: `lookup (name: string) returns (any) signals (not_found)`
-    #[track_caller]
-    pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 114, name }
-    }
-
-    /// Theta: `insert (name: string, v: any)`
-    #[track_caller]
-    pub fn insert(
-        &self,
-        name: impl bf::IntoArg<String>,
-        v: impl bf::IntoArg<Any>,
-    ) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name, v }
-    }
-
-    /// Theta: `remove (name: string) signals (not_found)`
-    #[track_caller]
-    pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 116, name }
-    }
-
-    /// Theta: `names () yields (string)`
-    #[track_caller]
-    pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 117)
-    }
-
-    /// Theta: `equal (x: directory) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 118, x }
-    }
-}
-
-/// Theta: `bytes`
-#[derive(Clone, Debug)]
-pub struct Bytes(bf::Stub);
-
-bf::object! {
-    Bytes, INTERFACE, type 8,
-    cell (78, 798, 799, 800),
-    below [Any]
-}
-
-impl Bytes {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 119 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 120, i }
-    }
-
-    /// Theta: `concat (x: bytes) returns (bytes)`
-    #[track_caller]
-    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
-        bf::call! { self.0, 121, x }
-    }
-
-    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
-    #[track_caller]
-    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
-        bf::call! { self.0, 122, at, count }
-    }
-
-    /// Theta: `to_string () returns (string) signals (bad_format)`
-    #[track_caller]
-    pub fn to_string(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 123 }
-    }
-
-    /// Theta: `equal (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 124, x }
-    }
-
-    /// Theta: `similar (x: bytes) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
-        bf::call! { self.0, 125, x }
-    }
-
-    /// Theta: `copy () returns (bytes)`
-    #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        bf::call! { self.0, 126 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 127 }
-    }
-
-    /// Theta: `hash () returns (int)`
-    #[track_caller]
-    pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 128 }
-    }
-}
-
 /// The traversals that do not say otherwise are of the first module.
 ///
 /// Theta: `Oo7`
@@ -163,7 +52,7 @@ pub struct Oo7(bf::Stub);
 bf::object! {
     Oo7, INTERFACE, type 9,
     cell (79, 805, 806, 807),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Oo7 {
@@ -405,7 +294,7 @@ pub struct Database(bf::Stub);
 bf::object! {
     Database, INTERFACE, type 10,
     cell (80, 809, 810, 811),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Database {
@@ -568,7 +457,7 @@ pub struct Mixer(bf::Stub);
 bf::object! {
     Mixer, INTERFACE, type 11,
     cell (81, 813, 814, 815),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Mixer {
@@ -612,7 +501,7 @@ pub struct Generator(bf::Stub);
 bf::object! {
     Generator, INTERFACE, type 12,
     cell (82, 817, 818, 819),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Generator {
@@ -646,7 +535,7 @@ pub struct Random(bf::Stub);
 bf::object! {
     Random, INTERFACE, type 13,
     cell (83, 821, 822, 823),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Random {
@@ -682,7 +571,7 @@ pub struct DesignObject(bf::Stub);
 bf::object! {
     DesignObject, INTERFACE, type 14,
     cell (84, 825, 826, 827),
-    below [Any]
+    below [bf::Any]
 }
 
 impl DesignObject {
@@ -712,7 +601,7 @@ pub struct Module(bf::Stub);
 bf::object! {
     Module, INTERFACE, type 15,
     cell (85, 829, 830, 831),
-    below [DesignObject, Any]
+    below [DesignObject, bf::Any]
 }
 
 impl Module {
@@ -776,7 +665,7 @@ pub struct Text(bf::Stub);
 bf::object! {
     Text, INTERFACE, type 16,
     cell (86, 833, 834, 835),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Text {
@@ -832,7 +721,7 @@ pub struct Manual(bf::Stub);
 bf::object! {
     Manual, INTERFACE, type 17,
     cell (87, 837, 838, 839),
-    below [Text, Any]
+    below [Text, bf::Any]
 }
 
 impl Manual {
@@ -900,7 +789,7 @@ pub struct Document(bf::Stub);
 bf::object! {
     Document, INTERFACE, type 18,
     cell (88, 841, 842, 843),
-    below [Text, Any]
+    below [Text, bf::Any]
 }
 
 impl Document {
@@ -962,7 +851,7 @@ pub struct Assembly(bf::Stub);
 bf::object! {
     Assembly, INTERFACE, type 19,
     cell (89, 845, 846, 847),
-    below [DesignObject, Any]
+    below [DesignObject, bf::Any]
 }
 
 impl Assembly {
@@ -1024,7 +913,7 @@ pub struct ComplexAssembly(bf::Stub);
 bf::object! {
     ComplexAssembly, INTERFACE, type 20,
     cell (90, 849, 850, 851),
-    below [Assembly, DesignObject, Any]
+    below [Assembly, DesignObject, bf::Any]
 }
 
 impl ComplexAssembly {
@@ -1112,7 +1001,7 @@ pub struct BaseAssembly(bf::Stub);
 bf::object! {
     BaseAssembly, INTERFACE, type 21,
     cell (91, 853, 854, 855),
-    below [Assembly, DesignObject, Any]
+    below [Assembly, DesignObject, bf::Any]
 }
 
 impl BaseAssembly {
@@ -1222,7 +1111,7 @@ pub struct CompositePart(bf::Stub);
 bf::object! {
     CompositePart, INTERFACE, type 22,
     cell (92, 857, 858, 859),
-    below [DesignObject, Any]
+    below [DesignObject, bf::Any]
 }
 
 impl CompositePart {
@@ -1358,7 +1247,7 @@ pub struct AtomicPart(bf::Stub);
 bf::object! {
     AtomicPart, INTERFACE, type 23,
     cell (93, 861, 862, 863),
-    below [DesignObject, Any]
+    below [DesignObject, bf::Any]
 }
 
 impl AtomicPart {
@@ -1496,7 +1385,7 @@ pub struct Connection(bf::Stub);
 bf::object! {
     Connection, INTERFACE, type 24,
     cell (94, 865, 866, 867),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Connection {
@@ -1532,7 +1421,7 @@ pub struct Sizes(bf::Stub);
 bf::object! {
     Sizes, INTERFACE, type 25,
     cell (95, 869, 870, 871),
-    below [Any]
+    below [bf::Any]
 }
 
 impl Sizes {
@@ -1616,7 +1505,7 @@ pub struct CompositeAction(bf::Stub);
 bf::object! {
     CompositeAction, INTERFACE, type 26,
     cell (96, 873, 874, 875),
-    below [Any]
+    below [bf::Any]
 }
 
 impl CompositeAction {
@@ -1636,7 +1525,7 @@ pub struct PartAction(bf::Stub);
 bf::object! {
     PartAction, INTERFACE, type 27,
     cell (97, 877, 878, 879),
-    below [Any]
+    below [bf::Any]
 }
 
 impl PartAction {
@@ -1658,7 +1547,7 @@ pub struct IdSet(bf::Stub);
 bf::object! {
     IdSet, INTERFACE, type 28,
     cell (98, 881, 882, 883),
-    below [Any]
+    below [bf::Any]
 }
 
 impl IdSet {
@@ -1690,7 +1579,7 @@ pub struct CursorOfAtomicPart(bf::Stub);
 bf::object! {
     CursorOfAtomicPart, INTERFACE, type 29,
     cell (99, 885, 886, 887),
-    below [Any]
+    below [bf::Any]
 }
 
 impl CursorOfAtomicPart {
@@ -1716,7 +1605,7 @@ pub struct OrderedIndexOfAtomicPart(bf::Stub);
 bf::object! {
     OrderedIndexOfAtomicPart, INTERFACE, type 30,
     cell (100, 889, 890, 891),
-    below [Any]
+    below [bf::Any]
 }
 
 impl OrderedIndexOfAtomicPart {
@@ -1795,7 +1684,7 @@ pub struct OrderedIndexOfModule(bf::Stub);
 bf::object! {
     OrderedIndexOfModule, INTERFACE, type 31,
     cell (101, 893, 894, 895),
-    below [Any]
+    below [bf::Any]
 }
 
 impl OrderedIndexOfModule {
@@ -1872,7 +1761,7 @@ pub struct HashIndexOfStringAndModule(bf::Stub);
 bf::object! {
     HashIndexOfStringAndModule, INTERFACE, type 32,
     cell (102, 897, 898, 899),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfStringAndModule {
@@ -1928,7 +1817,7 @@ pub struct HashIndexOfIntAndBaseAssembly(bf::Stub);
 bf::object! {
     HashIndexOfIntAndBaseAssembly, INTERFACE, type 33,
     cell (103, 901, 902, 903),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfIntAndBaseAssembly {
@@ -1984,7 +1873,7 @@ pub struct HashIndexOfIntAndCompositePart(bf::Stub);
 bf::object! {
     HashIndexOfIntAndCompositePart, INTERFACE, type 34,
     cell (104, 905, 906, 907),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfIntAndCompositePart {
@@ -2040,7 +1929,7 @@ pub struct HashIndexOfIntAndDocument(bf::Stub);
 bf::object! {
     HashIndexOfIntAndDocument, INTERFACE, type 35,
     cell (105, 909, 910, 911),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfIntAndDocument {
@@ -2096,7 +1985,7 @@ pub struct HashIndexOfStringAndDocument(bf::Stub);
 bf::object! {
     HashIndexOfStringAndDocument, INTERFACE, type 36,
     cell (106, 913, 914, 915),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfStringAndDocument {
@@ -2152,7 +2041,7 @@ pub struct HashIndexOfIntAndAtomicPart(bf::Stub);
 bf::object! {
     HashIndexOfIntAndAtomicPart, INTERFACE, type 37,
     cell (107, 917, 918, 919),
-    below [Any]
+    below [bf::Any]
 }
 
 impl HashIndexOfIntAndAtomicPart {
@@ -2208,7 +2097,7 @@ pub struct ArrayOfInt(bf::Stub);
 bf::object! {
     ArrayOfInt, INTERFACE, type 38,
     cell (108, 921, 922, 923),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfInt {
@@ -2346,7 +2235,7 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 39,
     cell (109, 928, 929, 930),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfInt {
@@ -2460,7 +2349,7 @@ pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt
 bf::object! {
     StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 40,
     cell (110, 935, 936, 937),
-    below [Any]
+    below [bf::Any]
 }
 
 impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
@@ -2517,7 +2406,7 @@ pub struct ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArr
 bf::object! {
     ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 41,
     cell (111, 939, 940, 941),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
@@ -2653,7 +2542,7 @@ pub struct SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIds
 bf::object! {
     SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 42,
     cell (112, 943, 944, 945),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
@@ -2758,7 +2647,7 @@ pub struct MaybeOfComplexAssembly(bf::Stub);
 bf::object! {
     MaybeOfComplexAssembly, INTERFACE, type 43,
     cell (113, 947, 948, 949),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MaybeOfComplexAssembly {
@@ -2794,7 +2683,7 @@ pub struct VectorOfInt(bf::Stub);
 bf::object! {
     VectorOfInt, INTERFACE, type 44,
     cell (114, 951, 952, 953),
-    below [Any]
+    below [bf::Any]
 }
 
 impl VectorOfInt {
@@ -2866,7 +2755,7 @@ pub struct MapOfIntToBool(bf::Stub);
 bf::object! {
     MapOfIntToBool, INTERFACE, type 45,
     cell (115, 958, 959, 960),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MapOfIntToBool {
@@ -2956,7 +2845,7 @@ pub struct MaybeOfManual(bf::Stub);
 bf::object! {
     MaybeOfManual, INTERFACE, type 46,
     cell (116, 965, 966, 967),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MaybeOfManual {
@@ -2994,7 +2883,7 @@ pub struct OrderedIndexOfBaseAssembly(bf::Stub);
 bf::object! {
     OrderedIndexOfBaseAssembly, INTERFACE, type 47,
     cell (117, 969, 970, 971),
-    below [Any]
+    below [bf::Any]
 }
 
 impl OrderedIndexOfBaseAssembly {
@@ -3071,7 +2960,7 @@ pub struct SetOfAssembly(bf::Stub);
 bf::object! {
     SetOfAssembly, INTERFACE, type 48,
     cell (118, 973, 974, 975),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SetOfAssembly {
@@ -3111,7 +3000,7 @@ pub struct ArrayOfCompositePart(bf::Stub);
 bf::object! {
     ArrayOfCompositePart, INTERFACE, type 49,
     cell (119, 977, 978, 979),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfCompositePart {
@@ -3229,7 +3118,7 @@ pub struct SequenceOfCompositePart(bf::Stub);
 bf::object! {
     SequenceOfCompositePart, INTERFACE, type 50,
     cell (120, 981, 982, 983),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfCompositePart {
@@ -3321,7 +3210,7 @@ pub struct MaybeOfDocument(bf::Stub);
 bf::object! {
     MaybeOfDocument, INTERFACE, type 51,
     cell (121, 985, 986, 987),
-    below [Any]
+    below [bf::Any]
 }
 
 impl MaybeOfDocument {
@@ -3357,7 +3246,7 @@ pub struct SetOfAtomicPart(bf::Stub);
 bf::object! {
     SetOfAtomicPart, INTERFACE, type 52,
     cell (122, 989, 990, 991),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SetOfAtomicPart {
@@ -3397,7 +3286,7 @@ pub struct ArrayOfBaseAssembly(bf::Stub);
 bf::object! {
     ArrayOfBaseAssembly, INTERFACE, type 53,
     cell (123, 993, 994, 995),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfBaseAssembly {
@@ -3515,7 +3404,7 @@ pub struct SequenceOfBaseAssembly(bf::Stub);
 bf::object! {
     SequenceOfBaseAssembly, INTERFACE, type 54,
     cell (124, 997, 998, 999),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfBaseAssembly {
@@ -3607,7 +3496,7 @@ pub struct ArrayOfConnection(bf::Stub);
 bf::object! {
     ArrayOfConnection, INTERFACE, type 55,
     cell (125, 1001, 1002, 1003),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfConnection {
@@ -3725,7 +3614,7 @@ pub struct SequenceOfConnection(bf::Stub);
 bf::object! {
     SequenceOfConnection, INTERFACE, type 56,
     cell (126, 1005, 1006, 1007),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfConnection {
@@ -3817,7 +3706,7 @@ pub struct CursorOfModule(bf::Stub);
 bf::object! {
     CursorOfModule, INTERFACE, type 57,
     cell (127, 1009, 1010, 1011),
-    below [Any]
+    below [bf::Any]
 }
 
 impl CursorOfModule {
@@ -3841,7 +3730,7 @@ pub struct CursorOfBaseAssembly(bf::Stub);
 bf::object! {
     CursorOfBaseAssembly, INTERFACE, type 58,
     cell (128, 1013, 1014, 1015),
-    below [Any]
+    below [bf::Any]
 }
 
 impl CursorOfBaseAssembly {
@@ -3865,7 +3754,7 @@ pub struct StructOfNewestIntAndOutdatedInt(bf::Stub);
 bf::object! {
     StructOfNewestIntAndOutdatedInt, INTERFACE, type 59,
     cell (129, 1017, 1018, 1019),
-    below [Any]
+    below [bf::Any]
 }
 
 impl StructOfNewestIntAndOutdatedInt {
@@ -3934,7 +3823,7 @@ pub struct SequenceOfString(bf::Stub);
 bf::object! {
     SequenceOfString, INTERFACE, type 60,
     cell (130, 1024, 1025, 1026),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfString {
@@ -4056,7 +3945,7 @@ pub struct ArrayOfString(bf::Stub);
 bf::object! {
     ArrayOfString, INTERFACE, type 61,
     cell (131, 1031, 1032, 1033),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfString {
@@ -4194,7 +4083,7 @@ pub struct ArrayOfModule(bf::Stub);
 bf::object! {
     ArrayOfModule, INTERFACE, type 62,
     cell (132, 1038, 1039, 1040),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfModule {
@@ -4308,7 +4197,7 @@ pub struct SequenceOfModule(bf::Stub);
 bf::object! {
     SequenceOfModule, INTERFACE, type 63,
     cell (133, 1042, 1043, 1044),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfModule {
@@ -4400,7 +4289,7 @@ pub struct ArrayOfAtomicPart(bf::Stub);
 bf::object! {
     ArrayOfAtomicPart, INTERFACE, type 64,
     cell (134, 1046, 1047, 1048),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfAtomicPart {
@@ -4518,7 +4407,7 @@ pub struct SequenceOfAtomicPart(bf::Stub);
 bf::object! {
     SequenceOfAtomicPart, INTERFACE, type 65,
     cell (135, 1050, 1051, 1052),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfAtomicPart {
@@ -4610,7 +4499,7 @@ pub struct ArrayOfAssembly(bf::Stub);
 bf::object! {
     ArrayOfAssembly, INTERFACE, type 66,
     cell (136, 1054, 1055, 1056),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfAssembly {
@@ -4728,7 +4617,7 @@ pub struct SequenceOfAssembly(bf::Stub);
 bf::object! {
     SequenceOfAssembly, INTERFACE, type 67,
     cell (137, 1058, 1059, 1060),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfAssembly {
@@ -4820,7 +4709,7 @@ pub struct ArrayOfDocument(bf::Stub);
 bf::object! {
     ArrayOfDocument, INTERFACE, type 68,
     cell (138, 1062, 1063, 1064),
-    below [Any]
+    below [bf::Any]
 }
 
 impl ArrayOfDocument {
@@ -4938,7 +4827,7 @@ pub struct SequenceOfDocument(bf::Stub);
 bf::object! {
     SequenceOfDocument, INTERFACE, type 69,
     cell (139, 1066, 1067, 1068),
-    below [Any]
+    below [bf::Any]
 }
 
 impl SequenceOfDocument {

@@ -126,10 +126,10 @@ fn exceptions(s: &Session, db: &DataBase, out: &mut impl Write) -> Result<(), Bo
 
 /// An error without the places in this file, which change when it is edited.
 fn brief(error: &bifrost_veneer::Error) -> String {
-    use bifrost_veneer::Error::{Signal, Unhandled};
+    use bifrost_veneer::Error;
     match error {
-        Signal { name, call, .. } => format!("{} signalled {name}", call.name),
-        Unhandled { call, .. } => format!("{} was not run", call.name),
+        Error::Signal { name, call, .. } => format!("{} signalled {name}", call.name),
+        Error::Unhandled { call, .. } => format!("{} was not run", call.name),
         other => other.to_string(),
     }
 }

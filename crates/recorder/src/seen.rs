@@ -2,7 +2,7 @@
 //!
 //! Every failure is *untold* at first: a signal, a call that the server refused or did not run, a
 //! call or structure that was not sent. It is told by a claim that fails with it or with its
-//! consequence, and by [`exceptions`](crate::Session::exceptions); its consequences up to then are
+//! consequence, and by [`Recorder::exceptions`]; its consequences up to then are
 //! told with it. A failure is *lost* when no stub is left whose claim would tell it.
 //!
 //! | point | tells, as [`Error::Unseen`] |
@@ -17,28 +17,35 @@
 //! `commit` stands for calls that were not sent.
 
 use std::collections::HashMap;
-use std::panic::Location;
 use std::sync::Arc;
 
 use bifrost_wire::{ErrorNumber, MethodNumber, Ref, encode};
 
-use super::{Extra, HISTORY_MAX, Made, State};
+use crate::Source;
 use crate::error::{CallName, Error};
+use crate::recorder::{HISTORY_MAX, Maker, Recorder};
+use crate::slots::Extra;
+
+/// The address of a failure, which is no other's while the failure is here.
+type Address = usize;
+
+fn address<S>(error: &Arc<Error<S>>) -> Address {
+    Arc::as_ptr(error) as Address
+}
 
 /// The account of failures.
-#[derive(Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen<S> {
     /// The untold failures by their addresses, which are no others' while they are here.
-    untold: HashMap<*const Error, Untold>,
+    untold: HashMap<Address, Untold<S>>,
     /// The consequences of an untold failure, which are told with it.
-    consequences: HashMap<*const Error, Vec<*const Error>>,
+    consequences: HashMap<Address, Vec<Address>>,
     /// Untold failures beyond those.
     omitted: u64,
     /// The number of the next failure.
     order: u64,
-    /// True if stubs were dropped or failures came since [`State::find_lost`].
+    /// True if stubs were dropped or failures came since [`Recorder::find_lost`].
     stale: bool,
-    /// The number of failures at which [`State::bound_untold`] looks for lost ones.
+    /// The number of failures at which [`Recorder::bound_untold`] looks for lost ones.
     most: usize,
     /// The transaction being recorded, and that at the begin of the batch.
     transaction: u32,
@@ -48,11 +55,29 @@ pub(super) struct Seen {
     /// The calls up to this position need not be told.
     forgiven: u32,
     /// Calls that were not sent, of the batch that is a transaction.
-    shipped: Vec<Arc<Error>>,
+    shipped: Vec<Arc<Error<S>>>,
 }
 
-struct Untold {
-    error: Arc<Error>,
+impl<S> Default for Seen<S> {
+    fn default() -> Self {
+        Seen {
+            untold: HashMap::new(),
+            consequences: HashMap::new(),
+            omitted: 0,
+            order: 0,
+            stale: false,
+            most: 0,
+            transaction: 0,
+            first_transaction: 0,
+            server_unseen: false,
+            forgiven: 0,
+            shipped: Vec::new(),
+        }
+    }
+}
+
+struct Untold<S> {
+    error: Arc<Error<S>>,
     order: u64,
     transaction: u32,
     /// True if it was not sent.
@@ -63,10 +88,10 @@ struct Untold {
     claimable: bool,
 }
 
-impl Seen {
+impl<S> Seen<S> {
     /// Notes that a stub with this failure is gone.
-    pub(super) fn dropped(&mut self, error: &Arc<Error>) {
-        if !self.untold.is_empty() && error.chain().any(|e| self.untold.contains_key(&Arc::as_ptr(e))) {
+    pub(crate) fn dropped(&mut self, error: &Arc<Error<S>>) {
+        if !self.untold.is_empty() && error.chain().any(|e| self.untold.contains_key(&address(e))) {
             self.stale = true;
         }
     }
@@ -84,8 +109,8 @@ impl Seen {
 
     /// Notes that the program is told of a failure, and so of all that it follows from and of all
     /// that followed.
-    fn tell(&mut self, error: &Arc<Error>) {
-        for one in error.chain().map(Arc::as_ptr) {
+    fn tell(&mut self, error: &Arc<Error<S>>) {
+        for one in error.chain().map(address) {
             self.untold.remove(&one);
             for consequence in self.consequences.remove(&one).into_iter().flatten() {
                 self.untold.remove(&consequence);
@@ -102,12 +127,12 @@ impl Seen {
 
     /// Takes some of the failures out, oldest first. Consequences of others among them are not
     /// named.
-    fn take(&mut self, which: impl Fn(&Untold) -> bool) -> Vec<Arc<Error>> {
+    fn take(&mut self, which: impl Fn(&Untold<S>) -> bool) -> Vec<Arc<Error<S>>> {
         let taken = self.untold.values().filter(|untold| which(untold));
-        let mut taken: Vec<(u64, Arc<Error>)> = taken.map(|u| (u.order, u.error.clone())).collect();
+        let mut taken: Vec<(u64, Arc<Error<S>>)> = taken.map(|u| (u.order, u.error.clone())).collect();
         taken.sort_unstable_by_key(|(order, _)| *order);
         taken.retain(|(_, error)| {
-            let named = self.untold.contains_key(&Arc::as_ptr(error));
+            let named = self.untold.contains_key(&address(error));
             self.tell(error);
             named
         });
@@ -115,19 +140,19 @@ impl Seen {
     }
 }
 
-impl State {
+impl<S: Source> Recorder<S> {
     /// Notes a failure of which the program is not told yet.
-    fn note_untold(&mut self, error: Arc<Error>, transaction: u32, refused: bool, inside: bool) {
+    fn note_untold(&mut self, error: Arc<Error<S>>, transaction: u32, refused: bool, inside: bool) {
         let order = self.seen.order;
         self.seen.order += 1;
         let untold = Untold { error: error.clone(), order, transaction, refused, inside, claimable: true };
-        self.seen.untold.insert(Arc::as_ptr(&error), untold);
+        self.seen.untold.insert(address(&error), untold);
         self.seen.stale = true;
     }
 
     /// Keeps the number of lost failures bounded, when the stubs of all failures are there.
     #[inline]
-    pub(super) fn bound_untold(&mut self) {
+    pub(crate) fn bound_untold(&mut self) {
         if self.seen.untold.len() > self.seen.most.max(2 * HISTORY_MAX) {
             self.find_lost();
             self.seen.most = 2 * self.seen.untold.len();
@@ -135,7 +160,7 @@ impl State {
     }
 
     /// Notes a call or structure that was not sent.
-    pub(super) fn note_refusal(&mut self, error: Arc<Error>) {
+    pub(crate) fn note_refusal(&mut self, error: Arc<Error<S>>) {
         self.bound_untold();
         if self.shipping {
             self.seen.shipped.push(error.clone());
@@ -144,20 +169,20 @@ impl State {
     }
 
     /// Notes a failure that the server has told of, by the position of its call.
-    pub(super) fn note_failure(&mut self, error: &Arc<Error>, position: u32) {
+    pub(crate) fn note_failure(&mut self, error: &Arc<Error<S>>, position: u32) {
         if position <= self.seen.forgiven {
             return;
         }
-        let causes = error.chain().skip(1).map(Arc::as_ptr);
+        let causes = error.chain().skip(1).map(address);
         if let Some(first) = causes.filter(|cause| self.seen.untold.contains_key(cause)).last() {
-            self.seen.consequences.entry(first).or_default().push(Arc::as_ptr(error));
+            self.seen.consequences.entry(first).or_default().push(address(error));
         }
         let transaction = self.transaction_at(position);
         self.note_untold(error.clone(), transaction, false, false);
     }
 
     /// Notes failures that the server has only counted.
-    pub(super) fn note_omitted(&mut self, count: u32) {
+    pub(crate) fn note_omitted(&mut self, count: u32) {
         self.seen.omitted += u64::from(count);
     }
 
@@ -168,14 +193,14 @@ impl State {
         }
         let before = self.futures.iter().take((position as usize).saturating_sub(1)).rev();
         let ended = before.filter_map(|future| match future.made {
-            Made::Commit(number) | Made::Abort(number) => Some(number + 1),
+            Maker::Commit(number) | Maker::Abort(number) => Some(number + 1),
             _ => None,
         });
         ended.take(1).next().unwrap_or(self.seen.first_transaction)
     }
 
     /// Tells the program of a failure, and so of all that it follows from.
-    pub(crate) fn tell(&mut self, error: &Arc<Error>) {
+    pub(crate) fn tell(&mut self, error: &Arc<Error<S>>) {
         if !self.seen.untold.is_empty() {
             self.seen.tell(error);
             self.attend();
@@ -204,7 +229,7 @@ impl State {
         for extra in &self.extras {
             let Extra::Failed(error) = extra else { continue };
             for one in error.chain() {
-                if let Some(untold) = untold.get_mut(&Arc::as_ptr(one)) {
+                if let Some(untold) = untold.get_mut(&address(one)) {
                     untold.claimable = !untold.inside;
                 }
             }
@@ -220,9 +245,12 @@ impl State {
 
     /// Tells of the failures that are lost, and, with `refused`, of all that was not sent.
     ///
+    /// # Errors
+    /// These failures, as [`Error::Unseen`].
+    ///
     /// Cost where there is none: a comparison.
     #[inline]
-    pub(crate) fn surface(&mut self, refused: bool) -> Result<(), Error> {
+    pub fn surface(&mut self, refused: bool) -> Result<(), Error<S>> {
         match self.is_all_told() {
             true => Ok(()),
             false => self.surface_slowly(refused),
@@ -231,12 +259,12 @@ impl State {
 
     /// True if there is no failure of which the program was not told.
     #[inline]
-    pub(crate) fn is_all_told(&self) -> bool {
+    pub fn is_all_told(&self) -> bool {
         self.seen.is_empty()
     }
 
     #[cold]
-    fn surface_slowly(&mut self, refused: bool) -> Result<(), Error> {
+    fn surface_slowly(&mut self, refused: bool) -> Result<(), Error<S>> {
         self.find_lost();
         // A consequence of a failure that a stub tells is lost all the same: its effects are
         // missing.
@@ -251,15 +279,15 @@ impl State {
 
     /// Returns the error of a commit or a transaction that the server refused for unseen failures:
     /// it names them. They are told with it.
-    pub(super) fn unseen(&mut self, call: CallName, through: u32) -> Option<Error> {
+    pub(crate) fn unseen(&mut self, call: CallName<S>, through: u32) -> Option<Error<S>> {
         let failures = self.seen.take(|u| u.transaction <= through);
         let omitted = std::mem::take(&mut self.seen.omitted);
         let some = !failures.is_empty() || omitted > 0;
         some.then(|| Error::Unseen { failures: failures.into(), omitted, call: Some(call) })
     }
 
-    /// As [`State::unseen`], of the transaction being recorded.
-    pub(crate) fn unseen_now(&mut self, call: CallName) -> Option<Error> {
+    /// As [`Recorder::unseen`], of the transaction being recorded.
+    pub(crate) fn unseen_now(&mut self, call: CallName<S>) -> Option<Error<S>> {
         match self.seen.server_unseen && !self.seen.all_told() {
             true => self.unseen(call, self.seen.transaction),
             false => None,
@@ -267,7 +295,7 @@ impl State {
     }
 
     /// Notes an error of a commit, which stands for the failures that it names.
-    pub(super) fn note_unseen(&mut self, error: &Arc<Error>, position: u32) {
+    pub(crate) fn note_unseen(&mut self, error: &Arc<Error<S>>, position: u32) {
         let transaction = self.transaction_at(position);
         self.note_untold(error.clone(), transaction, true, false);
     }
@@ -276,7 +304,7 @@ impl State {
 
     /// True if the next command is to be `history clear`.
     #[inline]
-    pub(super) fn must_clear(&self) -> bool {
+    pub(crate) fn must_clear(&self) -> bool {
         self.seen.server_unseen
             && self.commands == 0
             && self.scopes.is_empty()
@@ -299,30 +327,39 @@ impl State {
     }
 
     /// Notes that the server's history is cleared with the next command.
-    pub(super) fn server_cleared(&mut self) {
+    pub(crate) fn server_cleared(&mut self) {
         self.seen.server_unseen = false;
         self.attend();
     }
 
+    /// True if calls that were not sent prevent the commit of the transaction being recorded.
+    fn is_prevented(&self) -> bool {
+        self.seen.untold.values().any(|u| u.refused && u.transaction == self.seen.transaction)
+    }
+
+    /// True if a flush is due before a commit is recorded.
+    pub(crate) fn commit_needs_flush(&self) -> bool {
+        match self.is_prevented() {
+            // The call and the commit belong into one batch.
+            true => {
+                self.futures.len() + 2 > self.attention_futures || self.commands + 3 > self.bounds.commands
+            }
+            // Told in the middle of a batch, whose own failures must not be cleared with them.
+            false => self.seen.server_unseen && self.seen.all_told(),
+        }
+    }
+
     /// Makes sure that a commit behind the recorded commands is refused if any failure was not
     /// seen, and only then.
-    pub(crate) fn before_commit(&mut self, location: &'static Location<'static>) -> Result<(), Arc<Error>> {
-        let seen = &self.seen;
-        if seen.untold.values().any(|u| u.refused && u.transaction == seen.transaction) {
-            // The call and the commit belong into one batch.
-            if self.futures.len() + 2 > self.attention_futures || self.commands + 3 > self.bounds.commands {
-                self.flush()?;
-            }
+    pub(crate) fn before_commit(&mut self, place: S) {
+        if self.is_prevented() {
             encode::call(&mut self.batch, MethodNumber(0), Ref::NONE, &[]);
             self.recorded();
-            let refused = self.new_future(Made::Refused, location);
+            let refused = self.new_result(Maker::Refused, place);
             self.release(refused);
-        } else if seen.server_unseen && seen.all_told() {
-            // Told in the middle of a batch, whose own failures must not be cleared with them.
-            self.flush()?;
+        } else {
             self.clear_told();
         }
-        Ok(())
     }
 
     /// Ends the transaction at the current place of recording, and begins the next one. Returns the
@@ -334,7 +371,7 @@ impl State {
     }
 
     /// Notes that the batch was answered.
-    pub(super) fn answered(&mut self, failures: bool) {
+    pub(crate) fn answered(&mut self, failures: bool) {
         self.seen.server_unseen |= failures;
         self.seen.forgiven = 0;
         self.seen.first_transaction = self.seen.transaction;
@@ -343,19 +380,19 @@ impl State {
 
     /// Takes out the calls of the batch that is a transaction that were not sent; the program is
     /// told of them.
-    pub(crate) fn take_shipped_refusals(&mut self) -> Vec<Arc<Error>> {
+    pub(crate) fn take_shipped_refusals(&mut self) -> Vec<Arc<Error<S>>> {
         let refusals = std::mem::take(&mut self.seen.shipped);
         refusals.iter().for_each(|error| self.tell(error));
         refusals
     }
 
     /// Returns the order of the next failure, from which all can be told with
-    /// [`State::tell_since`].
+    /// [`Recorder::tell_since`].
     pub(crate) fn mark_seen(&self) -> u64 {
         self.seen.order
     }
 
-    /// Tells the program of all failures since a [mark](State::mark_seen).
+    /// Tells the program of all failures since a [mark](Recorder::mark_seen).
     pub(crate) fn tell_since(&mut self, mark: u64) {
         self.seen.take(|u| u.order >= mark);
         self.attend();
@@ -363,6 +400,6 @@ impl State {
 }
 
 /// True if an error number says that failures were not seen.
-pub(super) fn is_unseen(number: u32) -> bool {
+pub(crate) fn is_unseen(number: u32) -> bool {
     number == ErrorNumber::Unseen as u32
 }

@@ -1,0 +1,450 @@
+//! The batch on its way to the server, and its answer back.
+//!
+//! Read [`Recorder::begin_flush`] and [`Recorder::handle_bytes`] first. A flush has these steps:
+//!
+//! 1. the caller sends the rest of the batch;
+//! 2. it hands in the bytes of the reply;
+//! 3. the slots of the futures are filled;
+//! 4. failures go to the history and to the account in `seen`.
+//!
+//! A wrong reply closes the session.
+//!
+//! ```text
+//! Recording --begin_flush--> Flushing --all bytes sent--> Awaiting --the answer--> Recording
+//! any --close, a wrong reply, an error of the server--> closed
+//! ```
+//!
+//! Bytes of the server are not trusted: they are decoded by `bifrost_wire`, positions and counts
+//! are compared with those of the batch, and no more than `reply_bytes_max` are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bifrost_wire::reply::FlushedReply;
+use bifrost_wire::{
+    DecodeError, DecodedReply, ErrorNumber, ExceptionKind, Outcome, Reply, Scope, Value, decode_reply,
+    encode, op, with_names,
+};
+
+use crate::Source;
+use crate::error::{CallName, Closed, Error, ErrorValue, Misuse};
+use crate::recorder::{Maker, Recorder, misuse};
+use crate::seen::is_unseen;
+use crate::slots::{DROPPED, Extra, Held, NO_SLOT, Tag};
+
+type Shared<S> = Arc<Error<S>>;
+
+/// The state of a session that is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Calls can be recorded.
+    Recording,
+    /// The batch has ended; not all of its bytes were sent.
+    Flushing,
+    /// The batch was sent; its answer is awaited.
+    Awaiting,
+}
+
+/// The last words of a server that takes no more bytes.
+#[derive(Debug)]
+pub enum LastWords {
+    /// More bytes are needed.
+    Unfinished,
+    /// The server gave no reason.
+    None,
+    /// The reason.
+    Reason(Closed),
+}
+
+/// The bytes of replies, in whatever pieces they come.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    /// The bytes of a reply that is not whole yet, and those behind one that was taken.
+    kept: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Replies {
+    pub(crate) fn new(bytes_max: usize) -> Replies {
+        Replies { kept: Vec::new(), bytes_max }
+    }
+
+    /// True if nothing follows the last reply.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Takes further bytes. Hands the reply at the front to `take`, if it is whole.
+    ///
+    /// Cost: copies only bytes of a reply that is not whole.
+    pub(crate) fn next<T>(
+        &mut self,
+        bytes: &[u8],
+        take: impl FnOnce(Reply<'_>) -> T,
+    ) -> Result<Option<T>, DecodeError> {
+        if !self.kept.is_empty() {
+            self.kept.extend_from_slice(bytes);
+            let (taken, length) = match decode_reply(&self.kept, self.bytes_max)? {
+                DecodedReply::Reply(reply, length) => (take(reply), length),
+                DecodedReply::NeedMore(_) => return Ok(None),
+            };
+            self.kept.drain(..length);
+            return Ok(Some(taken));
+        }
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        match decode_reply(bytes, self.bytes_max)? {
+            DecodedReply::Reply(reply, length) => {
+                let taken = take(reply);
+                self.kept.extend_from_slice(bytes.get(length..).unwrap_or_default());
+                Ok(Some(taken))
+            }
+            DecodedReply::NeedMore(_) => {
+                self.kept.extend_from_slice(bytes);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Looks for the reason that a server gives before it closes a session.
+    pub(crate) fn last_words(&mut self, bytes: &[u8]) -> LastWords {
+        let said = self.next(bytes, |reply| match reply {
+            Reply::Error { number, position, text } => {
+                LastWords::Reason(Closed::ByServer { number, position, text: text.to_owned() })
+            }
+            _ => LastWords::None,
+        });
+        match said {
+            Ok(Some(words)) => words,
+            Ok(None) => LastWords::Unfinished,
+            Err(_) => LastWords::None,
+        }
+    }
+}
+
+impl<S: Source> Recorder<S> {
+    /// True while the answer to a flush is due.
+    pub fn is_under_way(&self) -> bool {
+        self.phase != Phase::Recording
+    }
+
+    /// Returns the bytes that can be sent now: whole commands. There are none while a structure is
+    /// open or a batch that is a transaction is recorded.
+    ///
+    /// Send them when they are [due](crate::Due::Send) and after [`Recorder::begin_flush`]. A
+    /// structure whose bytes were sent cannot be reopened.
+    pub fn bytes_to_send(&self) -> &[u8] {
+        match self.scopes.is_empty() && !self.shipping || self.is_under_way() {
+            true => &self.batch,
+            false => &[],
+        }
+    }
+
+    /// Takes the first bytes of [`Recorder::bytes_to_send`] as sent.
+    pub fn sent(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes_to_send().len());
+        match bytes == self.batch.len() {
+            true => self.batch.clear(),
+            false => drop(self.batch.drain(..bytes)),
+        }
+        self.published += bytes;
+        if self.phase == Phase::Flushing && self.batch.is_empty() {
+            self.phase = Phase::Awaiting;
+            self.counters.crossings += 1;
+            self.counters.calls += self.commands;
+        }
+    }
+
+    /// Closes the session, and returns the error that every stub without a result has now, and
+    /// every later one.
+    pub fn close(&mut self, why: Closed) -> Error<S> {
+        if let Some(error) = &self.broken {
+            return (**error).clone();
+        }
+        let error = Error::Closed(Arc::new(why));
+        let shared = Arc::new(error.clone());
+        self.end_futures(0, &shared);
+        self.futures.clear();
+        self.batch.clear();
+        self.phase = Phase::Recording;
+        self.dropped = NO_SLOT;
+        self.broken = Some(shared);
+        self.attend();
+        error
+    }
+
+    /// True if the session is closed.
+    pub fn is_closed(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Ends the batch: records the frees and the flush. False if there is nothing to send;
+    /// otherwise the bytes are to be sent and the answer is to be handed to
+    /// [`Recorder::handle_bytes`].
+    ///
+    /// # Errors
+    /// The session is closed, a structure is open, or an answer is under way.
+    pub fn begin_flush(&mut self) -> Result<bool, Error<S>> {
+        if let Some(error) = &self.broken {
+            return Err((**error).clone());
+        }
+        if self.is_under_way() {
+            return Err(Error::Misuse(Misuse::UnderWay));
+        }
+        if !self.scopes.is_empty() {
+            return Err(Error::Misuse(Misuse::OpenStructure));
+        }
+        if self.commands == 0 && self.frees.is_empty() {
+            return Ok(false);
+        }
+        self.append_frees();
+        let wanted = self.futures.iter().enumerate().filter(|(_, f)| f.slot != NO_SLOT);
+        encode::flush(&mut self.batch, wanted.map(|(i, _)| i as u32 + 1), false);
+        self.phase = Phase::Flushing;
+        self.dropped = DROPPED;
+        self.attend();
+        Ok(true)
+    }
+
+    /// Begins a flush for the program, which cannot while a batch that is a transaction is
+    /// recorded. `name` is the program's call: `claim`, `flush`.
+    ///
+    /// # Errors
+    /// As [`Recorder::begin_flush`], and the refusal in a transaction, of which the program is told
+    /// with it.
+    #[inline]
+    pub fn begin_flush_for(&mut self, name: &str, place: S) -> Result<bool, Error<S>> {
+        match self.shipping && self.broken.is_none() && self.scopes.is_empty() {
+            true => {
+                let error = self.refuse(name, place, misuse(Misuse::InTransaction));
+                self.tell(&error);
+                Err((*error).clone())
+            }
+            false => self.begin_flush(),
+        }
+    }
+
+    fn append_frees(&mut self) {
+        // The order in which stubs are dropped is no language's promise.
+        self.frees.sort_unstable();
+        // Leaves room for the first word.
+        let most = (self.bounds.frame_bytes / 8).saturating_sub(1).max(1);
+        for some in self.frees.chunks(most) {
+            encode::free(&mut self.batch, some);
+        }
+        self.frees.clear();
+    }
+
+    /// Takes bytes of the server, cut anywhere. True if the batch under way has been answered with
+    /// them; every stub then has its object, value or error. Bytes behind the answer are kept.
+    ///
+    /// # Errors
+    /// The session is closed: by the server, or because the bytes are not the answer.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) -> Result<bool, Error<S>> {
+        if let Some(error) = &self.broken {
+            return Err((**error).clone());
+        }
+        let awaited = self.phase == Phase::Awaiting;
+        let mut replies = std::mem::replace(&mut self.replies, Replies::new(0));
+        let taken = replies.next(bytes, |reply| match reply {
+            Reply::Error { number, position, text } => {
+                Err(Closed::ByServer { number, position, text: text.to_owned() })
+            }
+            Reply::Flushed(flushed) if awaited => self.apply(flushed),
+            _ if awaited => Err(Closed::WrongReply("an answer to flush was due")),
+            _ => Err(Closed::WrongReply("nothing was asked")),
+        });
+        self.replies = replies;
+        match taken {
+            Ok(None) => Ok(false),
+            Ok(Some(Ok(()))) => {
+                self.finish_flush();
+                Ok(true)
+            }
+            Ok(Some(Err(why))) => Err(self.close(why)),
+            Err(error) => Err(self.close(error.into())),
+        }
+    }
+
+    fn finish_flush(&mut self) {
+        self.futures.clear();
+        self.error_handles.clear();
+        self.structures.clear();
+        self.batch.clear();
+        self.commands = 0;
+        self.published = 0;
+        self.batch_number += 1;
+        self.phase = Phase::Recording;
+        self.dropped = NO_SLOT;
+        self.bound_untold();
+        self.attend();
+    }
+
+    /// Looks for the reason that a server gives before it closes a session, in bytes that can still
+    /// be read when none can be written. The caller then [closes](Recorder::close) the session with
+    /// it, or with the reason of its own.
+    pub fn handle_last_bytes(&mut self, bytes: &[u8]) -> LastWords {
+        self.replies.last_words(bytes)
+    }
+
+    /// Ends the session without an answer: commands that were recorded and never flushed are to be
+    /// sent, and run. False if the session is closed already; otherwise the caller sends the bytes
+    /// and [closes](Recorder::close) the session.
+    pub fn leave(&mut self) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        while !self.scopes.is_empty() {
+            self.abandon();
+        }
+        self.shipping = false;
+        encode::plain(&mut self.batch, op::BYE);
+        true
+    }
+
+    /// Fills the slots of the batch's futures from the answer.
+    fn apply(&mut self, reply: FlushedReply<'_>) -> Result<(), Closed> {
+        let failures = reply.exceptions().len() > 0 || reply.omitted > 0;
+        let (errors, end) = match failures {
+            true => self.take_exceptions(&reply),
+            false => (Vec::new(), None),
+        };
+        self.answered(failures);
+        let mut outcomes = reply.outcomes();
+        let mut short = false;
+        for index in 0..self.futures.len() {
+            let slot = self.futures.get(index).map_or(NO_SLOT, |future| future.slot);
+            if slot == NO_SLOT {
+                continue;
+            }
+            let known = match outcomes.next() {
+                Some(Outcome::Handle { handle, .. }) => {
+                    let made = self.futures.get(index).map(|future| (future.made, future.place));
+                    self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
+                    (Tag::Handle, handle.0 as u64)
+                }
+                Some(Outcome::Value(value)) => self.pack(value),
+                Some(Outcome::Exception(n)) => match errors.get(n as usize) {
+                    Some(error) => (Tag::Failed, self.new_extra(Extra::Failed(error.clone()))),
+                    None => return Err(Closed::WrongReply("an exception that is not listed")),
+                },
+                Some(Outcome::Absent) => {
+                    let call = self.call_name(index as u32 + 1, &[]);
+                    let error = Arc::new(Error::NotReached { cause: end.clone(), call });
+                    (Tag::Failed, self.new_extra(Extra::Failed(error)))
+                }
+                None => {
+                    short = true;
+                    break;
+                }
+            };
+            match slot {
+                DROPPED => self.discard(known.0, known.1),
+                slot => self.settle(slot, known),
+            }
+        }
+        short |= outcomes.next().is_some();
+        if short { Err(Closed::WrongReply("not as many outcomes as futures wanted")) } else { Ok(()) }
+    }
+
+    /// Returns the batch's exceptions as errors, which go into the history, and the one that ended
+    /// the batch.
+    #[cold]
+    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Shared<S>>, Option<Shared<S>>) {
+        let mut errors: Vec<Shared<S>> = Vec::new();
+        let mut end = None;
+        self.note_omitted(reply.omitted);
+        let mut by_call: HashMap<u32, usize> = HashMap::new();
+        for exception in reply.exceptions() {
+            let position = exception.call;
+            let rounds: Vec<u32> = exception.iterations().collect();
+            let made = self.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
+            let mut call = self.call_name(position, &rounds);
+            let mut unseen = None;
+            // A structure that is not run has the position of its first call, and none of its calls
+            // is to blame.
+            if !matches!(exception.kind, ExceptionKind::Signal { .. })
+                && let Some(name) = self.structure_name(position)
+            {
+                call = name;
+            }
+            let error = Arc::new(match exception.kind {
+                ExceptionKind::Signal { name, values } => {
+                    let values = values.iter().map(|v| self.error_value(v)).collect();
+                    Error::Signal { name: name.into(), values, call }
+                }
+                ExceptionKind::Unhandled { argument, cause } => {
+                    let known = by_call.get(&cause).and_then(|i| errors.get(*i)).map(|e| e.as_cause());
+                    let cause = known.or_else(|| self.error_handle(position, argument));
+                    Error::Unhandled { argument, cause, call }
+                }
+                ExceptionKind::Refused { number, text } => {
+                    if is_unseen(number) {
+                        unseen = match made {
+                            Some(Maker::Commit(transaction)) => self.unseen(call.clone(), transaction),
+                            Some(Maker::Transaction) => self.unseen(call.clone(), u32::MAX),
+                            _ => None,
+                        };
+                    }
+                    match &unseen {
+                        Some(error) => error.clone(),
+                        None => {
+                            let text = with_names(text, |handle| self.name_of(handle));
+                            Error::Refused { number, text: text.into(), call }
+                        }
+                    }
+                }
+            });
+            if let ExceptionKind::Refused { number, .. } = exception.kind
+                && ErrorNumber::from_number(number).is_some_and(|n| n.scope() == Scope::Batch)
+            {
+                end = Some(error.clone());
+            }
+            by_call.insert(position, errors.len());
+            errors.push(error.clone());
+            match made {
+                // The calls that it stands for are noted.
+                Some(Maker::Refused) => continue,
+                _ if unseen.is_some() => self.note_unseen(&error, position),
+                _ => self.note_failure(&error, position),
+            }
+            self.remember(error);
+        }
+        self.history_omitted += u64::from(reply.omitted);
+        (errors, end)
+    }
+
+    /// Returns the failure of an argument that the server knows only as the error-handle.
+    fn error_handle(&self, call: u32, argument: u32) -> Option<Arc<Error<S>>> {
+        let of_call = |&&(position, ..): &&(u32, u32, _)| position == call;
+        let mut handles = self.error_handles.iter().rev().filter(of_call);
+        let exact = handles.clone().find(|(_, a, _)| *a == argument);
+        exact.or_else(|| handles.next()).map(|(.., error)| error.clone())
+    }
+
+    /// Returns the outermost structure whose first position this is.
+    fn structure_name(&self, position: u32) -> Option<CallName<S>> {
+        let index = self.structures.binary_search_by_key(&position, |sent| sent.position).ok()?;
+        self.structures.get(index).map(|sent| sent.name())
+    }
+
+    fn error_value(&mut self, value: Outcome<'_>) -> ErrorValue {
+        match value {
+            Outcome::Value(Value::Nil) => ErrorValue::Nil,
+            Outcome::Value(Value::Bool(b)) => ErrorValue::Bool(b),
+            Outcome::Value(Value::Int(i)) => ErrorValue::Int(i),
+            Outcome::Value(Value::Real(r)) => ErrorValue::Real(r),
+            Outcome::Value(Value::Char(c)) => ErrorValue::Char(c),
+            Outcome::Value(Value::Str(s)) => ErrorValue::Str(s.into()),
+            Outcome::Handle { handle, .. } => {
+                // An error can outlive its session, a stub cannot: the object is given back, unless
+                // a stub has it too.
+                self.handles.entry(handle).or_insert(Held { slots: 0, made: None }).slots += 1;
+                self.drop_handle(handle);
+                ErrorValue::Object
+            }
+            Outcome::Exception(_) | Outcome::Absent => ErrorValue::Nil,
+        }
+    }
+}

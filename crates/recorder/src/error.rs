@@ -1,0 +1,359 @@
+//! The failures of calls, structures and sessions, as values.
+//!
+//! [`Error`] is the type to read first: the failure of one stub. [`Closed`] is the end of a
+//! session, [`GreetError`] the failure to open one, [`Exception`] an entry of the history.
+//!
+//! | part | rule |
+//! | --- | --- |
+//! | cause | an error has the one inside from which it follows; [`Error::root`] returns the first |
+//! | place | a call carries the place of the program that made it: an `S`, the caller's own type |
+//! | sharing | one failure is one `Arc`, by whose address the account of told failures knows it |
+
+use std::fmt;
+use std::sync::Arc;
+
+use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
+
+use crate::Source;
+
+/// The reason why a stub has no result. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Error<S> {
+    /// The call signalled an exception.
+    Signal {
+        /// The exception's name.
+        name: Arc<str>,
+        /// Its values.
+        values: Arc<[ErrorValue]>,
+        /// The call.
+        call: CallName<S>,
+    },
+    /// The call was not run, because an argument is the result of a call that failed.
+    Unhandled {
+        /// The position of the argument: 0 is the receiver, the arguments count from 1.
+        argument: u32,
+        /// The failure of that argument, in this batch or an earlier one; absent only if the server
+        /// omitted it from its list of exceptions.
+        cause: Option<Arc<Error<S>>>,
+        /// The call.
+        call: CallName<S>,
+    },
+    /// The server refused the call, or the structure around it.
+    Refused {
+        /// The number; see `docs/spec/wire.md`.
+        number: u32,
+        /// The server's message.
+        text: Arc<str>,
+        /// The call.
+        call: CallName<S>,
+    },
+    /// The call was not reached: a failure before it ended the batch.
+    NotReached {
+        /// The failure that ended the batch, if the server listed it.
+        cause: Option<Arc<Error<S>>>,
+        /// The call.
+        call: CallName<S>,
+    },
+    /// The client refused the call, the marker, or the structure around it. Nothing of it was sent.
+    NotSent {
+        /// The call, or the outermost structure.
+        call: CallName<S>,
+        /// The reason: a [`Misuse`], a missing method, or the call inside the structure that was
+        /// refused.
+        cause: Arc<Error<S>>,
+    },
+    /// Failures that the program was not told of before.
+    Unseen {
+        /// The failures, oldest first.
+        failures: Arc<[Arc<Error<S>>]>,
+        /// Failures beyond those.
+        omitted: u64,
+        /// The commit or transaction that they prevented; absent at a claim or a flush, which only
+        /// reports them.
+        call: Option<CallName<S>>,
+    },
+    /// The stub was used in a way that makes no sense.
+    Misuse(Misuse),
+    /// The server does not have the method, or has it with another heading.
+    Missing {
+        /// The method or routine.
+        name: Arc<str>,
+    },
+    /// The connection is gone, and with it the session: all its stubs say so from now on.
+    Closed(Arc<Closed>),
+}
+
+/// The reason why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Closed {
+    /// The client closed it.
+    #[error("the session was closed")]
+    ByClient,
+    /// The bytes stopped: the caller's error.
+    #[error("{0}")]
+    Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server ended it.
+    #[error("the server ended the session: {text} (error {number})")]
+    ByServer {
+        /// The number; see `docs/spec/wire.md`.
+        number: u32,
+        /// The number of the command of the session that is to blame, from 1; 0 for none.
+        position: u64,
+        /// The server's message.
+        text: String,
+    },
+    /// The bytes received are no reply.
+    #[error("the server's reply cannot be read: {0}")]
+    BadReply(#[from] DecodeError),
+    /// The reply is not the one to the question.
+    #[error("the server answered something else: {0}")]
+    WrongReply(&'static str),
+}
+
+/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent:
+/// [`Error::NotSent`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misuse {
+    /// A claim or flush where the batch cannot end.
+    #[error("a value cannot be claimed inside an open structure")]
+    OpenStructure,
+    /// A claim, a flush or the end of a transaction in a batch that is a transaction.
+    #[error(
+        "a batch that is a transaction is sent whole: nothing can be claimed, committed or aborted in it"
+    )]
+    InTransaction,
+    /// The stub was made inside a structure that has ended.
+    #[error("the stub was made inside a structure that has ended; carry the value out in a cell")]
+    OutOfScope,
+    /// The stub belongs to another session.
+    #[error("the stub belongs to another session")]
+    OtherSession,
+    /// The session was connected with other generated stubs.
+    #[error("the session was connected for another interface")]
+    OtherInterface,
+    /// `else_` or a handler does not follow its structure directly.
+    #[error("`else_`, `when` and `others` must follow their structure directly")]
+    NotAdjacent,
+    /// `break_` or `continue_` outside a loop.
+    #[error("`break_` and `continue_` belong inside a loop")]
+    NoLoop,
+    /// `return_` outside a procedure.
+    #[error("`return_` belongs inside a procedure")]
+    NoProcedure,
+    /// A procedure defined inside another structure.
+    #[error("a procedure cannot be defined inside a structure")]
+    NestedProcedure,
+    /// A well-known object looked up inside a structure.
+    #[error("a well-known object cannot be looked up inside a structure: look it up before")]
+    LookupInside,
+    /// A closure of the structure panicked.
+    #[error("the structure was abandoned by a panic")]
+    Abandoned,
+    /// A structure is longer than a batch may be.
+    #[error("the structure is longer than the server accepts as one batch")]
+    TooLong,
+    /// Structures are nested deeper than the server accepts.
+    #[error("structures are nested deeper than the server accepts")]
+    TooDeep,
+    /// A call recorded, or a flush begun, before the batch under way was answered.
+    #[error("the batch before is under way: its answer comes first")]
+    UnderWay,
+}
+
+/// A call, for messages.
+#[derive(Clone, Debug)]
+pub struct CallName<S> {
+    /// `DataBase.fetch`; `?` when it is not known.
+    pub name: Arc<str>,
+    /// Its number in its batch, from 1; 0 if it was not sent.
+    pub number: u32,
+    /// Where the program made it; absent for calls that are not known.
+    pub location: Option<S>,
+    /// In which round of each loop around it, outermost first; empty outside loops.
+    pub rounds: Arc<[u32]>,
+}
+
+impl<S: Source> fmt::Display for CallName<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if let Some(place) = &self.location {
+            write!(f, " at {place}")?;
+        }
+        match &*self.rounds {
+            [] => Ok(()),
+            [one] => write!(f, ", round {one}"),
+            many => write!(f, ", rounds {many:?}"),
+        }
+    }
+}
+
+/// A value of an exception.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ErrorValue {
+    /// Nil.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// A character.
+    Char(char),
+    /// A text.
+    Str(Arc<str>),
+    /// An object, which is not kept.
+    Object,
+}
+
+impl fmt::Display for ErrorValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorValue::Nil => f.write_str("nil"),
+            ErrorValue::Bool(b) => write!(f, "{b}"),
+            ErrorValue::Int(i) => write!(f, "{i}"),
+            ErrorValue::Real(r) => write!(f, "{r:?}"),
+            ErrorValue::Char(c) => write!(f, "{c:?}"),
+            ErrorValue::Str(s) => write!(f, "{s:?}"),
+            ErrorValue::Object => f.write_str("an object"),
+        }
+    }
+}
+
+impl<S: Source> fmt::Display for Error<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Signal { name, values, call } => {
+                write!(f, "{call} signalled {name}")?;
+                if values.is_empty() {
+                    return Ok(());
+                }
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, "({})", values.join(", "))
+            }
+            Error::Unhandled { argument, cause, call } => {
+                match argument {
+                    0 => write!(f, "{call} was not run because its receiver failed")?,
+                    n => write!(f, "{call} was not run because its argument {n} failed")?,
+                }
+                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
+            }
+            Error::Refused { number, text, call } => {
+                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
+                write!(f, "{call} was refused: {text} ({name}, {number})")
+            }
+            Error::NotReached { cause, call } => {
+                write!(f, "{call} was not reached")?;
+                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
+            }
+            Error::NotSent { call, cause } => write!(f, "{call} was not sent: {cause}"),
+            Error::Unseen { failures, omitted, call } => {
+                if let Some(call) = call {
+                    write!(f, "{call} was refused, and all is as before the transaction: ")?;
+                }
+                match failures.len() as u64 + omitted {
+                    1 => f.write_str("a failure was not seen")?,
+                    n => write!(f, "{n} failures were not seen")?,
+                }
+                for (index, failure) in failures.iter().enumerate() {
+                    write!(f, "{} {failure}", if index == 0 { ":" } else { ";" })?;
+                }
+                Ok(())
+            }
+            Error::Misuse(m) => write!(f, "{m}"),
+            Error::Missing { name } => write!(f, "the server has no {name} with the heading of the stub"),
+            Error::Closed(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl<S: Source> std::error::Error for Error<S> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Closed(why) => Some(why.as_ref()),
+            other => other.cause().map(|cause| cause.as_ref() as _),
+        }
+    }
+}
+
+impl<S> Error<S> {
+    /// Returns the name of the exception, if the call signalled one.
+    pub fn signal(&self) -> Option<&str> {
+        match self {
+            Error::Signal { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the failure that started it: follows the causes of calls that were not run, also
+    /// into earlier batches, and takes the oldest of several unseen failures.
+    pub fn root(&self) -> &Error<S> {
+        let mut error = self;
+        while let Some(cause) = error.cause() {
+            error = cause;
+        }
+        error
+    }
+
+    /// Returns the failure that this one follows from.
+    fn cause(&self) -> Option<&Arc<Error<S>>> {
+        match self {
+            Error::Unhandled { cause, .. } | Error::NotReached { cause, .. } => cause.as_ref(),
+            Error::NotSent { cause, .. } => Some(cause),
+            Error::Unseen { failures, .. } => failures.first(),
+            _ => None,
+        }
+    }
+
+    /// Returns this failure and all that it follows from.
+    pub fn chain(self: &Arc<Error<S>>) -> impl Iterator<Item = &Arc<Error<S>>> {
+        std::iter::successors(Some(self), |error| error.cause())
+    }
+
+    /// Returns the failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep,
+    /// since each is dropped inside the other; beyond it the root stands for all between.
+    pub(crate) fn as_cause(self: &Arc<Error<S>>) -> Arc<Error<S>> {
+        match self.chain().nth(CAUSES_MAX) {
+            None => self.clone(),
+            Some(deep) => deep.chain().last().unwrap_or(deep).clone(),
+        }
+    }
+}
+
+/// The depth of causes that an error keeps.
+const CAUSES_MAX: usize = 16;
+
+/// An entry of the exception history.
+#[derive(Clone, Debug)]
+pub struct Exception<S> {
+    /// The batch, counted from 1 in the session.
+    pub batch: u64,
+    /// The failure.
+    pub error: Arc<Error<S>>,
+}
+
+/// The reason why no session came of a greeting.
+#[derive(Debug, thiserror::Error)]
+pub enum GreetError {
+    /// The connection ended, or the server refused the session.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    /// The server speaks another version.
+    #[error("the server speaks version {server} of the wire form, this client {client}")]
+    Version {
+        /// The server's.
+        server: u32,
+        /// The client's.
+        client: u32,
+    },
+    /// The server's interface cannot be read.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+}
+
+const _: () = {
+    // So that `?` turns it into the error types that programs use.
+    const fn is_shareable<T: Send + Sync + 'static>() {}
+    is_shareable::<Error<u32>>();
+    is_shareable::<GreetError>();
+};

@@ -1,0 +1,440 @@
+//! The state that recording changes: the batch, the futures of the batch (VF), the handles (VH),
+//! the slots.
+//!
+//! [`Recorder`] is the type to read first. A stub is the number of a slot. The slot has the
+//! knowledge about it: a future of the batch being recorded, a handle, a value, or an error. At a
+//! flush every future that still has a stub becomes one of the others. So futures never outlive
+//! their batch, and their numbers start again from 1.
+//!
+//! A call takes these steps: [`Recorder::is_ready`] and [`Recorder::due`] make room, a function of
+//! `call` appends it, `recorded` counts it, and [`Recorder::new_result`] makes the slots of its
+//! results. A call that cannot be recorded goes to `refuse`.
+//!
+//! | file | has |
+//! | --- | --- |
+//! | `slots` | the slots, the names of calls |
+//! | `call` | calls, arguments |
+//! | `structures`, `procedure` | open structures, procedures being defined |
+//! | `crossing` | the batch on its way, and its answer |
+//! | `transaction` | commits, batches that are transactions |
+//! | `seen` | the account of failures |
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bifrost_wire::{Limit, REPLY_BYTES_MAX, Ref};
+
+use crate::Source;
+use crate::crossing::{Phase, Replies};
+use crate::error::{CallName, Error, Exception, Misuse};
+use crate::seen::Seen;
+use crate::slots::{Entry, Extra, Future, Held, NO_SLOT};
+use crate::structures::{Scope, Sent};
+use crate::stubs::{Numbers, Procedures};
+
+/// The number of bytes at which finished parts of a batch are due to be sent. So the server starts
+/// on them while recording goes on.
+pub const PUBLISH_BYTES: usize = 4096;
+
+/// The number of exceptions that the history keeps; later ones are counted only.
+pub const HISTORY_MAX: usize = 1000;
+
+/// The number of futures after which a flush is due, unless the caller says otherwise.
+pub const REMAP_FUTURES: usize = 16_384;
+
+/// The counts of a session up to now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Pairs of domain crossings: batches sent and answered.
+    pub crossings: u64,
+    /// Commands sent in them.
+    pub calls: u64,
+}
+
+impl Counters {
+    /// Returns the batching factor B: commands for each pair of crossings; 0 before the first.
+    pub fn batching_factor(&self) -> f64 {
+        if self.crossings == 0 { 0.0 } else { self.calls as f64 / self.crossings as f64 }
+    }
+}
+
+/// The maker of a future, for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Maker {
+    /// A method, by the client's number.
+    Method(u32),
+    /// A routine, by the client's number.
+    Routine(u32),
+    /// A batched procedure, by its number.
+    Procedure(u32),
+    /// A lookup.
+    Lookup,
+    /// A value that was recorded to be a receiver or a condition.
+    Constant,
+    /// A new cell.
+    Cell,
+    /// A marker that takes numbers: of an iterator's values, of an exception's, of parameters.
+    Variable,
+    /// A batch that is a transaction.
+    Transaction,
+    /// The end of the transaction with this number.
+    Commit(u32),
+    /// The end of the transaction with this number.
+    Abort(u32),
+    /// The error-handle's call, by which the server learns that calls were refused.
+    Refused,
+}
+
+/// The work to be done before the next command is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// None.
+    Nothing,
+    /// Send the [bytes](Recorder::bytes_to_send) that are there.
+    Send,
+    /// Flush: send all, and wait for the answer. All futures become handles and values, and the
+    /// numbers start again.
+    Flush,
+}
+
+/// The permission to record a command, or the error with which the recording functions refuse it.
+pub type Admission<S> = Result<(), Arc<Error<S>>>;
+
+/// The outcome of recording a call: the maker of its results, or the error of its stubs.
+pub type Recorded<S> = Result<Maker, Arc<Error<S>>>;
+
+/// The settings of a recorder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The longest reply that is read, in bytes. Default: 64 MiB.
+    pub reply_bytes_max: usize,
+    /// The number of futures after which a flush is due, so that their tables stay bounded (Bogle
+    /// and Liskov 1994, 5.3). Default: 16384; never more than the server allows.
+    pub remap_futures: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { reply_bytes_max: REPLY_BYTES_MAX, remap_futures: REMAP_FUTURES }
+    }
+}
+
+/// The limits of a batch, which the server tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) frame_bytes: usize,
+    pub(crate) batch_bytes: usize,
+    pub(crate) commands: u64,
+    pub(crate) futures: usize,
+    pub(crate) depth: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            frame_bytes: Limit::FrameBytes.default_value() as usize,
+            batch_bytes: Limit::BatchBytes.default_value() as usize,
+            commands: Limit::BatchCommands.default_value(),
+            futures: Limit::Futures.default_value() as usize,
+            depth: Limit::Depth.default_value() as usize,
+        }
+    }
+}
+
+impl Bounds {
+    pub(crate) fn set(&mut self, limit: Limit, value: u64) {
+        let size = usize::try_from(value).unwrap_or(usize::MAX);
+        match limit {
+            Limit::FrameBytes => self.frame_bytes = size,
+            Limit::BatchBytes => self.batch_bytes = size,
+            Limit::BatchCommands => self.commands = value,
+            Limit::Futures => self.futures = size,
+            Limit::Depth => self.depth = size,
+            _ => {}
+        }
+    }
+}
+
+/// The recorder of one session. See the [crate] for its states.
+pub struct Recorder<S> {
+    /// Commands not sent yet. Structures stay here until they are whole.
+    pub(crate) batch: Vec<u8>,
+    /// Bytes of this batch that were sent.
+    pub(crate) published: usize,
+    /// Commands of this batch.
+    pub(crate) commands: u64,
+    /// VF: the futures of this batch.
+    pub(crate) futures: Vec<Future<S>>,
+    pub(crate) slots: Vec<Entry>,
+    /// Strings and errors, by the words of their slots; few, and none while calls are recorded.
+    pub(crate) extras: Vec<Extra<S>>,
+    pub(crate) free_extras: Vec<u32>,
+    pub(crate) free_slot: u32,
+    /// The mark of futures whose stubs are dropped: it changes while an answer is under way.
+    pub(crate) dropped: u32,
+    /// VH: the number of slots that hold each handle, and the call that made the first of them.
+    pub(crate) handles: HashMap<Ref, Held<S>>,
+    /// Handles to give back at the end of this batch.
+    pub(crate) frees: Vec<Ref>,
+    pub(crate) scopes: Vec<Scope<S>>,
+    /// The reason why the outermost open structure will not be sent.
+    pub(crate) poison: Option<Arc<Error<S>>>,
+    /// The reason why there is no session any more.
+    pub(crate) broken: Option<Arc<Error<S>>>,
+    pub(crate) out_of_scope: Arc<Error<S>>,
+    history: Vec<Exception<S>>,
+    pub(crate) history_omitted: u64,
+    /// The failures that the program was not told of.
+    pub(crate) seen: Seen<S>,
+    /// The failed stubs that calls of this batch have as arguments: the position of the call, the
+    /// argument, and the failure, by position.
+    pub(crate) error_handles: Vec<(u32, u32, Arc<Error<S>>)>,
+    /// The outermost structures of this batch, by position.
+    pub(crate) structures: Vec<Sent<S>>,
+    /// True if the batch is a transaction, which is sent whole.
+    pub(crate) shipping: bool,
+    /// The first failure of the last batch that was a transaction, by its order.
+    pub(crate) shipped_from: u64,
+    pub(crate) phase: Phase,
+    pub(crate) batch_number: u64,
+    /// When either is reached, [`Recorder::due`] looks more closely.
+    attention_bytes: usize,
+    pub(crate) attention_futures: usize,
+    pub(crate) bounds: Bounds,
+    pub(crate) numbers: Numbers,
+    pub(crate) procedures: Procedures,
+    pub(crate) counters: Counters,
+    /// A buffer for bytes that are made from a slot and go into the batch.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) replies: Replies,
+}
+
+impl<S: Source> Recorder<S> {
+    /// Makes the recorder of a session that was greeted.
+    pub(crate) fn new(numbers: Numbers, bounds: Bounds, replies: Replies, remap_futures: usize) -> Self {
+        let most = bounds.futures.min(usize::try_from(bounds.commands / 2).unwrap_or(usize::MAX));
+        Recorder {
+            batch: Vec::with_capacity(4 * PUBLISH_BYTES),
+            published: 0,
+            commands: 0,
+            futures: Vec::with_capacity(1024),
+            slots: Vec::with_capacity(1024),
+            extras: Vec::new(),
+            free_extras: Vec::new(),
+            free_slot: NO_SLOT,
+            dropped: NO_SLOT,
+            handles: HashMap::new(),
+            frees: Vec::new(),
+            scopes: Vec::with_capacity(16),
+            poison: None,
+            broken: None,
+            out_of_scope: Arc::new(Error::Misuse(Misuse::OutOfScope)),
+            history: Vec::new(),
+            history_omitted: 0,
+            seen: Seen::default(),
+            error_handles: Vec::new(),
+            structures: Vec::with_capacity(64),
+            shipping: false,
+            shipped_from: 0,
+            phase: Phase::Recording,
+            batch_number: 1,
+            attention_bytes: PUBLISH_BYTES,
+            attention_futures: remap_futures.min(most).max(1),
+            bounds,
+            numbers,
+            procedures: Procedures::default(),
+            counters: Counters::default(),
+            scratch: Vec::new(),
+            replies,
+        }
+    }
+
+    /// Returns the client's numbers as the server has them.
+    #[inline]
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// Returns the counts of the session up to now.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// True if a command can be recorded at once. Otherwise [`Recorder::due`] says what comes
+    /// first.
+    #[inline(always)]
+    pub fn is_ready(&self) -> bool {
+        self.batch.len() < self.attention_bytes && self.futures.len() < self.attention_futures
+    }
+
+    /// Returns the work to be done before the next command is recorded, if that is one outside
+    /// structures.
+    ///
+    /// # Errors
+    /// No command can be recorded: the session is closed, the open structure was refused, a limit
+    /// is reached, or an answer is under way.
+    #[cold]
+    pub fn due(&mut self) -> Result<Due, Arc<Error<S>>> {
+        if let Some(error) = self.refusal() {
+            return Err(error);
+        }
+        if self.phase != Phase::Recording {
+            return Err(misuse(Misuse::UnderWay));
+        }
+        self.clear_told();
+        if !self.scopes.is_empty() || self.shipping {
+            let over = self.published + self.batch.len() > self.bounds.batch_bytes
+                || self.futures.len() >= self.bounds.futures
+                || self.commands >= self.bounds.commands;
+            return if over { Err(misuse(Misuse::TooLong)) } else { Ok(Due::Nothing) };
+        }
+        let full = self.futures.len() >= self.attention_futures
+            || self.commands + 1 >= self.bounds.commands
+            || self.published + self.batch.len() + self.bounds.frame_bytes > self.bounds.batch_bytes;
+        Ok(match full {
+            true => Due::Flush,
+            false if self.batch.len() >= PUBLISH_BYTES => Due::Send,
+            false => Due::Nothing,
+        })
+    }
+
+    /// Admits a command inside an open structure, where nothing is sent and nothing is due.
+    pub(crate) fn admit_inside(&mut self) -> Admission<S> {
+        match self.is_ready() {
+            true => Ok(()),
+            false => self.due().map(drop),
+        }
+    }
+
+    /// Sets the sizes at which recording is to be looked at more closely.
+    #[inline]
+    pub(crate) fn attend(&mut self) {
+        let now = self.broken.is_some()
+            || self.poison.is_some()
+            || self.phase != Phase::Recording
+            || self.must_clear();
+        self.attention_bytes = if now { 0 } else { PUBLISH_BYTES };
+    }
+
+    /// Counts a command that was appended.
+    #[inline]
+    pub(crate) fn recorded(&mut self) {
+        self.commands += 1;
+    }
+
+    /// Notes a call, a marker or a structure that cannot be recorded, and returns the error of its
+    /// stubs. Inside a structure the outermost one is refused with it.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        name: impl Into<Arc<str>>,
+        place: S,
+        why: Arc<Error<S>>,
+    ) -> Arc<Error<S>> {
+        // All calls of a refused structure have its error, which is noted once.
+        if self.poison.as_ref().is_some_and(|poison| Arc::ptr_eq(poison, &why)) {
+            return why;
+        }
+        let mut error = why;
+        if !matches!(*error, Error::Closed(_)) {
+            error = not_sent(name.into(), place, &error);
+            if let Some(outermost) = self.scopes.first() {
+                let (name, place) = (outermost.kind.name(), outermost.place);
+                error = Arc::new(Error::NotSent { call: unsent(name.into(), place), cause: error });
+            }
+            self.remember(error.clone());
+            self.note_refusal(error.clone());
+        }
+        if !self.scopes.is_empty() {
+            self.poison = Some(error.clone());
+            self.attend();
+        }
+        error
+    }
+
+    /// Returns the reason why the open structure will not be sent, or the session is closed.
+    pub(crate) fn refusal(&self) -> Option<Arc<Error<S>>> {
+        self.broken.as_ref().or(self.poison.as_ref()).cloned()
+    }
+
+    // The history.
+
+    pub(crate) fn remember(&mut self, error: Arc<Error<S>>) {
+        if self.history.len() < HISTORY_MAX {
+            self.history.push(Exception { batch: self.batch_number, error });
+        } else {
+            self.history_omitted += 1;
+        }
+    }
+
+    /// Returns all failures of flushed batches, and all calls that were not sent, since the history
+    /// was last cleared, oldest first; the first [`HISTORY_MAX`]. The program is told of them.
+    pub fn exceptions(&mut self) -> &[Exception<S>] {
+        self.tell_all();
+        &self.history
+    }
+
+    /// Returns the number of exceptions beyond those that [`Recorder::exceptions`] lists.
+    pub fn exceptions_omitted(&self) -> u64 {
+        self.history_omitted
+    }
+
+    /// Clears the history: the failures of the calls up to now count as told. True if the server's
+    /// is to be cleared too: then ask for the [work](Recorder::due) to be done, and call
+    /// [`Recorder::clear_server`]. Refused inside a structure.
+    pub fn clear_exceptions(&mut self, place: S) -> bool {
+        self.history.clear();
+        self.history_omitted = 0;
+        self.forgive();
+        let wrong = if self.shipping {
+            Misuse::InTransaction
+        } else if !self.scopes.is_empty() {
+            Misuse::OpenStructure
+        } else if self.phase != Phase::Recording {
+            Misuse::UnderWay
+        } else {
+            self.server_cleared();
+            return true;
+        };
+        self.refuse("history", place, misuse(wrong));
+        false
+    }
+
+    /// Clears the server's history, as the second half of [`Recorder::clear_exceptions`].
+    pub fn clear_server(&mut self, admitted: Admission<S>) {
+        if admitted.is_ok() {
+            self.record_clear();
+        }
+    }
+}
+
+/// Makes an error of a misuse.
+#[cold]
+pub(crate) fn misuse<S>(misuse: Misuse) -> Arc<Error<S>> {
+    Arc::new(Error::Misuse(misuse))
+}
+
+/// Makes the error of a method, routine or type that the server lacks.
+#[cold]
+pub(crate) fn missing<S>(name: Arc<str>) -> Arc<Error<S>> {
+    Arc::new(Error::Missing { name })
+}
+
+/// Returns the name of a call that was not sent.
+fn unsent<S>(name: Arc<str>, place: S) -> CallName<S> {
+    CallName { name, number: 0, location: Some(place), rounds: [].into() }
+}
+
+/// Makes the error of a call that was not sent. A stub that was not made itself stands for the
+/// first that was not.
+fn not_sent<S>(name: Arc<str>, place: S, why: &Arc<Error<S>>) -> Arc<Error<S>> {
+    let first = why.chain().filter(|e| matches!(***e, Error::NotSent { .. })).last();
+    let cause = first.unwrap_or(why).clone();
+    Arc::new(Error::NotSent { call: unsent(name, place), cause })
+}
+
+const _: () = {
+    // An asynchronous client moves it between threads.
+    const fn is_movable<T: Send>() {}
+    is_movable::<Recorder<u32>>();
+};

@@ -1,0 +1,315 @@
+//! The slots: the knowledge about each stub.
+//!
+//! A slot is a future of the batch being recorded, a handle, a value or a failure. Slots that no
+//! stub has any more are in a list of free ones. A slot is counted: [`Recorder::retain`] for each
+//! further stub, [`Recorder::release`] for each that is dropped.
+
+use std::sync::Arc;
+
+use bifrost_wire::{Ref, Value};
+
+use crate::Source;
+use crate::error::{CallName, Error};
+use crate::recorder::{Maker, Recorder};
+
+/// The number of a stub's slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Slot(pub u32);
+
+/// No slot, or the end of the list of free ones.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+/// No slot any more: the stub was dropped while the answer was under way.
+pub(crate) const DROPPED: u32 = u32::MAX - 1;
+
+/// The knowledge about a stub, in two words that are written and read as they are. Recording
+/// touches a slot twice within a few nanoseconds, and a wider read would wait for the narrower
+/// write.
+pub(crate) struct Entry {
+    /// The number of stubs that share it.
+    references: u32,
+    tag: Tag,
+    /// The next free slot, the position of a future, a handle, the bits of a value, or the index of
+    /// an extra.
+    word: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Tag {
+    Free,
+    Future,
+    Handle,
+    Nil,
+    Bool,
+    Int,
+    Real,
+    Char,
+    Str,
+    Failed,
+}
+
+/// Knowledge that does not fit into a slot.
+pub(crate) enum Extra<S> {
+    Free,
+    Str(Arc<str>),
+    Failed(Arc<Error<S>>),
+}
+
+/// The knowledge about a stub's object or value.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'r, S> {
+    /// The position of a future of this batch.
+    Future(u32),
+    /// The handle of an object.
+    Handle(Ref),
+    /// A value.
+    Value(Value<'r>),
+    /// The failure of its call.
+    Failed(&'r Arc<Error<S>>),
+    /// No stub has this slot.
+    Free,
+}
+
+/// An entry of VF.
+pub(crate) struct Future<S> {
+    /// The slot of the stub that waits for it; [`NO_SLOT`] if it was dropped.
+    pub(crate) slot: u32,
+    pub(crate) made: Maker,
+    pub(crate) place: S,
+}
+
+/// An entry of VH.
+pub(crate) struct Held<S> {
+    /// The number of slots that hold the handle.
+    pub(crate) slots: u32,
+    /// The call that made it: its name in messages. Absent for objects of exceptions.
+    pub(crate) made: Option<(Maker, S)>,
+}
+
+impl<S: Source> Recorder<S> {
+    #[inline(always)]
+    fn new_slot(&mut self, tag: Tag, word: u64) -> u32 {
+        let index = self.free_slot;
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            self.free_slot = slot.word as u32;
+            slot.references = 1;
+            slot.tag = tag;
+            slot.word = word;
+            return index;
+        }
+        self.slots.push(Entry { references: 1, tag, word });
+        (self.slots.len() - 1) as u32
+    }
+
+    #[cold]
+    pub(crate) fn new_extra(&mut self, extra: Extra<S>) -> u64 {
+        if let Some(index) = self.free_extras.pop()
+            && let Some(free) = self.extras.get_mut(index as usize)
+        {
+            *free = extra;
+            return u64::from(index);
+        }
+        self.extras.push(extra);
+        self.extras.len() as u64 - 1
+    }
+
+    #[cold]
+    fn free_extra(&mut self, index: u64) {
+        if let Some(extra) = self.extras.get_mut(index as usize) {
+            if let Extra::Failed(error) = extra {
+                self.seen.dropped(error);
+            }
+            *extra = Extra::Free;
+            self.free_extras.push(index as u32);
+        }
+    }
+
+    /// Returns the tag and word of a value.
+    pub(crate) fn pack(&mut self, value: Value<'_>) -> (Tag, u64) {
+        let tag = match value {
+            Value::Nil => Tag::Nil,
+            Value::Bool(_) => Tag::Bool,
+            Value::Int(_) => Tag::Int,
+            Value::Real(_) => Tag::Real,
+            Value::Char(_) => Tag::Char,
+            Value::Str(s) => return (Tag::Str, self.new_extra(Extra::Str(s.into()))),
+        };
+        (tag, value.word())
+    }
+
+    /// Changes the knowledge in a future's slot.
+    pub(crate) fn settle(&mut self, slot: u32, (tag, word): (Tag, u64)) {
+        if let Some(slot) = self.slots.get_mut(slot as usize) {
+            slot.tag = tag;
+            slot.word = word;
+        }
+    }
+
+    /// Ends knowledge that no stub waits for any more.
+    #[cold]
+    pub(crate) fn discard(&mut self, tag: Tag, word: u64) {
+        match tag {
+            Tag::Handle => self.drop_handle(Ref(word as i64)),
+            Tag::Str | Tag::Failed => self.free_extra(word),
+            _ => {}
+        }
+    }
+
+    /// Returns the knowledge about a stub.
+    #[inline]
+    pub fn known(&self, slot: Slot) -> Known<'_, S> {
+        // A stub's slot exists while the stub does.
+        let Some(slot) = self.slots.get(slot.0 as usize) else { return Known::Free };
+        match slot.tag {
+            Tag::Future => Known::Future(slot.word as u32),
+            Tag::Handle => Known::Handle(Ref(slot.word as i64)),
+            Tag::Nil => Known::Value(Value::Nil),
+            Tag::Bool => Known::Value(Value::Bool(slot.word != 0)),
+            Tag::Int => Known::Value(Value::Int(slot.word as i64)),
+            Tag::Real => Known::Value(Value::Real(f64::from_bits(slot.word))),
+            Tag::Char => Known::Value(Value::Char(char::from_u32(slot.word as u32).unwrap_or('\0'))),
+            Tag::Str | Tag::Failed => match self.extras.get(slot.word as usize) {
+                Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
+                Some(Extra::Failed(error)) => Known::Failed(error),
+                _ => Known::Free,
+            },
+            Tag::Free => Known::Free,
+        }
+    }
+
+    /// Claims a stub whose knowledge is there.
+    ///
+    /// # Errors
+    /// The failure of the stub, if it has one, or those that no other claim can tell. The program
+    /// is told with it.
+    pub fn claim(&mut self, slot: Slot) -> Result<(), Error<S>> {
+        let Known::Failed(error) = self.known(slot) else { return self.surface(false) };
+        let error = error.clone();
+        self.tell(&error);
+        Err((*error).clone())
+    }
+
+    /// Returns the wire form of a reference to a stub, if it is a future or a handle.
+    #[inline(always)]
+    pub(crate) fn live_reference(&self, slot: Slot) -> Option<Ref> {
+        let slot = self.slots.get(slot.0 as usize)?;
+        match slot.tag {
+            Tag::Future => Some(Ref(-(slot.word as i64))),
+            Tag::Handle => Some(Ref(slot.word as i64)),
+            _ => None,
+        }
+    }
+
+    /// Counts a further stub of a slot.
+    #[inline]
+    pub fn retain(&mut self, slot: Slot) {
+        if let Some(slot) = self.slots.get_mut(slot.0 as usize) {
+            slot.references += 1;
+        }
+    }
+
+    /// Takes back the count of a stub that was dropped. The last one frees the slot; the object, if
+    /// it is one, is given back with the next batch.
+    #[inline(always)]
+    pub fn release(&mut self, index: Slot) {
+        let Some(slot) = self.slots.get_mut(index.0 as usize) else { return };
+        // A free slot is not counted; releasing it does nothing.
+        slot.references = slot.references.wrapping_sub(1);
+        if slot.references > 0 {
+            return;
+        }
+        let (tag, word) = (slot.tag, slot.word);
+        slot.tag = Tag::Free;
+        slot.word = u64::from(self.free_slot);
+        self.free_slot = index.0;
+        match tag {
+            Tag::Future => {
+                if let Some(future) = self.futures.get_mut(word as usize - 1) {
+                    future.slot = self.dropped;
+                }
+            }
+            Tag::Handle => self.drop_handle(Ref(word as i64)),
+            Tag::Str | Tag::Failed => self.free_extra(word),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    pub(crate) fn drop_handle(&mut self, handle: Ref) {
+        if let Some(held) = self.handles.get_mut(&handle) {
+            held.slots -= 1;
+            if held.slots == 0 {
+                self.handles.remove(&handle);
+                self.frees.push(handle);
+            }
+        }
+    }
+
+    /// Makes a stub's slot for a value that is known already. It crosses only when it is used.
+    pub fn new_value(&mut self, value: Value<'_>) -> Slot {
+        let (tag, word) = self.pack(value);
+        Slot(self.new_slot(tag, word))
+    }
+
+    /// Makes a slot for a result of the call that was recorded last. All results of a call are
+    /// taken, in order, before anything else is recorded.
+    #[inline(always)]
+    pub fn new_result(&mut self, made: Maker, place: S) -> Slot {
+        let position = self.futures.len() as u32 + 1;
+        let slot = self.new_slot(Tag::Future, u64::from(position));
+        self.futures.push(Future { slot, made, place });
+        Slot(slot)
+    }
+
+    /// Makes a slot for a result of a call that was refused.
+    pub fn new_failed(&mut self, error: Arc<Error<S>>) -> Slot {
+        let extra = self.new_extra(Extra::Failed(error));
+        Slot(self.new_slot(Tag::Failed, extra))
+    }
+
+    /// Returns the reason why a stub cannot be used at all: its call was never sent.
+    #[inline]
+    pub(crate) fn unusable(&self, slot: Slot) -> Option<Arc<Error<S>>> {
+        match self.known(slot) {
+            Known::Failed(error) if matches!(**error, Error::NotSent { .. } | Error::Misuse(_)) => {
+                Some(error.clone())
+            }
+            _ => None,
+        }
+    }
+
+    // Names, for messages.
+
+    pub(crate) fn call_name(&mut self, number: u32, rounds: &[u32]) -> CallName<S> {
+        let made = self.futures.get((number as usize).wrapping_sub(1)).map(|f| (f.made, f.place));
+        let name = made.map_or_else(|| "?".into(), |(made, _)| self.made_name(made));
+        CallName { name, number, location: made.map(|(_, place)| place), rounds: rounds.into() }
+    }
+
+    /// Returns the name of a call.
+    pub(crate) fn made_name(&mut self, made: Maker) -> Arc<str> {
+        match made {
+            Maker::Method(n) => self.numbers.method_name(n),
+            Maker::Routine(n) => self.numbers.routine_name(n),
+            Maker::Procedure(n) => {
+                self.procedures.names.get(n as usize).cloned().unwrap_or_else(|| "procedure".into())
+            }
+            Maker::Lookup => "lookup".into(),
+            Maker::Constant => "constant".into(),
+            Maker::Transaction => "transaction".into(),
+            Maker::Commit(_) => "commit".into(),
+            Maker::Abort(_) => "abort".into(),
+            Maker::Cell => "cell".into(),
+            Maker::Variable => "variable".into(),
+            Maker::Refused => "refused".into(),
+        }
+    }
+
+    /// Returns the name of a handle in messages: the call that the object came from.
+    pub(crate) fn name_of(&mut self, handle: Ref) -> Option<String> {
+        let (made, place) = self.handles.get(&handle)?.made?;
+        let name = self.made_name(made);
+        Some(format!("the result of `{name}` at {place}"))
+    }
+}

@@ -1,0 +1,242 @@
+//! Values, replies and errors of scripts as JSON.
+
+use std::sync::Arc;
+
+use bifrost_recorder::{CallName, Closed, Error, ErrorValue};
+use bifrost_wire::encode::{self, Counters, Flushed};
+use bifrost_wire::{ErrorNumber, ExceptionKind, Outcome, Ref, TypeNumber, Value};
+use serde_json::{Map, Value as Json, json};
+
+use super::Step;
+use super::print::OPERATIONS;
+
+pub fn field<'j>(object: &'j Json, name: &str) -> &'j Json {
+    object.get(name).unwrap_or_else(|| panic!("{object} has no `{name}`"))
+}
+
+pub fn text(json: &Json) -> &str {
+    json.as_str().unwrap_or_else(|| panic!("{json} is no text"))
+}
+
+pub fn whole(json: &Json) -> u64 {
+    json.as_u64().unwrap_or_else(|| panic!("{json} is no number"))
+}
+
+/// One name, several, or none.
+pub fn names(json: Option<&Json>) -> Vec<String> {
+    match json {
+        None => Vec::new(),
+        Some(Json::Array(all)) => all.iter().map(|name| text(name).to_owned()).collect(),
+        Some(one) => vec![text(one).to_owned()],
+    }
+}
+
+/// The operation of a step, and the value of its key.
+pub fn operation(step: &Json) -> (&str, &Json) {
+    let object = step.as_object().unwrap_or_else(|| panic!("{step} is no step"));
+    let mut found = object.iter().filter(|(key, _)| OPERATIONS.contains(&key.as_str()));
+    match (found.next(), found.next()) {
+        (Some((key, value)), None) => (key, value),
+        _ => panic!("{step} has no operation, or several"),
+    }
+}
+
+/// Bytes in hexadecimal digits, with a space after each word.
+pub fn hex(bytes: &[u8]) -> String {
+    let words: Vec<String> =
+        bytes.chunks(8).map(|w| w.iter().map(|b| format!("{b:02x}")).collect()).collect();
+    words.join(" ")
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.chars().filter(|c| *c != ' ').collect();
+    digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
+}
+
+/// A value as `bifrost_wire::json` writes it.
+pub enum OwnedValue {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+}
+
+impl OwnedValue {
+    pub fn new(json: &Json) -> OwnedValue {
+        let (kind, value) = json.as_object().and_then(|o| o.iter().next()).expect("a value");
+        match kind.as_str() {
+            "nil" => OwnedValue::Nil,
+            "bool" => OwnedValue::Bool(value.as_bool().expect("a truth value")),
+            "int" => OwnedValue::Int(text(value).parse().expect("an integer")),
+            "real" => OwnedValue::Real(text(value).parse().expect("a real")),
+            "char" => OwnedValue::Char(text(value).chars().next().expect("a character")),
+            "string" => match value.get("times") {
+                // A long text, in few words.
+                Some(times) => OwnedValue::Str(text(field(value, "text")).repeat(whole(times) as usize)),
+                None => OwnedValue::Str(text(value).to_owned()),
+            },
+            other => panic!("there are no values of kind `{other}`"),
+        }
+    }
+
+    pub fn view(&self) -> Value<'_> {
+        match self {
+            OwnedValue::Nil => Value::Nil,
+            OwnedValue::Bool(b) => Value::Bool(*b),
+            OwnedValue::Int(i) => Value::Int(*i),
+            OwnedValue::Real(r) => Value::Real(*r),
+            OwnedValue::Char(c) => Value::Char(*c),
+            OwnedValue::Str(s) => Value::Str(s),
+        }
+    }
+}
+
+/// An outcome whose text is its own.
+enum OwnedOutcome {
+    Handle(i64, u32),
+    Value(OwnedValue),
+    Exception(u32),
+    Absent,
+}
+
+impl OwnedOutcome {
+    fn new(json: &Json) -> OwnedOutcome {
+        if json == "absent" {
+            OwnedOutcome::Absent
+        } else if let Some(handle) = json.get("handle") {
+            OwnedOutcome::Handle(handle.as_i64().unwrap(), json.get("type").map_or(7, whole) as u32)
+        } else if let Some(number) = json.get("exception") {
+            OwnedOutcome::Exception(whole(number) as u32)
+        } else {
+            OwnedOutcome::Value(OwnedValue::new(json))
+        }
+    }
+
+    fn view(&self) -> Outcome<'_> {
+        match self {
+            OwnedOutcome::Handle(handle, ty) => Outcome::Handle { handle: Ref(*handle), ty: TypeNumber(*ty) },
+            OwnedOutcome::Value(value) => Outcome::Value(value.view()),
+            OwnedOutcome::Exception(number) => Outcome::Exception(*number),
+            OwnedOutcome::Absent => Outcome::Absent,
+        }
+    }
+}
+
+fn list<'j>(object: &'j Json, name: &str) -> impl Iterator<Item = &'j Json> {
+    object.get(name).and_then(Json::as_array).into_iter().flatten()
+}
+
+/// Appends a reply.
+pub fn encode_reply(json: &Json, out: &mut Vec<u8>) {
+    if let Some(bytes) = json.get("bytes") {
+        out.extend_from_slice(&unhex(text(bytes)));
+    } else if json == "farewell" {
+        encode::farewell(out);
+    } else if json == "welcome" {
+        encode::welcome(out, &[0; 32], &[], 1, "");
+    } else if json == "interface" {
+        encode::interface(out, b"{}");
+    } else if let Some(error) = json.get("error") {
+        let number = ErrorNumber::from_number(whole(field(error, "number")) as u32).unwrap();
+        encode::error(out, number, whole(field(error, "position")), text(field(error, "text")));
+    } else {
+        flushed(field(json, "flushed"), out);
+    }
+}
+
+fn flushed(json: &Json, out: &mut Vec<u8>) {
+    let mut writer = Flushed::begin(out);
+    for outcome in list(json, "outcomes") {
+        writer.outcome(&OwnedOutcome::new(outcome).view());
+    }
+    for exception in list(json, "exceptions") {
+        let call = whole(field(exception, "call")) as u32;
+        let rounds: Vec<u32> = list(exception, "iterations").map(|n| whole(n) as u32).collect();
+        if let Some(signal) = exception.get("signal") {
+            let values: Vec<OwnedOutcome> = list(signal, "values").map(OwnedOutcome::new).collect();
+            let values: Vec<Outcome<'_>> = values.iter().map(OwnedOutcome::view).collect();
+            writer.signal(call, &rounds, text(field(signal, "name")), &values);
+        } else if let Some(unhandled) = exception.get("unhandled") {
+            let argument = whole(field(unhandled, "argument")) as u32;
+            let cause = whole(field(unhandled, "cause")) as u32;
+            writer.exception(call, &rounds, &ExceptionKind::Unhandled { argument, cause });
+        } else {
+            let refused = field(exception, "refused");
+            let (number, text) = (whole(field(refused, "number")) as u32, text(field(refused, "text")));
+            writer.exception(call, &rounds, &ExceptionKind::Refused { number, text });
+        }
+    }
+    writer.finish(Counters::default(), json.get("omitted").map_or(0, whole) as u32);
+}
+
+// Errors.
+
+fn call(name: &CallName<Step>) -> Json {
+    let place = name.location.map(|place| place.0);
+    json!({"name": &*name.name, "number": name.number, "place": place, "rounds": &*name.rounds})
+}
+
+fn error_value(value: &ErrorValue) -> Json {
+    match value {
+        ErrorValue::Nil => json!({"nil": null}),
+        ErrorValue::Bool(b) => json!({"bool": b}),
+        ErrorValue::Int(i) => json!({"int": i.to_string()}),
+        ErrorValue::Real(r) => json!({"real": format!("{r:?}")}),
+        ErrorValue::Char(c) => json!({"char": c.to_string()}),
+        ErrorValue::Str(s) => json!({"string": &**s}),
+        ErrorValue::Object => json!("object"),
+    }
+}
+
+/// An error: its own parts; if it follows from others, the first of them (`root`) and those in
+/// between (`via`).
+pub fn error(error: &Arc<Error<Step>>) -> Json {
+    let mut out = alone(error);
+    let chain: Vec<&Arc<Error<Step>>> = error.chain().skip(1).collect();
+    if let Some((root, via)) = chain.split_last()
+        && !matches!(**error, Error::Unseen { .. })
+    {
+        out.insert("via".to_owned(), via.iter().map(|e| Json::Object(alone(e))).collect());
+        out.insert("root".to_owned(), Json::Object(alone(root)));
+    }
+    Json::Object(out)
+}
+
+fn alone(e: &Error<Step>) -> Map<String, Json> {
+    let json = match e {
+        Error::Signal { name, values, call: of } => {
+            let values: Vec<Json> = values.iter().map(error_value).collect();
+            json!({"kind": "signal", "name": &**name, "values": values, "call": call(of)})
+        }
+        Error::Unhandled { argument, call: of, .. } => {
+            json!({"kind": "unhandled", "argument": argument, "call": call(of)})
+        }
+        Error::Refused { number, text, call: of } => {
+            json!({"kind": "refused", "number": number, "text": &**text, "call": call(of)})
+        }
+        Error::NotReached { call: of, .. } => json!({"kind": "not_reached", "call": call(of)}),
+        Error::NotSent { call: of, .. } => json!({"kind": "not_sent", "call": call(of)}),
+        Error::Unseen { failures, omitted, call: of } => {
+            let failures: Vec<Json> = failures.iter().map(error).collect();
+            let of = of.as_ref().map(call);
+            json!({"kind": "unseen", "failures": failures, "omitted": omitted, "call": of})
+        }
+        Error::Misuse(misuse) => json!({"kind": "misuse", "misuse": format!("{misuse:?}")}),
+        Error::Missing { name } => json!({"kind": "missing", "name": &**name}),
+        Error::Closed(why) => match &**why {
+            Closed::ByClient => json!({"kind": "closed", "by": "client"}),
+            Closed::Connection(_) => json!({"kind": "closed", "by": "connection"}),
+            Closed::ByServer { number, position, text } => json!({
+                "kind": "closed", "by": "server", "number": number, "position": position, "text": text,
+            }),
+            Closed::BadReply(why) => json!({"kind": "closed", "by": "bad_reply", "error": why.number.name()}),
+            Closed::WrongReply(_) => json!({"kind": "closed", "by": "wrong_reply"}),
+        },
+    };
+    match json {
+        Json::Object(object) => object,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,666 @@
+//! An interpreter of the scripts in `vectors/recorder/`: untyped operations of a recorder.
+//!
+//! [`Machine`] is the type to read first. It has a recorder, a table of stubs by their names in the
+//! script, and a queue of replies. It moves bytes as a client's connection does. The format is
+//! described in `vectors/recorder/README.md`.
+
+pub mod json;
+pub mod print;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bifrost_recorder::{
+    Admission, Block, Closed, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
+    Recorded, Recorder, Settings, Slot, Structure, Stubs,
+};
+use bifrost_wire::encode::{self, Flushed};
+use bifrost_wire::interface::{Interface, Numbering};
+use bifrost_wire::operator::{self, Operator};
+use bifrost_wire::{BatchName, Command, Decoded, FRAME_BYTES_MAX, Limit, Outcome, Value, decode};
+use serde_json::{Value as Json, json};
+
+use json::{OwnedValue, field, text, whole};
+
+/// The place of a call in the source: the number of a step, from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step(pub u32);
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "step {}", self.0)
+    }
+}
+
+/// The pieces in which a reply comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    /// In one piece.
+    Whole,
+    /// In pieces of so many bytes.
+    Every(usize),
+    /// In two pieces, of which the first has so many bytes.
+    At(usize),
+    /// In one piece, with one byte of all replies changed.
+    Changed(usize),
+}
+
+/// The interface that the stubs of all scripts were made from.
+pub struct Client {
+    pub stubs: &'static Stubs,
+    pub numbering: Numbering,
+}
+
+impl Client {
+    /// Reads `vectors/interface.json`.
+    pub fn new() -> Client {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json");
+        let json: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
+        let interface = Interface::from_json(json.as_bytes()).unwrap();
+        let none = bifrost_recorder::CellNumbers::NONE;
+        let builtin = [bifrost_recorder::BuiltinNumbers::NONE; bifrost_wire::builtin::COUNT];
+        let mut operators = [u32::MAX; operator::COUNT];
+        for (place, number) in operators.iter_mut().zip(operator::numbers(&interface)) {
+            *place = number.0;
+        }
+        let stubs =
+            Stubs { digest: interface.digest(), json, basic: [(u32::MAX, none); 6], builtin, operators };
+        Client { stubs: Box::leak(Box::new(stubs)), numbering: Numbering::new(interface) }
+    }
+
+    fn method(&self, name: &str) -> u32 {
+        let (ty, method) = name.rsplit_once('.').unwrap();
+        let ty = self.numbering.find_type(ty).unwrap_or_else(|| panic!("no type `{ty}`"));
+        self.numbering.find_method(ty, method).unwrap_or_else(|| panic!("no method `{name}`")).0
+    }
+
+    fn ty(&self, name: &str) -> u32 {
+        self.numbering.find_type(name).unwrap_or_else(|| panic!("no type `{name}`")).0
+    }
+
+    fn routine(&self, name: &str) -> u32 {
+        self.numbering.find_routine(name).unwrap_or_else(|| panic!("no routine `{name}`")).0
+    }
+}
+
+/// The server's interface: the client's with changes.
+fn server_interface(client: &Client, changes: &Json) -> Interface {
+    let mut interface = client.numbering.interface().clone();
+    for (name, change) in changes.as_object().unwrap() {
+        let (ty, method) = name.rsplit_once('.').unwrap();
+        let ty = interface.types.iter_mut().find(|t| t.name == ty).unwrap();
+        let at = ty.methods.iter().position(|m| m.name == method).unwrap();
+        match change.as_str().unwrap() {
+            "removed" => drop(ty.methods.remove(at)),
+            "without parameters" => ty.methods[at].heading.params.clear(),
+            "last" => ty.methods[at..].rotate_left(1),
+            new => ty.methods[at].name = new.to_owned(),
+        }
+    }
+    interface
+}
+
+/// One reply of the queue, with the loss of the stream as the other possibility.
+enum Coming {
+    Reply(Vec<u8>),
+    Lost,
+}
+
+/// A procedure: its number, and the error if its definition was refused.
+type Procedure = (u32, Option<Arc<Error<Step>>>);
+
+/// A script that is being run.
+pub struct Machine<'c> {
+    client: &'c Client,
+    recorder: Recorder<Step>,
+    place: Step,
+    stubs: BTreeMap<String, Slot>,
+    ended: BTreeMap<String, Ended>,
+    procedures: BTreeMap<String, Procedure>,
+    replies: VecDeque<Coming>,
+    cut: Cut,
+    /// The bytes of all replies so far.
+    answered: usize,
+    /// The bytes that were sent since the last answer, as they were sent.
+    sent: Vec<Vec<u8>>,
+    crossings: Vec<Json>,
+    results: Vec<Json>,
+}
+
+impl<'c> Machine<'c> {
+    /// Opens the session of a case.
+    pub fn new(client: &'c Client, case: &Json, cut: Cut) -> Machine<'c> {
+        let mut settings = Settings::default();
+        if let Some(n) = case.get("remap_futures") {
+            settings.remap_futures = whole(n) as usize;
+        }
+        if let Some(n) = case.get("reply_bytes_max") {
+            settings.reply_bytes_max = whole(n) as usize;
+        }
+        let mut limits = Vec::new();
+        for (name, value) in case.get("limits").and_then(Json::as_object).into_iter().flatten() {
+            let limit =
+                Limit::ALL.iter().find(|l| l.name() == name).unwrap_or_else(|| panic!("limit {name}"));
+            limits.push((*limit, whole(value)));
+        }
+        let server = case.get("server").map(|changes| server_interface(client, changes));
+        let digest = server.as_ref().map_or(client.stubs.digest, Interface::digest);
+        let mut greeting = Greeting::new(client.stubs, "", "", settings);
+        let mut reply = Vec::new();
+        encode::welcome(&mut reply, &digest, &limits, 1, "script");
+        let mut recorder = greeting.handle_bytes(&reply).unwrap();
+        if let Some(server) = server {
+            assert!(recorder.is_none(), "another interface is asked for");
+            reply.clear();
+            encode::interface(&mut reply, &server.to_json());
+            recorder = greeting.handle_bytes(&reply).unwrap();
+        }
+        let recorder = recorder.expect("the greeting is over");
+        Machine {
+            client,
+            recorder,
+            place: Step(0),
+            stubs: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            procedures: BTreeMap::new(),
+            replies: VecDeque::new(),
+            cut,
+            answered: 0,
+            sent: Vec::new(),
+            crossings: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+
+    /// Runs all steps, and returns the outputs of the case.
+    pub fn run(mut self, steps: &[Json]) -> Json {
+        for (index, step) in steps.iter().enumerate() {
+            self.place = Step(index as u32 + 1);
+            if let Some(result) = self.step(step) {
+                self.results.push(json!([self.place.0, result]));
+            }
+        }
+        let is_changed = matches!(self.cut, Cut::Changed(_));
+        assert!(self.replies.is_empty() || is_changed, "replies that nobody asked for");
+        if !self.sent.is_empty() {
+            self.cross(None);
+        }
+        let known: serde_json::Map<String, Json> =
+            self.stubs.iter().map(|(name, slot)| (name.clone(), self.known(*slot))).collect();
+        let counters = self.recorder.counters();
+        let closed = self.recorder.is_closed();
+        let omitted = self.recorder.exceptions_omitted();
+        let history = self.recorder.exceptions().iter();
+        let history: Vec<Json> =
+            history.map(|e| json!({"batch": e.batch, "error": json::error(&e.error)})).collect();
+        json!({
+            "crossings": self.crossings,
+            "results": self.results,
+            "known": known,
+            "history": history,
+            "history_omitted": omitted,
+            "counters": {"crossings": counters.crossings, "calls": counters.calls},
+            "closed": closed,
+        })
+    }
+
+    // Bytes.
+
+    /// Writes down a crossing.
+    fn cross(&mut self, answered: Option<&[u8]>) {
+        let sent = std::mem::take(&mut self.sent);
+        let commands: Vec<Json> = commands(&sent.concat(), bifrost_wire::json::command);
+        let sent: Vec<Json> = sent.iter().map(|piece| json::hex(piece).into()).collect();
+        let answered = answered.map_or(Json::Null, |bytes| json::hex(bytes).into());
+        self.crossings.push(json!({"sent": sent, "commands": commands, "answered": answered}));
+    }
+
+    fn send(&mut self) {
+        let bytes = self.recorder.bytes_to_send();
+        if !bytes.is_empty() {
+            self.sent.push(bytes.to_vec());
+            self.recorder.sent(usize::MAX);
+        }
+    }
+
+    fn admit(&mut self) -> Admission<Step> {
+        if self.recorder.is_ready() {
+            return Ok(());
+        }
+        match self.recorder.due()? {
+            Due::Nothing => Ok(()),
+            Due::Send => {
+                self.send();
+                Ok(())
+            }
+            Due::Flush => self.flush().map_err(Arc::new),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error<Step>> {
+        match self.recorder.begin_flush()? {
+            true => self.finish_flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn synchronize(&mut self, name: &str) -> Result<(), Error<Step>> {
+        match self.recorder.begin_flush_for(name, self.place)? {
+            true => self.finish_flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish_flush(&mut self) -> Result<(), Error<Step>> {
+        self.send();
+        let mut reply = match self.replies.pop_front() {
+            Some(Coming::Reply(reply)) => reply,
+            Some(Coming::Lost) => {
+                self.cross(None);
+                return Err(self.recorder.close(Closed::Connection("the stream ended".into())));
+            }
+            None => nil_for_each(&self.sent.concat()),
+        };
+        if let Cut::Changed(at) = self.cut
+            && let Some(byte) = at.checked_sub(self.answered).and_then(|at| reply.get_mut(at))
+        {
+            *byte ^= 1 << (at % 8);
+        }
+        self.answered += reply.len();
+        self.cross(Some(&reply));
+        let pieces: Vec<&[u8]> = match self.cut {
+            Cut::Whole | Cut::Changed(_) => vec![&reply],
+            Cut::Every(size) => reply.chunks(size).collect(),
+            Cut::At(at) => <[&[u8]; 2]>::from(reply.split_at(at.min(reply.len()))).to_vec(),
+        };
+        assert!(!self.recorder.handle_bytes(&[])?, "nothing has come");
+        for piece in pieces {
+            if self.recorder.handle_bytes(piece)? {
+                return Ok(());
+            }
+        }
+        Err(self.recorder.close(Closed::Connection("the stream ended".into())))
+    }
+
+    // Stubs.
+
+    fn slot(&self, name: &Json) -> Slot {
+        let name = text(name);
+        *self.stubs.get(name).unwrap_or_else(|| panic!("there is no stub {name} at {}", self.place))
+    }
+
+    fn name(&mut self, name: &str, slot: Slot) {
+        if let Some(old) = self.stubs.insert(name.to_owned(), slot) {
+            self.recorder.release(old);
+        }
+    }
+
+    fn known(&self, slot: Slot) -> Json {
+        match self.recorder.known(slot) {
+            Known::Future(position) => json!({"future": position}),
+            Known::Handle(handle) => json!({"handle": handle.0}),
+            Known::Value(value) => json!({"value": bifrost_wire::json::value(&value)}),
+            Known::Failed(error) => json!({"failed": json::error(error)}),
+            Known::Free => json!("free"),
+        }
+    }
+
+    /// Takes the stubs of a call's results; without names there is one result, which is dropped.
+    fn results(&mut self, step: &Json, recorded: Recorded<Step>) {
+        let names = json::names(step.get("as"));
+        for name in names.iter().map(Some).chain(names.is_empty().then_some(None)) {
+            let slot = match &recorded {
+                Ok(made) => self.recorder.new_result(*made, self.place),
+                Err(error) => self.recorder.new_failed(error.clone()),
+            };
+            match name {
+                Some(name) => self.name(name, slot),
+                None => self.recorder.release(slot),
+            }
+        }
+    }
+
+    fn variables(&mut self, step: &Json) {
+        for name in json::names(step.get("as")) {
+            let slot = self.recorder.variable(self.place);
+            self.name(&name, slot);
+        }
+    }
+
+    // Steps.
+
+    fn step(&mut self, step: &Json) -> Option<Json> {
+        let place = self.place;
+        let arguments: Vec<Argument> = self.arguments(step);
+        let operands: Vec<Operand<'_>> = arguments.iter().map(Argument::operand).collect();
+        let operands = operands.into_iter();
+        let (op, what) = json::operation(step);
+        match op {
+            "lookup" => {
+                let admitted = self.admit();
+                let (name, ty) = (text(what), text(field(step, "type")));
+                let number = self.client.ty(ty);
+                let recorded =
+                    self.recorder.lookup(admitted, Some(self.client.stubs), name, number, ty, place);
+                self.results(step, recorded);
+            }
+            "call" | "operator" => {
+                let method = match op {
+                    "call" => self.client.method(text(what)),
+                    _ => {
+                        let all = Operator::ALL.iter();
+                        let found =
+                            all.copied().find(|o| format!("{o:?}") == text(what)).expect("an operator");
+                        self.recorder.numbers().operator(found)
+                    }
+                };
+                let admitted = self.admit();
+                let receiver = self.slot(field(step, "on"));
+                let recorded = self.recorder.call(admitted, receiver, method, operands, place);
+                self.results(step, recorded);
+            }
+            "send" => {
+                let admitted = self.admit();
+                let (receiver, method) = (self.slot(field(step, "on")), self.client.method(text(what)));
+                let recorded = self.recorder.send(admitted, receiver, method, operands, place);
+                self.results(step, recorded);
+            }
+            "routine" => {
+                let admitted = self.admit();
+                let (stubs, routine) = (self.client.stubs, self.client.routine(text(what)));
+                let recorded = self.recorder.call_routine(admitted, stubs, routine, operands, place);
+                self.results(step, recorded);
+            }
+            "call_procedure" => {
+                let admitted = self.admit();
+                let (number, refused) = self.procedures[text(what)].clone();
+                let recorded =
+                    self.recorder.call_procedure(admitted, number, refused.as_ref(), operands, place);
+                self.results(step, recorded);
+            }
+            "value" => {
+                let value = OwnedValue::new(what);
+                let slot = self.recorder.new_value(value.view());
+                self.name(text(field(step, "as")), slot);
+            }
+            "cell" => {
+                let admitted = self.admit();
+                let number = self.client.ty(text(what));
+                let recorded = self.recorder.cell(admitted, number, text(what), place);
+                self.results(step, recorded);
+            }
+            "drop" => {
+                for name in json::names(Some(what)) {
+                    let slot = self.stubs.remove(&name).unwrap_or_else(|| panic!("no stub {name}"));
+                    self.recorder.release(slot);
+                }
+            }
+            "clone" => {
+                let slot = self.slot(what);
+                self.recorder.retain(slot);
+                self.name(text(field(step, "as")), slot);
+            }
+            "open" | "condition" | "foreach" | "jump" | "end" | "reopen" | "abandon" => {
+                self.structure(step, op, what, operands);
+            }
+            "procedure" | "return" | "end_procedure" | "find_procedure" => {
+                return self.procedure(step, op, what);
+            }
+            "reply" => {
+                let mut bytes = Vec::new();
+                json::encode_reply(what, &mut bytes);
+                self.replies.push_back(Coming::Reply(bytes));
+            }
+            "lose" => self.replies.push_back(Coming::Lost),
+            _ => return self.crossing(step, op, what),
+        }
+        None
+    }
+
+    /// Steps that cross, or that tell knowledge.
+    fn crossing(&mut self, step: &Json, op: &str, what: &Json) -> Option<Json> {
+        let place = self.place;
+        let result = match op {
+            "flush" => self.synchronize("flush").and_then(|()| self.recorder.surface(true)),
+            "begin_flush" => self.recorder.begin_flush_for("flush", place).map(drop),
+            "finish_flush" => self.finish_flush().and_then(|()| self.recorder.surface(true)),
+            "claim" => {
+                let slot = self.slot(what);
+                let known = match self.recorder.known(slot) {
+                    Known::Future(_) => self.synchronize("claim"),
+                    _ => Ok(()),
+                };
+                match known.and_then(|()| self.recorder.claim(slot)) {
+                    Ok(()) => return Some(self.known(slot)),
+                    failed => failed,
+                }
+            }
+            "commit" | "abort" => {
+                let mut admitted = self.admit();
+                if op == "commit" && admitted.is_ok() {
+                    admitted = match self.recorder.commit_due() {
+                        Ok(Due::Nothing) => Ok(()),
+                        Ok(_) => self.flush().map_err(Arc::new),
+                        Err(error) => Err(error),
+                    };
+                }
+                let recorded = match op {
+                    "commit" => self.recorder.commit(admitted, place),
+                    _ => self.recorder.abort(admitted, place),
+                };
+                self.results(step, recorded);
+                return None;
+            }
+            "transaction" => {
+                let tries = what.get("tries").map_or(0, whole) as u16;
+                let batch = what.get("batch").map(|batch| BatchName {
+                    client: u128::from_str_radix(text(field(batch, "client")), 16).unwrap(),
+                    number: whole(field(batch, "number")),
+                });
+                let begun = self
+                    .synchronize("transaction")
+                    .and_then(|()| self.recorder.begin_transaction(tries, batch, place));
+                begun.map(|slot| self.name(text(field(step, "as")), slot))
+            }
+            "end_transaction" => {
+                // There is none if its begin was refused.
+                let slot = *self.stubs.get(text(what))?;
+                let refusals = self.recorder.end_transaction_batch();
+                self.flush().and_then(|()| {
+                    let outcome = self.recorder.claim(slot);
+                    self.recorder.finish_transaction(outcome, refusals, place)
+                })
+            }
+            "abandon_transaction" => {
+                self.recorder.abandon_transaction();
+                let flushed = self.flush();
+                self.recorder.tell_transaction();
+                flushed
+            }
+            "exceptions" => {
+                let exceptions = self.recorder.exceptions().iter();
+                return Some(exceptions.map(|e| json::error(&e.error)).collect());
+            }
+            "clear_exceptions" => {
+                if self.recorder.clear_exceptions(place) {
+                    let admitted = self.admit();
+                    self.recorder.clear_server(admitted);
+                }
+                return None;
+            }
+            "leave" => {
+                if self.recorder.leave() {
+                    self.send();
+                    self.recorder.close(Closed::ByClient);
+                }
+                return None;
+            }
+            other => panic!("there is no step `{other}`"),
+        };
+        Some(match result {
+            Ok(()) => json!("ok"),
+            Err(error) => json!({"error": json::error(&Arc::new(error))}),
+        })
+    }
+
+    fn structure<'a>(
+        &mut self,
+        step: &Json,
+        op: &str,
+        what: &Json,
+        arguments: impl ExactSizeIterator<Item = Operand<'a>>,
+    ) {
+        let place = self.place;
+        match op {
+            "open" => {
+                let admitted = self.admit();
+                let structure = match text(what) {
+                    "while" => Structure::While,
+                    "if" => Structure::If,
+                    "except" => Structure::Except,
+                    other => panic!("there is no structure `{other}`"),
+                };
+                self.recorder.open(admitted, structure, place);
+            }
+            "condition" => {
+                let test = self.argument(what);
+                self.recorder.condition(test.operand(), place);
+            }
+            "foreach" => {
+                let admitted = self.admit();
+                let name = text(what);
+                let iteration = match step.get("on") {
+                    Some(_) if field(step, "on").is_object() => {
+                        Iteration::Method { receiver: Operand::Foreign, method: self.client.method(name) }
+                    }
+                    Some(receiver) => {
+                        let receiver = Operand::Stub(self.slot(receiver));
+                        let method = match Operator::ALL.iter().find(|o| format!("{o:?}") == name) {
+                            Some(operator) => self.recorder.numbers().operator(*operator),
+                            None => self.client.method(name),
+                        };
+                        Iteration::Method { receiver, method }
+                    }
+                    None => {
+                        Iteration::Routine { stubs: self.client.stubs, routine: self.client.routine(name) }
+                    }
+                };
+                let recorded = self.recorder.foreach(admitted, iteration, arguments, place, place);
+                self.results(step, recorded);
+            }
+            "jump" => {
+                let jump = if text(what) == "break" { Jump::Break } else { Jump::Continue };
+                self.recorder.jump(jump, place);
+            }
+            "end" => {
+                let ended = self.recorder.end();
+                if let Some(name) = step.get("as") {
+                    self.ended.insert(text(name).to_owned(), ended);
+                }
+            }
+            "reopen" => {
+                let ended = self.ended[text(field(step, "of"))];
+                let types: Vec<u32> =
+                    json::names(step.get("types")).iter().map(|t| self.client.ty(t)).collect();
+                let block = match text(what) {
+                    "else" => Block::Else,
+                    "when" => Block::When { name: text(field(step, "name")), values: &types },
+                    _ => Block::Others { named: step.get("as").is_some() },
+                };
+                self.recorder.reopen(ended, block, place);
+                self.variables(step);
+            }
+            _ => self.recorder.abandon(),
+        }
+    }
+
+    fn procedure(&mut self, step: &Json, op: &str, what: &Json) -> Option<Json> {
+        let place = self.place;
+        let heading = |client: &Client| Heading {
+            params: json::names(step.get("params")).iter().map(|t| client.ty(t)).collect(),
+            result: step.get("result").map(|t| client.ty(text(t))),
+        };
+        match op {
+            "procedure" => {
+                let admitted = self.admit();
+                let heading = heading(self.client);
+                let number = self.recorder.open_procedure(admitted, text(what), heading, place);
+                self.procedures.insert(text(what).to_owned(), (number, None));
+                self.variables(step);
+            }
+            "return" => {
+                let value = (!what.is_null()).then(|| self.argument(what));
+                self.recorder.return_(value.as_ref().map(Argument::operand), place);
+            }
+            "end_procedure" => {
+                let refused = self.recorder.close_procedure();
+                self.procedures.get_mut(text(what)).unwrap().1 = refused;
+            }
+            _ => {
+                let number = self.recorder.find_procedure(text(what), &heading(self.client));
+                return Some(number.map_or(Json::Null, Json::from));
+            }
+        }
+        None
+    }
+
+    fn arguments(&self, step: &Json) -> Vec<Argument> {
+        let all = step.get("args").and_then(Json::as_array).into_iter().flatten();
+        all.map(|argument| self.argument(argument)).collect()
+    }
+
+    fn argument(&self, argument: &Json) -> Argument {
+        match argument {
+            Json::String(_) => Argument::Stub(self.slot(argument)),
+            object if object.get("foreign").is_some() => Argument::Foreign,
+            value => Argument::Value(OwnedValue::new(value)),
+        }
+    }
+}
+
+/// An argument of a step.
+enum Argument {
+    Stub(Slot),
+    Value(OwnedValue),
+    Foreign,
+}
+
+impl Argument {
+    fn operand(&self) -> Operand<'_> {
+        match self {
+            Argument::Stub(slot) => Operand::Stub(*slot),
+            Argument::Value(value) => Operand::Value(value.view()),
+            Argument::Foreign => Operand::Foreign,
+        }
+    }
+}
+
+/// The commands in the bytes.
+fn commands<T>(bytes: &[u8], mut show: impl FnMut(&Command<'_>) -> T) -> Vec<T> {
+    let (mut rest, mut all) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        match decode(rest, FRAME_BYTES_MAX) {
+            Ok(Decoded::Command(command, length)) => {
+                all.push(show(&command));
+                rest = &rest[length..];
+            }
+            other => panic!("whole commands are sent: {other:?}"),
+        }
+    }
+    all
+}
+
+/// The reply to a flush for which the script has none: nil for each wanted future.
+fn nil_for_each(sent: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::new();
+    let mut wanted = 0;
+    commands(sent, |command| {
+        if let Command::Flush { wanted: positions, .. } = command {
+            wanted = positions.positions().count();
+        }
+    });
+    let mut writer = Flushed::begin(&mut reply);
+    (0..wanted).for_each(|_| writer.outcome(&Outcome::Value(Value::Nil)));
+    writer.finish(encode::Counters::default(), 0);
+    reply
+}
