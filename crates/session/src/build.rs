@@ -9,40 +9,20 @@
 //! - Sites are positions counted from the structure's start.
 //! - A [`Level`] is an open structure: its end marker makes one statement of the statements inside.
 
-use std::sync::Arc;
-
-use bifrost_engine::Batch;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
     Types, Var, VarDecl, builtin, requests,
 };
-use bifrost_runtime::abi::Word;
 use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
 use cranelift_entity::PrimaryMap;
 use smallvec::{SmallVec, smallvec};
 
-use crate::failures::FailureKind;
-use crate::structure::Scan;
+use crate::failures::{Failure, FailureKind};
+use crate::scan::Scan;
 use crate::tables::{Dispatch, MethodRow, Tables};
 
-/// A batched procedure of a session (000 section 8.2.3).
-#[derive(Debug)]
-pub struct Procedure {
-    /// The types of its declared parameters.
-    pub params: Box<[TypeId]>,
-    /// The type of its result.
-    pub result: Option<TypeId>,
-    /// The values that it uses from outside; passed behind the arguments.
-    pub captured: Vec<(Word, TypeId)>,
-    /// The prepared batch that runs.
-    pub batch: Arc<Batch>,
-}
-
-/// The reason why a structure cannot be built, and the call with the fault.
-type Refusal = (u32, FailureKind);
-
 /// Builds the function of a structure in which [`Scan`] found no fault. `bytes` are its commands.
-pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Refusal> {
+pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Failure> {
     let mut builder = Builder {
         tables,
         scan,
@@ -112,8 +92,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn internal(&self, text: &str) -> Refusal {
-        (self.scan.base() + 1, FailureKind::refused(ErrorNumber::Internal, text))
+    fn internal(&self, text: &str) -> Failure {
+        Failure::of(self.scan.base + 1, FailureKind::refused(ErrorNumber::Internal, text))
     }
 
     /// Returns the site of the next call.
@@ -127,19 +107,19 @@ impl Builder<'_> {
 
     /// Makes a variable for the next future.
     fn future(&mut self, ty: TypeId) -> Var {
-        let position = self.scan.base() + self.futures.len() as u32 + 1;
+        let position = self.scan.base + self.futures.len() as u32 + 1;
         let var = self.var(format!("-{position}"), ty);
         self.futures.push(Some(var));
         var
     }
 
-    fn ty(&self, number: TypeNumber) -> Result<TypeId, Refusal> {
+    fn ty(&self, number: TypeNumber) -> Result<TypeId, Failure> {
         self.tables.ty(number).ok_or_else(|| self.internal("a type number that was checked is gone"))
     }
 
     /// Declares the parameters, which are the first variables: a procedure's own, then the values
     /// from outside.
-    fn parameters(&mut self, first: &Command<'_>) -> Result<(), Refusal> {
+    fn parameters(&mut self, first: &Command<'_>) -> Result<(), Failure> {
         let mut declared = Vec::new();
         if let Command::Procedure { name, params, result } = first {
             self.kind = FuncKind::Procedure;
@@ -170,29 +150,29 @@ impl Builder<'_> {
         Operand::Var(Var::from_u32(self.next_param as u32 - 1))
     }
 
-    fn reference(&mut self, reference: Ref) -> Result<Operand, Refusal> {
-        let Some(position) = reference.position().filter(|p| *p > self.scan.base()) else {
+    fn reference(&mut self, reference: Ref) -> Result<Operand, Failure> {
+        let Some(position) = reference.position().filter(|p| *p > self.scan.base) else {
             return Ok(self.outside());
         };
-        let index = (position - self.scan.base()) as usize - 1;
+        let index = (position - self.scan.base) as usize - 1;
         match self.futures.get(index) {
             Some(Some(var)) => Ok(Operand::Var(*var)),
             _ => {
-                let call = self.scan.base() + self.site().0;
+                let call = self.scan.base + self.site().0;
                 let text = format!("the call -{position} has no result");
-                Err((call, FailureKind::refused(ErrorNumber::BadFuture, text)))
+                Err(Failure::of(call, FailureKind::refused(ErrorNumber::BadFuture, text)))
             }
         }
     }
 
-    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Refusal> {
+    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Failure> {
         match arg {
             Arg::Ref(r) => self.reference(r),
             Arg::Value(_) => Ok(self.outside()),
         }
     }
 
-    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Refusal> {
+    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Failure> {
         for arg in args.iter() {
             into.push(self.operand(arg)?);
         }
@@ -205,7 +185,7 @@ impl Builder<'_> {
         callee: Callee,
         args: SmallVec<[Operand; 3]>,
         results: &[TypeId],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         let site = self.site();
         let vars: SmallVec<[Var; 1]> = results.iter().map(|ty| self.future(*ty)).collect();
         if results.is_empty() {
@@ -234,7 +214,7 @@ impl Builder<'_> {
 
     /// Notes the exceptions that a call inside a procedure may signal, so that the procedure's
     /// heading covers them.
-    fn may_signal(&mut self, signature: &Signature) -> Result<(), Refusal> {
+    fn may_signal(&mut self, signature: &Signature) -> Result<(), Failure> {
         if self.kind != FuncKind::Procedure {
             return Ok(());
         }
@@ -246,15 +226,15 @@ impl Builder<'_> {
                     let name = self.tables.engine().program().types.signal_name(signal.name);
                     let text =
                         format!("two calls of the procedure signal `{name}` with values of other types");
-                    let call = self.scan.base() + self.site().0;
-                    return Err((call, FailureKind::refused(ErrorNumber::WrongType, text)));
+                    let call = self.scan.base + self.site().0;
+                    return Err(Failure::of(call, FailureKind::refused(ErrorNumber::WrongType, text)));
                 }
             }
         }
         Ok(())
     }
 
-    fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Refusal> {
+    fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Failure> {
         let mut operands = SmallVec::new();
         self.operands(args, &mut operands)?;
         // The scan has put the procedures that it met in order; this call's is found by its number
@@ -288,11 +268,11 @@ impl Builder<'_> {
         Block(std::mem::take(&mut self.current))
     }
 
-    fn level(&mut self) -> Result<Level, Refusal> {
+    fn level(&mut self) -> Result<Level, Failure> {
         self.levels.pop().ok_or_else(|| self.internal("an end without a beginning"))
     }
 
-    fn command(&mut self, command: Command<'_>) -> Result<(), Refusal> {
+    fn command(&mut self, command: Command<'_>) -> Result<(), Failure> {
         match command {
             Command::Call { method, receiver, args } => {
                 let Some(row) = self.tables.method(method) else {
@@ -410,7 +390,7 @@ impl Builder<'_> {
     }
 
     /// Ends the covered block or the handler before.
-    fn next_arm(&mut self) -> Result<(), Refusal> {
+    fn next_arm(&mut self) -> Result<(), Failure> {
         let block = self.block();
         match self.levels.last_mut() {
             Some(Level { open: Open::Except { body, arms, arm }, .. }) => {
@@ -430,7 +410,7 @@ impl Builder<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<(), Refusal> {
+    fn end(&mut self) -> Result<(), Failure> {
         if matches!(self.levels.last(), Some(Level { open: Open::Except { .. }, .. })) {
             self.next_arm()?;
         }
@@ -467,7 +447,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Func, Refusal> {
+    fn finish(self) -> Result<Func, Failure> {
         if !self.levels.is_empty() {
             return Err(self.internal("a structure is still open"));
         }
