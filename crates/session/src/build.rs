@@ -13,7 +13,11 @@ use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
     Types, Var, VarDecl, builtin, requests,
 };
-use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
+use bifrost_wire::command::TypeNumbers;
+use bifrost_wire::{
+    Arg, Args, Command, Decoded, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber,
+    decode,
+};
 use cranelift_entity::PrimaryMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -72,9 +76,9 @@ enum Open {
     Procedure,
 }
 
-struct Builder<'a> {
-    tables: &'a Tables,
-    scan: &'a Scan,
+struct Builder<'t> {
+    tables: &'t Tables,
+    scan: &'t Scan,
     vars: PrimaryMap<Var, VarDecl>,
     /// For each future made inside, its variable; none for calls without result.
     futures: Vec<Option<Var>>,
@@ -91,7 +95,7 @@ struct Builder<'a> {
     foreach: Option<Vec<Stmt>>,
 }
 
-impl Builder<'_> {
+impl<'t> Builder<'t> {
     fn internal(&self, text: &str) -> Failure {
         Failure::of(self.scan.base + 1, FailureKind::refused(ErrorNumber::Internal, text))
     }
@@ -274,36 +278,9 @@ impl Builder<'_> {
 
     fn command(&mut self, command: Command<'_>) -> Result<(), Failure> {
         match command {
-            Command::Call { method, receiver, args } => {
-                let Some(row) = self.tables.method(method) else {
-                    return Err(self.internal("a method number that was checked is gone"));
-                };
-                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
-                self.operands(args, &mut operands)?;
-                self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
-                match row.dispatch {
-                    Dispatch::Actor(_) => self.request(row, operands),
-                    _ => self.call(Callee::Method(row.method), operands, &row.call.results)?,
-                }
-            }
-            Command::Send { method, receiver, args } => {
-                let Some(row) = self.tables.method(method) else {
-                    return Err(self.internal("a method number that was checked is gone"));
-                };
-                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
-                self.operands(args, &mut operands)?;
-                self.current.push(Stmt::Send { method: row.method, args: operands, site: self.site() });
-                self.futures.push(None);
-            }
-            Command::CallRoutine { routine, args } => {
-                let Some(row) = self.tables.routine(routine) else {
-                    return Err(self.internal("a routine number that was checked is gone"));
-                };
-                let mut operands = SmallVec::new();
-                self.operands(args, &mut operands)?;
-                self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
-                self.call(Callee::Routine(row.routine), operands, &row.call.results)?;
-            }
+            Command::Call { method, receiver, args } => self.method_call(method, receiver, args)?,
+            Command::Send { method, receiver, args } => self.message(method, receiver, args)?,
+            Command::CallRoutine { routine, args } => self.routine_call(routine, args)?,
             Command::CallProcedure { procedure, args } => self.procedure_call(procedure, args)?,
             Command::Constant(_) => {
                 let src = self.outside();
@@ -314,18 +291,7 @@ impl Builder<'_> {
                 let dst = self.future(ty);
                 self.current.push(Stmt::Let { dst, src });
             }
-            Command::Cell { element } => {
-                let element = self.ty(element)?;
-                let name = format!("cell_new[{}]", self.tables.engine().program().types.name(element));
-                let program = self.tables.engine().program();
-                let routine = program.find_routine(&name).filter(|r| {
-                    program.native_name(program.routines[*r].body) == Some(builtin::CELL_NEW)
-                        && program.routines[*r].type_args == [element]
-                });
-                let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
-                let ty = program.routines[routine].signature.results[0];
-                self.call(Callee::Routine(routine), SmallVec::new(), &[ty])?;
-            }
+            Command::Cell { element } => self.cell(element)?,
             Command::While => self.open(Open::WhileCond),
             Command::Do { test } => {
                 let test = self.reference(test)?;
@@ -352,18 +318,7 @@ impl Builder<'_> {
             }
             Command::Foreach => self.foreach = Some(std::mem::take(&mut self.current)),
             Command::Except => self.open(Open::Except { body: None, arms: Vec::new(), arm: None }),
-            Command::When { name, values } => {
-                let Some(signal) = self.tables.engine().program().types.find_signal(name) else {
-                    return Err(self.internal("an exception that was checked is gone"));
-                };
-                let mut vars = SmallVec::new();
-                self.next_arm()?;
-                for number in values.iter() {
-                    let ty = self.ty(number)?;
-                    vars.push(self.future(ty));
-                }
-                self.set_arm(ArmMatch::Named(smallvec![signal]), vars);
-            }
+            Command::When { name, values } => self.handler(name, values)?,
             Command::Others { named } => {
                 self.next_arm()?;
                 let vars = if named { smallvec![self.future(Types::STRING)] } else { SmallVec::new() };
@@ -384,8 +339,89 @@ impl Builder<'_> {
                 self.level()?;
             }
             Command::Free(_) => {}
-            _ => return Err(self.internal("a command that does not belong into a structure")),
+            Command::Hello(_)
+            | Command::Lookup { .. }
+            | Command::Describe
+            | Command::History
+            | Command::ClearHistory
+            | Command::Transaction { .. }
+            | Command::Commit
+            | Command::Abort
+            | Command::Flush { .. }
+            | Command::Bye => return Err(self.internal("a command that does not belong into a structure")),
         }
+        Ok(())
+    }
+
+    fn method_row(&self, method: MethodNumber) -> Result<&'t MethodRow, Failure> {
+        let row = self.tables.method(method);
+        row.ok_or_else(|| self.internal("a method number that was checked is gone"))
+    }
+
+    /// Returns the operands of a call: the receiver, then the arguments.
+    fn receiver_and(&mut self, receiver: Ref, args: Args<'_>) -> Result<SmallVec<[Operand; 3]>, Failure> {
+        let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
+        self.operands(args, &mut operands)?;
+        Ok(operands)
+    }
+
+    fn method_call(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
+        let row = self.method_row(method)?;
+        let operands = self.receiver_and(receiver, args)?;
+        self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
+        match row.dispatch {
+            Dispatch::Actor(_) => self.request(row, operands),
+            Dispatch::Table(_) | Dispatch::Native(_) | Dispatch::Op(_) => {
+                self.call(Callee::Method(row.method), operands, &row.call.results)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
+        let row = self.method_row(method)?;
+        let args = self.receiver_and(receiver, args)?;
+        self.current.push(Stmt::Send { method: row.method, args, site: self.site() });
+        self.futures.push(None);
+        Ok(())
+    }
+
+    fn routine_call(&mut self, routine: RoutineNumber, args: Args<'_>) -> Result<(), Failure> {
+        let Some(row) = self.tables.routine(routine) else {
+            return Err(self.internal("a routine number that was checked is gone"));
+        };
+        let mut operands = SmallVec::new();
+        self.operands(args, &mut operands)?;
+        self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
+        self.call(Callee::Routine(row.routine), operands, &row.call.results)
+    }
+
+    /// Builds the call of the routine that makes a cell.
+    fn cell(&mut self, element: TypeNumber) -> Result<(), Failure> {
+        let element = self.ty(element)?;
+        let program = self.tables.engine().program();
+        let name = format!("cell_new[{}]", program.types.name(element));
+        let routine = program.find_routine(&name).filter(|r| {
+            program.native_name(program.routines[*r].body) == Some(builtin::CELL_NEW)
+                && program.routines[*r].type_args == [element]
+        });
+        let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
+        let ty = program.routines[routine].signature.results[0];
+        self.call(Callee::Routine(routine), SmallVec::new(), &[ty])
+    }
+
+    /// Begins the handler of an exception.
+    fn handler(&mut self, name: &str, values: TypeNumbers<'_>) -> Result<(), Failure> {
+        let Some(signal) = self.tables.engine().program().types.find_signal(name) else {
+            return Err(self.internal("an exception that was checked is gone"));
+        };
+        let mut vars = SmallVec::new();
+        self.next_arm()?;
+        for number in values.iter() {
+            let ty = self.ty(number)?;
+            vars.push(self.future(ty));
+        }
+        self.set_arm(ArmMatch::Named(smallvec![signal]), vars);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ const ERRORS_MAX: u32 = 1_000;
 ///
 /// | cause | ends | further effects |
 /// | --- | --- | --- |
-/// | `Kind` | the command; a refusal ends the scope of its number | more than [`ERRORS_MAX`] refused calls end the session |
+/// | `Kind` | the command, or the scope of its number | [`ERRORS_MAX`] is the limit of a session |
 /// | `Signalled` | the command | the exception's values live until the end of the batch |
 /// | `Killed` | the batch | `Kill::Conflict` aborts the transaction, `Kill::Memory` undoes it |
 /// | `Limit` | the batch, unless it is over | the structure that is collected is dropped |
