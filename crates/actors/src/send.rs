@@ -10,7 +10,6 @@ use bifrost_ir::SignalId;
 use bifrost_runtime::abi::{Code, Outcome, Ret, Word, enter};
 use bifrost_runtime::actor_class::{ActorClass, Delivery, MessageKind, State, delivery};
 use bifrost_runtime::cx::Cx;
-use bifrost_runtime::engine::Form;
 use bifrost_runtime::roots::KeptAll;
 use smallvec::SmallVec;
 
@@ -38,9 +37,9 @@ pub fn send(cx: &mut Cx, call: Call<'_>) -> Ret {
 /// The outcome that the sender ends with: its message was not sent.
 pub(crate) fn try_send(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
     let actor = call.actor();
-    match delivery(actor.state(), Form::Request) {
+    match delivery(actor.state()) {
         Delivery::Call => run_at_once(cx, actor, call),
-        Delivery::Queue => enqueue(cx, call),
+        Delivery::Queue | Delivery::Offer => enqueue(cx, call),
         Delivery::Refuse => {
             cx.words.stats.refused += 1;
             Ok(failed(cx, actor))
