@@ -1,5 +1,5 @@
 //! Functions that may wait, as machine code and interpreted. The code itself is made in
-//! `crates/jit` (`messages.rs`, `turns.rs`, `lower/script.rs`); this file has the functions that
+//! `crates/jit/src/actors/`; this file has the functions that
 //! enter it; those that it calls are in [`entries`](crate::entries).
 //!
 //! The functions to read first are [`begin`], [`leave_code`] and [`go_on`]. A function goes through
@@ -57,8 +57,8 @@ pub(crate) fn turns(cx: &mut Cx, class: &ActorClass) -> Option<Code> {
 
 /// True if machine code sends messages of the past form for a method to actors of other nodes. It
 /// does so once there were many, if they carry no references: see
-/// [`Engine::remote_entry`](bifrost_runtime::Engine::remote_entry). `actor` is one that was just sent such a
-/// message.
+/// [`Engine::remote_entry`](bifrost_runtime::Engine::remote_entry). `actor` is one that was just
+/// sent such a message.
 pub(crate) fn remote(cx: &mut Cx, actor: Actor, slot: u32, method: MethodId) -> bool {
     if cx.is_guest() {
         return false;

@@ -4,8 +4,8 @@
 //! all packets of a node. Packets that are not sent yet belong to `Remote`.
 //!
 //! The kinds and their parts are the table [`kinds`](crate::kinds). Those of a search are read in
-//! [`search`], those of rounds of requests in [`rounds`]. Values are written as [`bifrost_runtime::transfer`]
-//! says.
+//! [`search`], those of rounds of requests in [`rounds`]. Values are written as
+//! [`bifrost_runtime::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word};

@@ -70,8 +70,8 @@ macro_rules! reference {
             #[inline(always)]
             #[allow(dead_code, reason = "objects that only others change")]
             pub(in crate::object) fn set(self, field: usize, word: Word) {
-                // SAFETY: `new` was promised such an object, which has the field; the callers are in
-                // this folder, and pass words of its type.
+                // SAFETY: `new` was promised such an object, which has the field; the callers are
+                // in this folder, and pass words of its type.
                 unsafe { ::bifrost_runtime::object::set(self.word(), field, word) };
             }
         }
