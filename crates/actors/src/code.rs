@@ -1,6 +1,6 @@
 //! Functions that may wait, as machine code and interpreted. The code itself is made in
-//! `crates/jit/src/actors/`; this file has the functions that
-//! enter it; those that it calls are in [`entries`](crate::entries).
+//! `crates/jit/src/actors/`; this file has the functions that enter it; those that it calls are in
+//! [`entries`](crate::entries).
 //!
 //! The functions to read first are [`begin`], [`leave_code`] and [`go_on`]. A function goes through
 //! these steps:

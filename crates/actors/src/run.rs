@@ -3,8 +3,8 @@
 //!
 //! 1. `look_around`: find request cycles, send the open request, collect or search if that is due,
 //!    receive packets, resume joins whose timers are over;
-//! 2. take one [`Work`] out of the ready queue: a join ([`resume`]), a message of a functional actor
-//!    (`serve`), or the turn of an actor (`turn`);
+//! 2. take one [`Work`] out of the ready queue: a join ([`resume`]), a message of a functional
+//!    actor (`serve`), or the turn of an actor (`turn`);
 //! 3. stop if the run was ended.
 //!
 //! | caller | runs steps |

@@ -174,7 +174,6 @@ const LONG: &[(&str, &str)] = &[
     ("crates/capsule/tests/nodes.rs", "tests with the programs that they run"),
     ("crates/capsule/tests/waits.rs", "tests with the programs that they run"),
     ("crates/cli/tests/conformance.rs", "twenty cases, each in five ways"),
-    ("crates/engine/tests/transfer.rs", "one generator of values for all kinds"),
     ("crates/interp/src/run.rs", "one match over the nodes of a program"),
     ("crates/ir/src/builtin.rs", "one table: the built-in types and methods"),
     ("crates/ir/src/requests.rs", "one analysis, whose passes share its lattice"),

@@ -486,7 +486,7 @@ pub enum Delivery {
 /// | active | queue | queue | [`Engine::queueing_entry`] |
 /// | selecting | offer | offer | [`Engine::message_stub`] |
 /// | failed | refuse: the answer is the failure | refuse: the failure is logged | `message_stub` |
-/// | remote | send, with a waiter | send, without one | [`Engine::remote_entry`] for the past form |
+/// | remote | send, with a waiter | send, without one | [`Engine::remote_entry`], past form |
 ///
 /// A call is queued nevertheless if the stack is too deep, if the class's condition refuses the
 /// message, or if a seed wants it. Both forms have the same result; they differ in the answer. The

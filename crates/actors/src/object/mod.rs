@@ -8,12 +8,12 @@
 //!
 //! - A typed reference is used only while something keeps its object: a guard, a queue, another
 //!   object. Objects never move, so a reference stays the same until then.
-//! - A [`Word`] that is a *value* (an argument, a result, a variable) is trusted to have the type of
-//!   its place. The verifier has shown that for programs, and `transfer` for packets.
+//! - A [`Word`] that is a *value* (an argument, a result, a variable) is trusted to have the type
+//!   of its place. The verifier has shown that for programs, and `transfer` for packets.
 //!
 //! | type | object | fields |
 //! | --- | --- | --- |
-//! | [`Actor`] | an actor of this node, or the object that stands for one of another | its variables and its mail; [`far`] |
+//! | [`Actor`] | an actor of this node, or a proxy of another node's | variables, mail; [`far`] |
 //! | [`Mail`] | the queued messages of an actor | [`mail`] |
 //! | [`Message`] | a queued message | [`message`] |
 //! | [`Join`] | a method that waits or may wait | [`join`] |

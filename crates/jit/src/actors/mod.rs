@@ -3,7 +3,7 @@
 //!
 //! | file | code |
 //! | --- | --- |
-//! | `entries.rs` | the entries of tables by state: [`Jit`](crate::Jit) makes them for each method |
+//! | `entries.rs` | the entries of tables by state, for each method |
 //! | `turns.rs` | the turns of a class's actors |
 //! | `sends.rs` | messages: `send`, requests, `delegate` |
 //! | `waits.rs` | `await`, loops that make way, calls of an actor on itself; the exits of code |
