@@ -18,9 +18,9 @@ use crate::queue::{queue, ready};
 use crate::run::run;
 use crate::send::{message_of, try_send};
 
-/// Sends a message of the past form, as [`send`](crate::send), with two differences. A message of a
-/// session is under way until it was served ([`set_open_max`](Cx::set_open_max)). In a transaction
-/// of the program, or a batch that is one, it leaves when that is committed.
+/// Sends a message of the past form, as [`send`](crate::send()), with two differences. A message of
+/// a session is under way until it was served ([`set_open_max`](crate::set_open_max)). In a
+/// transaction of the program, or a batch that is one, it leaves when that is committed.
 ///
 /// # Errors
 /// The outcome that the sender ends with: its message was not sent.

@@ -1,6 +1,6 @@
 //! Messages on one node: a message is a call of its method, or it is queued (003 section 4.2).
 //!
-//! [`delivery`](bifrost_runtime::actor_class::delivery) is the rule; [`send`] applies it. Machine
+//! [`delivery`] is the rule; [`send`] applies it. Machine
 //! code applies it by the entries of the actor's table, and comes here for the rest.
 //!
 //! A message to a dormant actor is queued nevertheless in three cases: the stack is too deep; the

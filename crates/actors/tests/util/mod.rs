@@ -12,7 +12,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bifrost_actors::{
-    self as actors, Actor, Answer, Call, HOST, Join, LANDED, Network, Next, Received, Site, Wait, WithActors,
+    self as actors, Actor, Answer, Call, HOST, Join, LANDED, Names, Next, Observer, Packets, Placement,
+    Received, Site, Wait, WithActors,
 };
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::verify_program;
@@ -271,7 +272,7 @@ struct Port {
     wire: Shared,
 }
 
-impl Network for Port {
+impl Packets for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         self.wire.lock().posted[node as usize].push_back((self.node, packets));
     }
@@ -291,6 +292,13 @@ impl Network for Port {
         !self.wire.lock().mail[self.node as usize].is_empty()
     }
 
+    fn distrust(&mut self, node: u32, why: &str) -> bool {
+        self.wire.lock().distrusted.push((node, why.to_owned()));
+        true
+    }
+}
+
+impl Placement for Port {
     fn claim_idle_node(&mut self) -> Option<u32> {
         None
     }
@@ -299,12 +307,11 @@ impl Network for Port {
         // Packets leave at once.
         true
     }
-
-    fn distrust(&mut self, node: u32, why: &str) -> bool {
-        self.wire.lock().distrusted.push((node, why.to_owned()));
-        true
-    }
 }
+
+impl Names for Port {}
+
+impl Observer for Port {}
 
 /// Two nodes of one program.
 pub struct Pair {

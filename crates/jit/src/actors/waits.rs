@@ -3,7 +3,7 @@
 //! A message is a call through the receiver's table. A request that does not come back with its
 //! result gets a join, which takes the reply ([`bifrost_actors::pend`]), and the code goes
 //! on. Where replies are awaited it asks the join if the variable is *held* there. The code leaves
-//! ([`bifrost_actors::leave_code`]) in three cases:
+//! ([`bifrost_actors::entries::leave_code`]) in three cases:
 //!
 //! - a variable that it awaits is held;
 //! - the function makes way for others;
