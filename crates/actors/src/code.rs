@@ -1,19 +1,20 @@
 //! Functions that may wait, as machine code and interpreted. The code itself is made in
-//! `crates/jit` (`messages.rs`, `turns.rs`, `lower/script.rs`); this file has the functions that
-//! enter it; those that it calls are in [`entries`](crate::entries).
+//! `crates/jit/src/actors/`; this file has the functions that enter it; those that it calls are in
+//! [`entries`](crate::entries).
 //!
-//! The functions to read first are [`begin`], [`leave_code`] and [`go_on`]. A function goes through
-//! these steps:
+//! The functions to read first are [`begin`], [`leave_code`](crate::entries::leave_code) and
+//! [`go_on`]. A function goes through these steps:
 //!
 //! 1. It begins as machine code without a join. As long as all requests are answered at once,
 //!    nothing is allocated.
 //! 2. A request that comes back without its answer makes a join that takes the reply ([`pend`]),
 //!    and the code goes on.
 //! 3. At a wait, or at a statement that only the interpreter runs, the code leaves its variables in
-//!    the join ([`leave_code`](crate::leave_code)).
+//!    the join ([`leave_code`](crate::entries::leave_code)).
 //! 4. From then on [`go_on`] runs the function. If it went on at its way often, machine code that
 //!    begins there runs it, else the interpreter. [`resume`] is called when the replies are there.
-//! 5. The function ends ([`end_code`], or [`go_on`] after the interpreter).
+//! 5. The function ends ([`end_code`](crate::entries::end_code), or after the interpreter
+//!    [`go_on`]).
 //!
 //! The join belongs to the heap of the node. [`Exit`] is a place where code leaves, and belongs to
 //! the code; [`Next`] is the place where the function goes on.
@@ -57,8 +58,8 @@ pub(crate) fn turns(cx: &mut Cx, class: &ActorClass) -> Option<Code> {
 
 /// True if machine code sends messages of the past form for a method to actors of other nodes. It
 /// does so once there were many, if they carry no references: see
-/// [`Engine::remote_entry`](bifrost_runtime::Engine::remote_entry). `actor` is one that was just sent such a
-/// message.
+/// [`Engine::remote_entry`](bifrost_runtime::Engine::remote_entry). `actor` is one that was just
+/// sent such a message.
 pub(crate) fn remote(cx: &mut Cx, actor: Actor, slot: u32, method: MethodId) -> bool {
     if cx.is_guest() {
         return false;

@@ -1,9 +1,8 @@
-//! Actors on one node: messages, answers, and the order in which work is done
-//! (`docs/internals/actors.md`; 003 sections 3 and 4). Other nodes are in `remote.rs` and
-//! `packets.rs`.
+//! Actors: messages, answers, the order in which a node does its work, and what passes between
+//! nodes (`docs/internals/actors.md`; 003 sections 3 and 4).
 //!
 //! A node is a context with a queue. [`Actors`] is the context's part that belongs to actors. A
-//! message to a dormant actor is a call on the sender's stack ([`message`]). A message to a busy
+//! message to a dormant actor is a call on the sender's stack ([`send()`]). A message to a busy
 //! actor is queued, and so is one that comes too deep on the stack.
 //!
 //! A call that cannot answer yet ends with the outcome `Pending` and the object that owes the
@@ -12,15 +11,15 @@
 //! that is answered at once. No frame is ever copied: the methods that wait unwind into joins, one
 //! level after the other.
 //!
-//! The functions to read first are [`send`] and `queue` for a message, [`answer`] and `suspend` for
-//! a method that waits, and [`run_node`] for the queue. The objects and their fields are in
-//! [`actor_layout`](bifrost_runtime::actor_layout).
+//! The functions to read first are [`send()`] and `queue` for a message, [`answer`] and `suspend`
+//! for a method that waits, and [`run_node`] for the queue. The objects are in [`object`], and
+//! their fields in [`actor_layout`](bifrost_runtime::actor_layout).
 //!
 //! | caller | functions |
 //! | --- | --- |
-//! | code that sends | [`message`], [`create()`] |
+//! | code that sends | [`send()`], [`send_past`], [`create()`]; [`entries`] for machine code |
 //! | code that gets `Pending` | [`owe`] |
-//! | code of a method that may wait | [`pend`], [`leave_code`] |
+//! | code of a method that may wait | [`pend`], [`entries::leave_code`] |
 //! | the interpreter of such a method | [`begin`], [`answer`], [`take_message`] |
 //! | the thread that runs the node | [`call_main`] |
 
@@ -57,7 +56,7 @@ pub use between::guest::{
 };
 pub use between::kinds::{PACKETS, PacketKind};
 pub use between::names::{Named, grant, published, release};
-pub use between::network::{Network, Received, Wait};
+pub use between::network::{Names, Network, Observer, Packets, Placement, Received, Wait};
 pub use between::outlet;
 pub use between::placement::LOOKS;
 pub use between::requests::{Asked, Base, Wanted};

@@ -43,8 +43,8 @@ const OTHERS_DEPTH: u32 = 16;
 
 /// Runs others above passive code on the stack, which has had its time and cannot be left. They run
 /// until nothing is to be done, or they have had their time. If that code has sent too much to a
-/// node, they run until the node has taken enough ([`credit`](crate::credit)). Returns the outcome
-/// `Returned` or `Killed`.
+/// node, they run until the node has taken enough ([`credit`](crate::between::credit)). Returns the
+/// outcome `Returned` or `Killed`.
 pub(crate) fn run_others(cx: &mut Cx) -> Ret {
     let actors = cx.actors();
     if actors.alone || actors.others >= OTHERS_DEPTH || holds_messages(cx) || !cx.may_nest() {

@@ -5,7 +5,6 @@ use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor_class::{Delivery, delivery};
 use bifrost_runtime::actor_layout::{Due, Kind};
 use bifrost_runtime::cx::Cx;
-use bifrost_runtime::engine::Form;
 use bifrost_runtime::image::RoutineDesc;
 
 use crate::answers::{deliver_to, fill, owe};
@@ -19,9 +18,9 @@ use crate::queue::{queue, ready};
 use crate::run::run;
 use crate::send::{message_of, try_send};
 
-/// Sends a message of the past form, as [`send`](crate::send), with two differences. A message of a
-/// session is under way until it was served ([`set_open_max`](Cx::set_open_max)). In a transaction
-/// of the program, or a batch that is one, it leaves when that is committed.
+/// Sends a message of the past form, as [`send`](crate::send()), with two differences. A message of
+/// a session is under way until it was served ([`set_open_max`](crate::set_open_max)). In a
+/// transaction of the program, or a batch that is one, it leaves when that is committed.
 ///
 /// # Errors
 /// The outcome that the sender ends with: its message was not sent.
@@ -32,10 +31,10 @@ pub fn send_past(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
         cx.actors().hold(Held::Message(made));
         return Ok(Ret::NOTHING);
     }
-    match delivery(call.actor().state(), Form::Past) {
+    match delivery(call.actor().state()) {
         Delivery::Send if cx.is_guest() => Ok(guest::tell(cx, call)),
         Delivery::Send => packets::send_past(cx, call),
-        Delivery::Call | Delivery::Queue | Delivery::Refuse => try_send(cx, call),
+        Delivery::Call | Delivery::Queue | Delivery::Offer | Delivery::Refuse => try_send(cx, call),
     }
 }
 
@@ -53,7 +52,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
             }
             Held::Message(made) => made,
         };
-        match delivery(made.receiver().state(), Form::Past) {
+        match delivery(made.receiver().state()) {
             Delivery::Send => {
                 let (Ok(ret) | Err(ret)) = packets::send_past(cx, made.call());
                 if Outcome::from(ret) == Outcome::Signalled {
@@ -62,7 +61,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                 }
             }
             Delivery::Refuse => {}
-            Delivery::Call | Delivery::Queue => {
+            Delivery::Call | Delivery::Queue | Delivery::Offer => {
                 queue(cx, made);
             }
         }

@@ -3,7 +3,7 @@
 use bifrost_heap::HeapFull;
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
-use bifrost_runtime::actor_class::{ActorClass, State};
+use bifrost_runtime::actor_class::{ActorClass, Delivery, State, delivery};
 use bifrost_runtime::actor_layout::join;
 use bifrost_runtime::cx::Cx;
 
@@ -47,14 +47,14 @@ pub(crate) fn queue(cx: &mut Cx, made: Message) -> Ret {
         // The sender makes way, if it can, so that the actor serves more messages than arrive.
         cx.words.turn_over = true;
     }
-    match actor.state() {
+    match delivery(actor.state()) {
         // Refused, or too deep on the stack: the queue dispatches it again, and later messages
         // wait behind it.
-        State::Dormant => {
+        Delivery::Call => {
             actor.enter_state(class, State::Active);
             schedule(cx, actor, post);
         }
-        State::Selecting if takes(post, method) => schedule(cx, actor, post),
+        Delivery::Offer if takes(post, method) => schedule(cx, actor, post),
         _ => {}
     }
     pending(made.owing())

@@ -3,8 +3,8 @@
 //!
 //! 1. `look_around`: find request cycles, send the open request, collect or search if that is due,
 //!    receive packets, resume joins whose timers are over;
-//! 2. take one [`Work`] out of the ready queue: a join ([`resume`]), a message of a functional actor
-//!    (`serve`), or the turn of an actor (`turn`);
+//! 2. take one [`Work`] out of the ready queue: a join ([`resume`]), a message of a functional
+//!    actor (`serve`), or the turn of an actor (`turn`);
 //! 3. stop if the run was ended.
 //!
 //! | caller | runs steps |
@@ -32,9 +32,9 @@ use crate::cycles::{look_in_time, look_now};
 use crate::exceptions::{Origin, kept_exception};
 use crate::find::{Verdict, take_message, take_oldest};
 use crate::node::Work;
-use crate::object::{Actor, Answer, Call, Join, Mail, Message};
+use crate::object::{Actor, Answer, Join, Mail, Message};
 use crate::queue::{ready, rest};
-use crate::send::{enter_method, failed, refused, run_code};
+use crate::send::{failed, refused, run_code, run_method};
 use crate::trace::What;
 use crate::{code, cycles, mailbox, timers};
 
@@ -253,21 +253,9 @@ fn resume_traced(cx: &mut Cx, waiter: Join) -> Ret {
 fn serve(cx: &mut Cx, sent: Message) -> Ret {
     let ret = match sent.receiver().state() {
         State::Failed => failed(cx, sent.receiver()),
-        _ => served(cx, sent.call()),
+        _ => run_method(cx, sent.call(), What::Message),
     };
     settle(cx, sent, ret)
-}
-
-/// Enters the method that a queued message is for.
-fn served(cx: &mut Cx, call: Call<'_>) -> Ret {
-    if !cx.actors().is_traced() {
-        return enter_method(cx, call);
-    }
-    let start = trace_clock(cx);
-    let method = call.actor().method_ref(call.slot());
-    let ret = enter_method(cx, call);
-    note(cx, What::Message(method), start);
-    ret
 }
 
 /// Delivers the outcome of a queued message to the object that awaits it.
@@ -352,7 +340,7 @@ fn serve_next(cx: &mut Cx, actor: Actor) -> Result<bool, Ret> {
     };
     cx.actors().step[1] = sent.word();
     actor.set_state(State::Active);
-    let ret = served(cx, sent.call());
+    let ret = run_method(cx, sent.call(), What::Message);
     let settled = settle(cx, sent, ret);
     if settled.returned() { Ok(true) } else { Err(settled) }
 }

@@ -1,16 +1,15 @@
 //! Messages on one node: a message is a call of its method, or it is queued (003 section 4.2).
 //!
-//! [`delivery`](bifrost_runtime::actor_class::delivery) is the rule; [`send`] applies it. Machine
+//! [`delivery`] is the rule; [`send`] applies it. Machine
 //! code applies it by the entries of the actor's table, and comes here for the rest.
 //!
 //! A message to a dormant actor is queued nevertheless in three cases: the stack is too deep; the
 //! class's condition refuses it; a seed wants it.
 
-use bifrost_ir::SignalId;
+use bifrost_ir::{MethodRef, SignalId};
 use bifrost_runtime::abi::{Code, Outcome, Ret, Word, enter};
 use bifrost_runtime::actor_class::{ActorClass, Delivery, MessageKind, State, delivery};
 use bifrost_runtime::cx::Cx;
-use bifrost_runtime::engine::Form;
 use bifrost_runtime::roots::KeptAll;
 use smallvec::SmallVec;
 
@@ -38,27 +37,22 @@ pub fn send(cx: &mut Cx, call: Call<'_>) -> Ret {
 /// The outcome that the sender ends with: its message was not sent.
 pub(crate) fn try_send(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
     let actor = call.actor();
-    match delivery(actor.state(), Form::Request) {
-        Delivery::Call => run_at_once(cx, actor, call),
-        Delivery::Queue => enqueue(cx, call),
+    match delivery(actor.state()) {
+        Delivery::Call => {}
+        Delivery::Queue | Delivery::Offer => return enqueue(cx, call),
         Delivery::Refuse => {
             cx.words.stats.refused += 1;
-            Ok(failed(cx, actor))
+            return Ok(failed(cx, actor));
         }
-        Delivery::Send => Ok(packets::send(cx, call)),
+        Delivery::Send => return Ok(packets::send(cx, call)),
     }
-}
-
-/// Runs the method of a message to a dormant actor, or queues the message.
-#[inline(always)]
-fn run_at_once(cx: &mut Cx, actor: Actor, call: Call<'_>) -> Result<Ret, Ret> {
     let class = actor.class();
     if !may_nest(cx) {
         return put(cx, call);
     }
     if class.functional {
         cx.words.stats.direct += 1;
-        return Ok(run_method(cx, call));
+        return Ok(run_method(cx, call, What::Call));
     }
     let others = cx.words.ran_others;
     let mut is_refused = refused(cx, class, call);
@@ -76,7 +70,7 @@ fn run_at_once(cx: &mut Cx, actor: Actor, call: Call<'_>) -> Result<Ret, Ret> {
     }
     cx.words.stats.direct += 1;
     actor.enter_state(class, State::Active);
-    let ret = run_method(cx, call);
+    let ret = run_method(cx, call, What::Call);
     Ok(leave_method(cx, actor, ret))
 }
 
@@ -132,25 +126,24 @@ pub(crate) fn run_code(cx: &mut Cx, code: Code, words: &[Word]) -> Ret {
     unsafe { enter(code, cx, words) }
 }
 
-/// Enters the method of an actor, for a message that is a call.
-fn run_method(cx: &mut Cx, call: Call<'_>) -> Ret {
-    if !cx.actors().is_traced() {
-        return enter_method(cx, call);
+/// Runs the method of a message; `what` names the event of a node that is traced.
+#[inline]
+pub(crate) fn run_method(cx: &mut Cx, call: Call<'_>, what: fn(MethodRef) -> What) -> Ret {
+    let event = cx
+        .actors()
+        .is_traced()
+        .then(|| (what(call.actor().method_ref(call.slot())), context::trace_clock(cx)));
+    let ret = match cx.image().has_engine() {
+        true => run_code(cx, call.code(), call.words()),
+        false => {
+            let func = cx.image().method_func(call.actor().info(), call.slot());
+            code::run(cx, func.expect("methods of actors are functions"), call.words())
+        }
+    };
+    if let Some((what, start)) = event {
+        context::note(cx, what, start);
     }
-    let start = context::trace_clock(cx);
-    let what = What::Call(call.actor().method_ref(call.slot()));
-    let ret = enter_method(cx, call);
-    context::note(cx, what, start);
     ret
-}
-
-/// Enters the method of an actor.
-pub(crate) fn enter_method(cx: &mut Cx, call: Call<'_>) -> Ret {
-    if cx.image().has_engine() {
-        return run_code(cx, call.code(), call.words());
-    }
-    let func = cx.image().method_func(call.actor().info(), call.slot());
-    code::run(cx, func.expect("methods of actors are functions"), call.words())
 }
 
 /// Queues a message, if its mailbox has room. Returns `Pending` with the message.

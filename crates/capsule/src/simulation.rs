@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bifrost_actors::{Network, Received, Wait, step_node};
+use bifrost_actors::{Names, Network, Observer, Packets, Placement, Received, Wait, step_node};
 use bifrost_runtime::Cx;
 
 use crate::space::Space;
@@ -185,7 +185,7 @@ struct Port {
     idle: AtomicBool,
 }
 
-impl Network for Port {
+impl Packets for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         let mut state = self.simulation.state();
         state.events.add(Event::Sent, self.node, node, &packets);
@@ -234,7 +234,9 @@ impl Network for Port {
     fn has_mail(&mut self) -> bool {
         self.simulation.state().queues[self.node as usize].iter().any(|from| !from.is_empty())
     }
+}
 
+impl Placement for Port {
     fn claim_idle_node(&mut self) -> Option<u32> {
         let mut state = self.simulation.state();
         let count = state.queues.len();
@@ -253,3 +255,7 @@ impl Network for Port {
         Some(&self.idle)
     }
 }
+
+impl Names for Port {}
+
+impl Observer for Port {}

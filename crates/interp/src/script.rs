@@ -113,8 +113,8 @@ impl Run<'_> {
         let mut words: SmallVec<[Word; 8]> = SmallVec::new();
         words.push(0);
         words.extend(create.args.iter().map(|place| frame.get(*place)));
-        // The function is verified: the class is one of actors, whose creator takes these words, which
-        // the frame keeps.
+        // The function is verified: the class is one of actors, whose creator takes these words,
+        // which the frame keeps.
         let ret = actors::create(self.cx(), create.table, create.creator, &mut words, site);
         if !ret.returned() {
             return self.failed(ret, create.site);
@@ -288,8 +288,8 @@ impl Run<'_> {
                 ret
             }
             _ => {
-                // The function is verified: the words are those that the method takes, and the frame
-                // keeps them.
+                // The function is verified: the words are those that the method takes, and the
+                // frame keeps them.
                 let words = self.words(frame, &call.args);
                 let bound = match call.way {
                     Some(_) => waiter.flags() & join::BOUND,

@@ -16,8 +16,8 @@ use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::LOOPS_MAX;
 
+use crate::actors::places::{self, Script};
 use crate::private::{self, ForRequest};
-use crate::script::{self, Script};
 use crate::target::{Calls, Targets};
 
 /// A loop whose iterator is known well enough to be compiled in place.
@@ -222,7 +222,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         arms: HashMap::new(),
         in_place: HashMap::new(),
         yields: 0,
-        script: script::find(image.program(), func),
+        script: places::find(image.program(), func),
         astray: false,
     };
     for var in func.params() {
@@ -350,7 +350,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
-        if script::is_place(self.image.program(), stmt) {
+        if places::is_place(self.image.program(), stmt) {
             self.astray |= !self.script.places.contains_key(&std::ptr::from_ref(stmt));
         }
         match stmt {

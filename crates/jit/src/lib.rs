@@ -16,6 +16,7 @@
 //!
 //! Read [`lower`] for how a function is translated.
 
+mod actors;
 mod analysis;
 mod effects;
 mod exit;
@@ -23,15 +24,12 @@ mod helper;
 mod lower;
 mod maps;
 mod memory;
-mod messages;
 mod order;
 mod private;
 mod safepoint;
 mod scalars;
-mod script;
 mod structures;
 mod target;
-mod turns;
 
 use std::collections::HashMap;
 use std::io::Write;

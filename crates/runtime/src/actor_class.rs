@@ -16,7 +16,6 @@ use bifrost_ir::{
 
 use crate::abi::{Code, Word};
 use crate::actor_layout::{exception, join, mail, message, outgoing, owed, replier};
-use crate::engine::Form;
 use crate::image::{Image, Table, inner_table};
 use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
@@ -471,6 +470,8 @@ pub enum Delivery {
     Call,
     /// It is queued in the receiver's mail.
     Queue,
+    /// It is queued there, and the selection under way goes on if it takes it.
+    Offer,
     /// It is answered with the failure of the receiver's creator.
     Refuse,
     /// It goes to the receiver's node as a packet.
@@ -479,22 +480,31 @@ pub enum Delivery {
 
 /// Returns the result of a message's arrival: the rule of 003 section 4.2 and 002 section 3.
 ///
-/// | state | request | past |
-/// | --- | --- | --- |
-/// | dormant | call | call |
-/// | active | queue | queue |
-/// | selecting | queue | queue |
-/// | failed | refuse: the answer is the failure | refuse: the failure is logged |
-/// | remote | send, with a waiter | send, without one |
+/// | state | request | past form | entry of machine code |
+/// | --- | --- | --- | --- |
+/// | dormant | call | call | [`Engine::resting_entry`], [`Engine::plain_entry`] |
+/// | active | queue | queue | [`Engine::queueing_entry`] |
+/// | selecting | offer | offer | [`Engine::message_stub`] |
+/// | failed | refuse: the answer is the failure | refuse: the failure is logged | `message_stub` |
+/// | remote | send, with a waiter | send, without one | [`Engine::remote_entry`], past form |
 ///
 /// A call is queued nevertheless if the stack is too deep, if the class's condition refuses the
-/// message, or if a seed wants it. A queued message resumes a selection that takes it.
+/// message, or if a seed wants it. Both forms have the same result; they differ in the answer. The
+/// table is applied by `send` and `send_past` of crate `actors`, and by
+/// [`Image::method_code`](crate::image::Image::method_code), which enters the code.
+///
+/// [`Engine::resting_entry`]: crate::Engine::resting_entry
+/// [`Engine::plain_entry`]: crate::Engine::plain_entry
+/// [`Engine::queueing_entry`]: crate::Engine::queueing_entry
+/// [`Engine::message_stub`]: crate::Engine::message_stub
+/// [`Engine::remote_entry`]: crate::Engine::remote_entry
 #[inline(always)]
-pub const fn delivery(state: State, form: Form) -> Delivery {
-    match (state, form) {
-        (State::Dormant, Form::Request | Form::Past) => Delivery::Call,
-        (State::Active | State::Selecting, Form::Request | Form::Past) => Delivery::Queue,
-        (State::Failed, Form::Request | Form::Past) => Delivery::Refuse,
-        (State::Remote, Form::Request | Form::Past) => Delivery::Send,
+pub const fn delivery(state: State) -> Delivery {
+    match state {
+        State::Dormant => Delivery::Call,
+        State::Active => Delivery::Queue,
+        State::Selecting => Delivery::Offer,
+        State::Failed => Delivery::Refuse,
+        State::Remote => Delivery::Send,
     }
 }

@@ -116,8 +116,8 @@ pub mod join {
 
     /// The actor, or 0.
     pub const ACTOR: usize = owed::FIELDS;
-    /// The address of the function's [`JoinLayout`](crate::actor_class::JoinLayout), which lasts as long as the
-    /// image.
+    /// The address of the function's [`JoinLayout`](crate::actor_class::JoinLayout), which lasts as
+    /// long as the image.
     pub const LAYOUT: usize = owed::FIELDS + 1;
     /// Flags; see the constants below.
     pub const FLAGS: usize = owed::FIELDS + 2;

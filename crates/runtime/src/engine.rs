@@ -100,8 +100,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// The same for a method that leaves the actor at rest
-    /// ([`MessageKind::stays_at_rest`](crate::actor_class::MessageKind::stays_at_rest)), whose function
-    /// is given: its statements are in the entry.
+    /// ([`MessageKind::stays_at_rest`](crate::actor_class::MessageKind::stays_at_rest)), whose
+    /// function is given: its statements are in the entry.
     fn plain_entry(&self, image: &Image, to: MethodEntry<'_>, form: Form, func: FuncId) -> Option<Code> {
         let _ = (image, to, form, func);
         None
@@ -115,8 +115,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// An entry for messages of the past type without references to actors of other nodes. They are
-    /// written where the [`Outlet`](crate::node_words::Outlet) is, if there is room and it leads to the
-    /// actor's node. Without it they go the way of [`Engine::message_stub`].
+    /// written where the [`Outlet`](crate::node_words::Outlet) is, if there is room and it leads to
+    /// the actor's node. Without it they go the way of [`Engine::message_stub`].
     fn remote_entry(&self, to: MethodEntry<'_>) -> Option<Code> {
         let _ = to;
         None
@@ -176,8 +176,8 @@ pub trait Interpreter: Send + Sync {
     /// `actors::LANDED`.
     ///
     /// # Safety
-    /// `cx` is the current context, and `running` a join of the function ([`join`](crate::actor_layout::join)), which
-    /// the caller keeps.
+    /// `cx` is the current context, and `running` a join of the function
+    /// ([`join`](crate::actor_layout::join)), which the caller keeps.
     unsafe fn go_on(&self, cx: *mut Cx, running: Word, path: &[u32], came: Option<Came>) -> Ret;
 
     /// Makes sure that the image has the layout of the joins of a function

@@ -22,7 +22,7 @@ use bifrost_ir::{
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, VALUES_MAX, Word, YIELDS_MAX};
-use crate::actor_class::{ActorClass, JoinLayout, State, Tables, exception_table};
+use crate::actor_class::{ActorClass, Delivery, JoinLayout, State, Tables, delivery, exception_table};
 use crate::content::Content;
 use crate::cx::Cx;
 pub use crate::element::ElementMethod;
@@ -508,19 +508,23 @@ impl Image {
         let signature = &types.def(info.ty).methods[method].signature;
         let (arity, references) = (arity(signature), references(types, true, signature));
         let entry = MethodEntry { class, method, slot, arity, references };
-        for form in Form::ALL {
-            let at = self.entry(slot, form);
-            let plain = class.message(method).stays_at_rest;
-            let plain = plain.then(|| engine.plain_entry(self, entry, form, func)).flatten();
-            let resting = plain.or_else(|| {
-                let guard = class.guard(method).map(|guard| self.code(guard));
-                engine.resting_entry(entry, form, code, guard)
-            });
-            if let Some(resting) = resting {
-                class.table(State::Dormant).set(at, resting);
-            }
-            if let Some(queueing) = engine.queueing_entry(entry, form) {
-                class.table(State::Active).set(at, queueing);
+        for (state, form) in State::ALL.into_iter().flat_map(|state| Form::ALL.map(|form| (state, form))) {
+            let entered = match delivery(state) {
+                Delivery::Call => {
+                    let plain = class.message(method).stays_at_rest;
+                    let plain = plain.then(|| engine.plain_entry(self, entry, form, func)).flatten();
+                    plain.or_else(|| {
+                        let guard = class.guard(method).map(|guard| self.code(guard));
+                        engine.resting_entry(entry, form, code, guard)
+                    })
+                }
+                Delivery::Queue => engine.queueing_entry(entry, form),
+                // The stubs that linking has entered send the message. Those to other nodes get
+                // code once there were many.
+                Delivery::Offer | Delivery::Refuse | Delivery::Send => None,
+            };
+            if let Some(entered) = entered {
+                class.table(state).set(self.entry(slot, form), entered);
             }
         }
         code

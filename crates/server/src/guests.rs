@@ -20,7 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bifrost_actors::{Named, Network, Received, Wait, WithActors, grant, release};
+use bifrost_actors::{
+    Named, Names, Observer, Packets, Placement, Received, Wait, WithActors, grant, release,
+};
 use bifrost_cache::Cache;
 use bifrost_capsule::Space;
 use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
@@ -198,7 +200,7 @@ impl Guest {
     }
 }
 
-impl Network for Guest {
+impl Packets for Guest {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         self.open();
         for _ in 0..PAUSES_MAX {
@@ -240,7 +242,9 @@ impl Network for Guest {
     fn has_mail(&mut self) -> bool {
         false
     }
+}
 
+impl Placement for Guest {
     fn claim_idle_node(&mut self) -> Option<u32> {
         (0..self.shared.nodes()).find(|node| self.shared.is_idle(*node))
     }
@@ -257,7 +261,9 @@ impl Network for Guest {
     fn next_index(&mut self, node: u32) -> Option<u32> {
         Some(self.table.indices[node as usize].fetch_add(1, Ordering::Relaxed))
     }
+}
 
+impl Names for Guest {
     fn has_names(&self) -> bool {
         true
     }
@@ -272,6 +278,8 @@ impl Network for Guest {
         self.table.find(&self.shared, name, self.number)
     }
 }
+
+impl Observer for Guest {}
 
 impl Drop for Guest {
     fn drop(&mut self) {

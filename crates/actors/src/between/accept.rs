@@ -26,7 +26,7 @@ use crate::mailbox;
 use crate::node::Work;
 use crate::object::{Actor, Answer, Away, Call, Known, Waiting};
 use crate::queue::rest;
-use crate::send::{run_code, send as send_here};
+use crate::send::{run_code, try_send};
 
 /// Handles the packets of a node. Returns the outcome `Killed` or `Returned`.
 pub(crate) fn accept(cx: &mut Cx, from: u32, packets: &[u8]) -> Ret {
@@ -43,7 +43,10 @@ pub(crate) fn accept(cx: &mut Cx, from: u32, packets: &[u8]) -> Ret {
                 }
                 let remote = &mut cx.actors().remote;
                 remote.under_way = remote.searches.is_under_way(from);
-                accept_one(cx, from, packet)
+                match packet.split_first() {
+                    Some((&MESSAGE, mut message)) => accept_message(cx, from, &mut message),
+                    _ => accept_other(cx, from, packet),
+                }
             }
             None => {
                 rest = &[];
@@ -85,11 +88,11 @@ pub(crate) fn accept(cx: &mut Cx, from: u32, packets: &[u8]) -> Ret {
     Ret::NOTHING
 }
 
-fn accept_one(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
+/// Reads a packet that is no message, and does it.
+fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
     let (kind, mut rest) = packet.split_first().ok_or("it is empty")?;
     let rest = &mut rest;
     match *kind {
-        MESSAGE => accept_message(cx, from, rest),
         ANSWER => accept_answer(cx, from, rest).map(|()| Ret::NOTHING),
         CREATE => accept_creation(cx, from, rest),
         GRANT | RELEASE => {
@@ -189,7 +192,9 @@ fn accept_message(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wro
     let call = unsafe { Call::new(slot, &words[..count]) };
     let ret = match entered {
         true => run_code(cx, call.entry(), call.words()),
-        false => send_here(cx, call),
+        false => match try_send(cx, call) {
+            Ok(ret) | Err(ret) => ret,
+        },
     };
     cx.actors().mailboxes.arrives(None);
     hold_back(cx, from, [index, generation], ret);

@@ -5,8 +5,8 @@
 //! acknowledges those that it has taken (`TAKEN`). A sender that is more than [`WINDOW_BYTES`]
 //! ahead makes way at the end of a loop's step. Its method goes on when the other has taken half of
 //! them. Passive code, which cannot be left, has others above it until then
-//! ([`run_others`](crate::run_others)). Code without a loop, and passive code above a packet that
-//! is being taken, is not stopped, but counted.
+//! ([`run_others`](crate::others::run_others)). Code without a loop, and passive code above a
+//! packet that is being taken, is not stopped, but counted.
 //!
 //! A node takes messages as they arrive, into the mail of its actors. It acknowledges them later
 //! - for a node that has sent to an actor with much mail: until that has served half of it;

@@ -9,8 +9,8 @@
 //!
 //! The number of a guest is never used again, and a guest opens itself to all nodes before it sends
 //! anything. So a node can tell whether any guest that it hears of is still there. All guests
-//! together are one node for actors that are about to be made ([`chooser`]): their indices are from
-//! one counter for each node.
+//! together are one node for actors that are about to be made
+//! ([`chooser`](crate::between::names::chooser)): their indices are from one counter for each node.
 
 use bifrost_ir::MethodRef;
 use bifrost_runtime::abi::{Outcome, Ret};

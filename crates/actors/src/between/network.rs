@@ -1,4 +1,4 @@
-//! The way in which a node reaches others: the trait that the owner of the node's thread provides.
+//! The way in which a node reaches others: the traits that the owner of the node's thread provides.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,8 +9,14 @@ use bifrost_runtime::node_words::Stats;
 
 use crate::between::names::{Named, no_names};
 
-/// The connection of a node to the others, and its view of them.
-pub trait Network: Send {
+/// The connection of a node to the others, in four parts: each part has a job of its own, and a
+/// test may provide one and leave the others at their defaults.
+pub trait Network: Packets + Placement + Names + Observer + Send {}
+
+impl<T: Packets + Placement + Names + Observer + Send> Network for T {}
+
+/// Packets to other nodes, and from them.
+pub trait Packets {
     /// Hands over packets, which arrive in the order of their sending. Never waits.
     fn post(&mut self, node: u32, packets: Vec<u8>);
 
@@ -19,9 +25,23 @@ pub trait Network: Send {
     /// packet can come any more.
     fn receive(&mut self, wait: Wait) -> Received;
 
-    /// True if there is something to [`receive`](Network::receive) now.
+    /// True if there is something to [`receive`](Packets::receive) now.
     fn has_mail(&mut self) -> bool;
 
+    /// True if more packets came than there is room for: none is taken any more then.
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
+    /// Takes the report that a node has sent bytes that no correct node sends. Returns true if the
+    /// node will be lost for it: nothing of it is read any more.
+    fn distrust(&mut self, _node: u32, _why: &str) -> bool {
+        false
+    }
+}
+
+/// The choice of a node: which of them have nothing to do, and where new actors belong.
+pub trait Placement {
     /// Returns a node that has nothing to do, if there is one.
     fn claim_idle_node(&mut self) -> Option<u32>;
 
@@ -37,15 +57,10 @@ pub trait Network: Send {
         None
     }
 
-    /// True if more packets came than there is room for: none is taken any more then.
-    fn is_full(&mut self) -> bool {
-        false
-    }
-
     /// True if a node has nothing to do.
     fn is_idle(&mut self, node: u32) -> bool;
 
-    /// Returns the flag that [`is_idle`](Network::is_idle) reads, if that is one place as long as
+    /// Returns the flag that [`is_idle`](Placement::is_idle) reads, if that is one place as long as
     /// there is this network. Then machine code may read it.
     fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
         let _ = node;
@@ -62,16 +77,10 @@ pub trait Network: Send {
     fn next_index(&mut self, _node: u32) -> Option<u32> {
         None
     }
+}
 
-    /// Takes the counts of the work that the node has done so far.
-    fn tell(&mut self, _stats: &Stats) {}
-
-    /// Takes the report that a node has sent bytes that no correct node sends. Returns true if the
-    /// node will be lost for it: nothing of it is read any more.
-    fn distrust(&mut self, _node: u32, _why: &str) -> bool {
-        false
-    }
-
+/// The names of actors. Without them, as by default, no actor has a name here.
+pub trait Names {
     /// True if actors can have names here.
     fn has_names(&self) -> bool {
         false
@@ -90,6 +99,12 @@ pub trait Network: Send {
     fn find(&mut self, _name: &str) -> Option<Named> {
         None
     }
+}
+
+/// A reader of the counts of work. By default nobody reads them.
+pub trait Observer {
+    /// Takes the counts of the work that the node has done so far.
+    fn tell(&mut self, _stats: &Stats) {}
 }
 
 /// The time that a node waits for packets.

@@ -230,11 +230,11 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     use super::*;
-    use crate::between::network::{Network, Received, Wait};
+    use crate::between::network::{self, Names, Observer, Packets, Received, Wait};
 
     struct Nobody;
 
-    impl Network for Nobody {
+    impl Packets for Nobody {
         fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
 
         fn receive(&mut self, _wait: Wait) -> Received {
@@ -244,7 +244,9 @@ mod tests {
         fn has_mail(&mut self) -> bool {
             false
         }
+    }
 
+    impl network::Placement for Nobody {
         fn claim_idle_node(&mut self) -> Option<u32> {
             None
         }
@@ -253,6 +255,10 @@ mod tests {
             false
         }
     }
+
+    impl Names for Nobody {}
+
+    impl Observer for Nobody {}
 
     /// Makes so many actors at a height of the stack. Returns their number by node.
     fn make(actors: &mut Actors, count: usize, stack: Word) -> [usize; 4] {
@@ -322,7 +328,7 @@ mod tests {
     /// with nothing behind its present work.
     struct Other(Arc<AtomicU32>, u32);
 
-    impl Network for Other {
+    impl Packets for Other {
         fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
 
         fn receive(&mut self, _wait: Wait) -> Received {
@@ -332,7 +338,9 @@ mod tests {
         fn has_mail(&mut self) -> bool {
             false
         }
+    }
 
+    impl network::Placement for Other {
         fn claim_idle_node(&mut self) -> Option<u32> {
             (self.0.load(Ordering::Relaxed) > 0).then_some(1)
         }
@@ -350,6 +358,10 @@ mod tests {
             false
         }
     }
+
+    impl Names for Other {}
+
+    impl Observer for Other {}
 
     #[test]
     fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {

@@ -1,11 +1,14 @@
-//! Actors on other nodes: the objects that stand for them here, and the packets between nodes (003
-//! section 5; THAL's remote creation). Packets are written and read in [`packets`](crate::packets).
-//! The type to read first is [`Remote`], then [`Export`]; the functions are [`address_of`] and
-//! [`at_address`].
+//! Actors on other nodes: the objects that stand for them here (003 section 5; THAL's remote
+//! creation). The packets are read by [`accept`](crate::between::accept), and written by
+//! [`write`](crate::between::write).
 //!
-//! An actor of another node is an object here in the state [`State::Remote`] that knows its
-//! [`Address`]; there is one for each address. A message to it becomes a packet. The object to
-//! which the answer goes stays here, and the packet names it.
+//! The type to read first is [`Remote`], then [`Export`]; the functions are
+//! [`address_of`](crate::between::addresses::address_of) and
+//! [`at_address`](crate::between::addresses::at_address).
+//!
+//! An actor of another node is an object here in the state `Remote` that knows its [`Address`];
+//! there is one for each address. A message to it becomes a packet. The object to which the answer
+//! goes stays here, and the packet names it.
 //!
 //! The creator of an actor on another node chooses its address: the number of actors that it has
 //! made there before. So nothing waits for an address, and none is delivered ahead. A packet for an
@@ -19,9 +22,10 @@
 //!
 //! A release may overtake the grant of another node, and a count may be below 0 for a while. But
 //! the node that has granted is still listed then, because its own release comes behind its grant.
-//! Cycles of actors over several nodes are found by [`search`](crate::search).
+//! Cycles of actors over several nodes are found by [`search`](crate::between::search).
 //!
-//! A node can be lost, with the process that it is in ([`Received::Lost`], [`lose`]).
+//! A node can be lost, with the process that it is in ([`Received::Lost`],
+//! [`lose`](crate::between::loss::lose)).
 
 use std::collections::hash_map::Entry;
 use std::ops::Range;

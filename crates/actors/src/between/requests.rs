@@ -56,7 +56,8 @@ pub enum Base {
 /// The part of a context that asks actors for a client.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    /// The object to which the answers go, of [`Kind::Client`], once there was a request.
+    /// The object to which the answers go, of
+    /// [`Kind::Client`](bifrost_runtime::actor_layout::Kind::Client), once there was a request.
     pub(super) client: Option<Party>,
     pub(super) next: u64,
     pub(super) open: FxHashMap<u64, Open>,

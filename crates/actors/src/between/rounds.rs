@@ -1,6 +1,6 @@
 //! The search for requests that wait for themselves over several nodes. The requests of one node
 //! are searched in [`cycles`](crate::cycles). The functions to read first are [`tell`], [`accept`]
-//! and `join_when_due`; the state is in [`Rounds`].
+//! and `join_when_due`; the state is in [`Rounds`](crate::between::round_waits::Rounds).
 //!
 //! Each node tells the first one its waits: which answers to requests of others cannot come before
 //! which of its own requests are answered ([`WAITS`]). Each wait stays true until the request is

@@ -1,11 +1,13 @@
-//! The packets between nodes, as bytes: messages and answers are written and read here. The nodes
-//! themselves and the objects that they know are in [`crate::remote`]. The functions to read first
-//! are [`send`] and [`send_past`], which write a message; [`answer`]; and [`accept`], which reads
-//! all packets of a node. Packets that are not sent yet belong to `Remote`.
+//! Writes the packets between nodes: messages, answers and their parts.
 //!
-//! The kinds and their parts are the table [`kinds`](crate::kinds). Those of a search are read in
-//! [`search`], those of rounds of requests in [`rounds`]. Values are written as [`bifrost_runtime::transfer`]
-//! says.
+//! The functions to read first are [`send`] and [`send_past`], which write a message, and
+//! [`answer`]. [`accept`](crate::between::accept) reads all packets of a node. Packets that are not
+//! sent yet belong to [`Remote`](crate::between::remote::Remote), as do the objects that other
+//! nodes know.
+//!
+//! The kinds and their parts are the table [`kinds`](crate::between::kinds). Those of a search are
+//! read in [`search`](crate::between::search), those of rounds of requests in
+//! [`rounds`](crate::between::rounds). Values are written as [`bifrost_runtime::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word};

@@ -2,7 +2,7 @@
 //! longer rounds. Rounds over several nodes are in [`rounds`]. The functions to read first are
 //! [`look`] and [`look_at_all`]; the state is in [`Suspects`].
 //!
-//! There are two searches. Both go backwards along the waits ([`waits`](crate::waits)), and fail a
+//! There are two searches. Both go backwards along the waits ([`waits`]), and fail a
 //! queued request of the round.
 //!
 //! 1. A request that is queued for an actor that waits is looked at before the next turn

@@ -23,8 +23,8 @@ pub(crate) struct Suspects {
     /// The earliest time for that, and in `rest_ms` the time between two.
     pub(super) next_ms: i64,
     pub(super) rest_ms: i64,
-    /// The node's progress ([`progress`]) when all were looked at last, or 0, and in `cost` the
-    /// number of steps that took.
+    /// The node's progress ([`progress`](super::progress)) when all were looked at last, or 0, and
+    /// in `cost` the number of steps that took.
     pub(super) seen: u64,
     pub(super) cost: u64,
     /// The number of batches of packets that were taken.

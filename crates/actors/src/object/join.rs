@@ -50,8 +50,8 @@ impl Join {
         last_request, set_last_request: Owing = join::OWING;
     }
 
-    /// Makes a join with a layout, of an actor or of none. The words of its variables are those with
-    /// which all such joins begin. The caller keeps the actor.
+    /// Makes a join with a layout, of an actor or of none. The words of its variables are those
+    /// with which all such joins begin. The caller keeps the actor.
     ///
     /// # Errors
     /// The heap is full.

@@ -178,8 +178,8 @@ impl Message {
         Call { slot: self.slot(), words: self.words() }
     }
 
-    /// Returns the same for the method at another slot, with the same arguments: that of a supertype,
-    /// by which the message is known.
+    /// Returns the same for the method at another slot, with the same arguments: that of a
+    /// supertype, by which the message is known.
     pub fn call_at<'a>(self, slot: u32) -> Call<'a> {
         Call { slot, words: self.words() }
     }

@@ -1,28 +1,28 @@
 //! Typed references to the objects that belong to actors. The fields are in
 //! [`actor_layout`](bifrost_runtime::actor_layout).
 //!
-//! A [`Word`] does not say to which object it refers. The types here do: [`Actor`], [`Message`],
-//! [`Join`] and the others are words whose maker has promised that ([`Actor::new`]). So the
-//! functions of this crate that take them are safe, and read the fields without a promise of their
-//! own. Two rules go with it:
+//! A [`Word`](bifrost_runtime::abi::Word) does not say to which object it refers. The types here
+//! do: [`Actor`], [`Message`], [`Join`] and the others are words whose maker has promised that
+//! ([`Actor::new`]). So the functions of this crate that take them are safe, and read the fields
+//! without a promise of their own. Two rules go with it:
 //!
 //! - A typed reference is used only while something keeps its object: a guard, a queue, another
 //!   object. Objects never move, so a reference stays the same until then.
-//! - A [`Word`] that is a *value* (an argument, a result, a variable) is trusted to have the type of
+//! - A `Word` that is a *value* (an argument, a result, a variable) is trusted to have the type of
 //!   its place. The verifier has shown that for programs, and `transfer` for packets.
 //!
-//! | type | object | fields |
+//! | type | object | fields in `actor_layout` |
 //! | --- | --- | --- |
-//! | [`Actor`] | an actor of this node, or the object that stands for one of another | its variables and its mail; [`far`] |
-//! | [`Mail`] | the queued messages of an actor | [`mail`] |
-//! | [`Message`] | a queued message | [`message`] |
-//! | [`Join`] | a method that waits or may wait | [`join`] |
-//! | [`Replier`] | a destination of an answer as a value | [`replier`] |
-//! | [`Outgoing`] | a message that went to another node | [`outgoing`] |
-//! | [`Away`] | a waiter on another node | [`away`] |
-//! | [`Owing`] | any of `Message`, `Join`, `Replier`, `Outgoing`: it owes an answer | [`owed`] |
-//! | [`Party`] | any object that begins with a [`Kind`]: answers go to it | [`owed`] |
-//! | [`Exception`] | an exception that is kept | [`exception`] |
+//! | [`Actor`] | an actor of this node, or a proxy of another node's | variables, mail; `far` |
+//! | [`Mail`] | the queued messages of an actor | `mail` |
+//! | [`Message`] | a queued message | `message` |
+//! | [`Join`] | a method that waits or may wait | `join` |
+//! | [`Replier`] | a destination of an answer as a value | `replier` |
+//! | [`Outgoing`] | a message that went to another node | `outgoing` |
+//! | [`Away`] | a waiter on another node | `away` |
+//! | [`Owing`] | any of `Message`, `Join`, `Replier`, `Outgoing`: it owes an answer | `owed` |
+//! | [`Party`] | any object that begins with a `Kind`: answers go to it | `owed` |
+//! | [`Exception`] | an exception that is kept | `exception` |
 
 /// Makes a type of references.
 macro_rules! reference {
@@ -70,8 +70,8 @@ macro_rules! reference {
             #[inline(always)]
             #[allow(dead_code, reason = "objects that only others change")]
             pub(in crate::object) fn set(self, field: usize, word: Word) {
-                // SAFETY: `new` was promised such an object, which has the field; the callers are in
-                // this folder, and pass words of its type.
+                // SAFETY: `new` was promised such an object, which has the field; the callers are
+                // in this folder, and pass words of its type.
                 unsafe { ::bifrost_runtime::object::set(self.word(), field, word) };
             }
         }

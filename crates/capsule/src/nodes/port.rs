@@ -1,6 +1,6 @@
 //! A node's part of the network: it posts packets, takes mail, looks for more, rests and sleeps.
 //!
-//! Read [`Port::receive`](Network::receive), then `rest` and `sleep`. The states of a node without
+//! Read [`Port::receive`](Packets::receive), then `rest` and `sleep`. The states of a node without
 //! work are in `docs/internals/nodes.md`.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use bifrost_actors::{Named, Network, Received, Wait};
+use bifrost_actors::{Named, Names, Observer, Packets, Placement, Received, Wait};
 use bifrost_runtime::node_words::Stats;
 
 use crate::capsules::Links;
@@ -229,7 +229,7 @@ impl Port {
     }
 }
 
-impl Network for Port {
+impl Packets for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         match &self.links {
             _ if node >= self.shared.nodes() => {
@@ -279,6 +279,13 @@ impl Network for Port {
         self.found.is_some()
     }
 
+    fn distrust(&mut self, node: u32, why: &str) -> bool {
+        let links = self.links.as_ref().filter(|_| node < self.shared.nodes() && !self.shared.is_here(node));
+        links.inspect(|links| links.distrust(node, why)).is_some()
+    }
+}
+
+impl Placement for Port {
     fn claim_idle_node(&mut self) -> Option<u32> {
         let found = self.shared.claim_idle_node(self.node, self.next);
         self.next = found.map_or(self.next, |node| node + 1);
@@ -303,16 +310,9 @@ impl Network for Port {
     fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
         self.shared.idleness(node)
     }
+}
 
-    fn tell(&mut self, stats: &Stats) {
-        self.shared.tell(self.node, stats);
-    }
-
-    fn distrust(&mut self, node: u32, why: &str) -> bool {
-        let links = self.links.as_ref().filter(|_| node < self.shared.nodes() && !self.shared.is_here(node));
-        links.inspect(|links| links.distrust(node, why)).is_some()
-    }
-
+impl Names for Port {
     fn has_names(&self) -> bool {
         self.shared.guests().is_some()
     }
@@ -327,6 +327,12 @@ impl Network for Port {
 
     fn find(&mut self, name: &str) -> Option<Named> {
         self.shared.guests()?.find(&self.shared, name, self.node)
+    }
+}
+
+impl Observer for Port {
+    fn tell(&mut self, stats: &Stats) {
+        self.shared.tell(self.node, stats);
     }
 }
 

@@ -1,11 +1,11 @@
-//! A node with a peer whose packets are changed on their way: whatever comes, the run ends, the heap stays whole, and a peer that sends what
-//! none sends that behaves is lost.
+//! A node with a peer whose packets are changed on their way: whatever comes, the run ends, the
+//! heap stays whole, and a peer that sends what none sends that behaves is lost.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use bifrost_actors::{Network, Received, Wait, step_node};
+use bifrost_actors::{Names, Observer, Packets, Placement, Received, Wait, step_node};
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::{Collect, Cx, Limits};
 use bifrost_theta::{Options, Sources, compile};
@@ -167,7 +167,7 @@ impl Ours {
     }
 }
 
-impl Network for Ours {
+impl Packets for Ours {
     fn post(&mut self, _node: u32, packets: Vec<u8>) {
         self.shared.wire().to_peer.push_back(packets);
     }
@@ -210,14 +210,6 @@ impl Network for Ours {
         !self.shared.wire().to_node.is_empty()
     }
 
-    fn claim_idle_node(&mut self) -> Option<u32> {
-        None
-    }
-
-    fn is_idle(&mut self, _node: u32) -> bool {
-        false
-    }
-
     fn distrust(&mut self, node: u32, _why: &str) -> bool {
         assert_eq!(node, 1);
         self.shared.wire().distrusted = true;
@@ -225,10 +217,24 @@ impl Network for Ours {
     }
 }
 
+impl Placement for Ours {
+    fn claim_idle_node(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn is_idle(&mut self, _node: u32) -> bool {
+        false
+    }
+}
+
+impl Names for Ours {}
+
+impl Observer for Ours {}
+
 /// The way of the peer to the node.
 struct Theirs(Shared);
 
-impl Network for Theirs {
+impl Packets for Theirs {
     fn post(&mut self, _node: u32, packets: Vec<u8>) {
         self.0.wire().to_node.push_back(packets);
     }
@@ -242,6 +248,12 @@ impl Network for Theirs {
         !self.0.wire().to_peer.is_empty()
     }
 
+    fn distrust(&mut self, _node: u32, why: &str) -> bool {
+        panic!("the node has sent what none sends: {why}")
+    }
+}
+
+impl Placement for Theirs {
     fn claim_idle_node(&mut self) -> Option<u32> {
         None
     }
@@ -249,11 +261,11 @@ impl Network for Theirs {
     fn is_idle(&mut self, _node: u32) -> bool {
         true
     }
-
-    fn distrust(&mut self, _node: u32, why: &str) -> bool {
-        panic!("the node has sent what none sends: {why}")
-    }
 }
+
+impl Names for Theirs {}
+
+impl Observer for Theirs {}
 
 /// What became of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

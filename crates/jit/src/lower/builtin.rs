@@ -24,7 +24,7 @@ const FILL_MAX: i64 = 1024;
 
 impl<'a> Lower<'_, 'a, '_> {
     /// Compiles a call of a method of a built-in type in place; false if it is to be called.
-    pub(super) fn builtin_call(
+    pub(crate) fn builtin_call(
         &mut self,
         m: MethodRef,
         row: &Builtin,
@@ -64,7 +64,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Compiles a call of a routine that makes a built-in object in place; false if it is to be
     /// called.
-    pub(super) fn creator_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
+    pub(crate) fn creator_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
         let (Callee::Routine(routine), [dst]) = (callee, dsts) else { return false };
         let (image, program) = (self.unit.image, self.unit.image.program());
         let Some(table) = image.routine(routine).table else { return false };
@@ -94,7 +94,13 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// A new array of so many equal elements: it and its storage are taken from the window at once,
     /// if there is room. One that is bare is its storage alone.
-    fn array_filled(&mut self, fill: Callee, args: &[Operand], table: &'static Table, bare: bool) -> View {
+    pub(crate) fn array_filled(
+        &mut self,
+        fill: Callee,
+        args: &[Operand],
+        table: &'static Table,
+        bare: bool,
+    ) -> View {
         let operands: Vec<Value> = args.iter().map(|arg| self.operand(*arg)).collect();
         let [low, count, value] = operands[..] else { unreachable!("the heading has three arguments") };
         let element = table.info().element.expect("an array has elements");
@@ -157,7 +163,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Stores the two words that a new object with so many fields begins with.
-    fn begin_object(&mut self, object: Value, table: &'static Table, fields: Value) {
+    pub(crate) fn begin_object(&mut self, object: Value, table: &'static Table, fields: Value) {
         let table = self.address(std::ptr::from_ref(table).cast());
         let header = self.b.ins().iadd_imm_s(fields, OBJECT_WORDS as i64);
         self.store(table, object, TABLE_OFFSET, Region::Heads);
@@ -165,7 +171,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// True if a method looks into an array and is compiled in place.
-    pub(super) fn looks_into_array(&self, m: MethodRef) -> bool {
+    pub(crate) fn looks_into_array(&self, m: MethodRef) -> bool {
         self.unit.image.program().types.method(m).builtin.is_some_and(|row| {
             row.family == "array"
                 && matches!(row.name(), "fetch" | "store" | "length" | "empty" | "low" | "high")
@@ -173,28 +179,34 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// A field of a built-in object that never changes.
-    fn field(&mut self, object: Value, field: usize) -> Value {
+    pub(crate) fn field(&mut self, object: Value, field: usize) -> Value {
         self.load_field(types::I64, object, field, Region::Constant)
     }
 
     /// A field of an array.
-    pub(super) fn array_field(&mut self, array: Value, field: usize) -> Value {
+    pub(crate) fn array_field(&mut self, array: Value, field: usize) -> Value {
         self.load_field(types::I64, array, field, Region::Arrays)
     }
 
     /// The address that is `OBJECT_WORDS + FIRST` words before a storage's or sequence's element
     /// number `at`.
-    pub(super) fn element_base(&mut self, object: Value, at: Value) -> Value {
+    pub(crate) fn element_base(&mut self, object: Value, at: Value) -> Value {
         let bytes = self.b.ins().ishl_imm_s(at, 3);
         self.b.ins().iadd(object, bytes)
     }
 
-    fn array_element(&mut self, element: Type, view: View, at: Value) -> Value {
+    pub(crate) fn array_element(&mut self, element: Type, view: View, at: Value) -> Value {
         let base = self.element_base(view.base, at);
         self.load_field(element, base, 0, Region::Elements)
     }
 
-    fn builtin_fast(&mut self, row: &Builtin, element: Type, object: Value, args: &[Value]) -> Option<Value> {
+    pub(crate) fn builtin_fast(
+        &mut self,
+        row: &Builtin,
+        element: Type,
+        object: Value,
+        args: &[Value],
+    ) -> Option<Value> {
         let signals = *self.unit.image.signals();
         match (row.family, row.name()) {
             ("cell", "put") => {
@@ -271,7 +283,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// The address of the object that has an element as its first, inside the bounds of an array or
     /// vector.
-    pub(super) fn element_place(&mut self, kind: TypeKind, object: Value, index: Value) -> Value {
+    pub(crate) fn element_place(&mut self, kind: TypeKind, object: Value, index: Value) -> Value {
         self.open_to_change(object);
         if let TypeKind::Vector(_) = kind {
             return self.vector_element(object, index);
@@ -282,13 +294,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Stores an element at its place.
-    pub(super) fn store_element(&mut self, kind: TypeKind, place: Value, value: Value) {
+    pub(crate) fn store_element(&mut self, kind: TypeKind, place: Value, value: Value) {
         let field = if let TypeKind::Vector(_) = kind { vector::ELEMENTS } else { 0 };
         self.store_field(place, field, value, Region::Elements);
     }
 
     /// An index less the low bound, inside the bounds.
-    fn array_position(&mut self, view: View, index: Value) -> Value {
+    pub(crate) fn array_position(&mut self, view: View, index: Value) -> Value {
         let bounds = self.unit.image.signals().bounds;
         let at = self.b.ins().isub(index, view.low);
         if !self.knows_inside(view.array, index) {
@@ -300,7 +312,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// An index from 1 on, less 1, inside a length.
-    fn position(&mut self, index: Value, length: Value) -> Value {
+    pub(crate) fn position(&mut self, index: Value, length: Value) -> Value {
         let bounds = self.unit.image.signals().bounds;
         let at = self.b.ins().iadd_imm_s(index, -1);
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length);
@@ -308,14 +320,20 @@ impl<'a> Lower<'_, 'a, '_> {
         at
     }
 
-    fn vector_element(&mut self, object: Value, index: Value) -> Value {
+    pub(crate) fn vector_element(&mut self, object: Value, index: Value) -> Value {
         let length = self.field(object, vector::LENGTH);
         let at = self.position(index, length);
         self.element_base(object, at)
     }
 
     /// A character of a string: a byte, if all characters are; otherwise the method finds it.
-    fn string_fetch(&mut self, fetch: Callee, args: &[Operand], object: Value, index: Value) -> Value {
+    pub(crate) fn string_fetch(
+        &mut self,
+        fetch: Callee,
+        args: &[Operand],
+        object: Value,
+        index: Value,
+    ) -> Value {
         let (fast, slow, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
         let result = self.b.append_block_param(done, types::I64);
         let chars = self.field(object, string::CHARS);
@@ -336,7 +354,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Appends where the storage has room; the method makes room otherwise.
-    fn array_append(&mut self, append: Callee, args: &[Operand], object: Value, value: Value) {
+    pub(crate) fn array_append(&mut self, append: Callee, args: &[Operand], object: Value, value: Value) {
         let (slow, done) = (self.cold_block(), self.b.create_block());
         let storage = self.array_field(object, array::STORAGE);
         self.mark(storage);
@@ -367,7 +385,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     // Loops.
 
-    pub(super) fn inline_loop(
+    pub(crate) fn inline_loop(
         &mut self,
         known: InlineLoop,
         callee: Callee,
@@ -396,7 +414,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Makes sure that the receiver of a method of a built-in type may be looked into, or changed.
-    fn attend_to_receiver(&mut self, object: Value, m: MethodRef, changes: bool) {
+    pub(crate) fn attend_to_receiver(&mut self, object: Value, m: MethodRef, changes: bool) {
         match changes {
             _ if !self.unit.image.has_modes(m.ty) => {}
             true => self.open_to_change(object),
@@ -405,13 +423,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// A hidden variable.
-    fn counter(&mut self, start: Value) -> cranelift_frontend::Variable {
+    pub(crate) fn counter(&mut self, start: Value) -> cranelift_frontend::Variable {
         let counter = self.b.declare_var(types::I64);
         self.b.def_var(counter, start);
         counter
     }
 
-    fn int_to(&mut self, operands: &[Value], vars: &[Var], body: &'a Block) {
+    pub(crate) fn int_to(&mut self, operands: &[Value], vars: &[Var], body: &'a Block) {
         let [from, limit] = operands else { unreachable!("the heading has one argument") };
         let (from, limit) = (*from, *limit);
         let counter = self.counter(from);
@@ -437,7 +455,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// A loop whose end is found at the end of each step, if there is a step at all.
-    fn loop_unless(
+    pub(crate) fn loop_unless(
         &mut self,
         none: Value,
         vars: &[Var],
@@ -455,7 +473,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.known_before(before);
     }
 
-    fn int_to_by(&mut self, operands: &[Value], vars: &[Var], body: &'a Block) {
+    pub(crate) fn int_to_by(&mut self, operands: &[Value], vars: &[Var], body: &'a Block) {
         let [from, limit, by] = operands else { unreachable!("the heading has two arguments") };
         let (from, limit, by) = (*from, *limit, *by);
         let none = self.b.ins().icmp_imm_s(IntCC::Equal, by, 0);
@@ -486,13 +504,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// A value that is 0 after at most [`POLL_STEPS`] steps of a counter.
-    fn polled_at(&mut self, counter: Value, step: i64) -> Value {
+    pub(crate) fn polled_at(&mut self, counter: Value, step: i64) -> Value {
         self.b.ins().band_imm_s(counter, (POLL_STEPS - 1) * step)
     }
 
     /// Looks at the array again at each step (`docs/book/language/library.md`): elements that come
     /// are seen, elements that go are not.
-    fn array_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
+    pub(crate) fn array_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
         let element = self.var_type(vars[0]);
         let low = self.view(object).low;
         let counter = self.counter(low);
@@ -534,7 +552,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// The same in a loop that calls nothing and so leaves the array as it is: from element to
     /// element. The end is computed from the storage, and so keeps it as long as the loop runs
     /// ([`safepoint`](crate::safepoint)).
-    fn elements_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
+    pub(crate) fn elements_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
         let element = self.var_type(vars[0]);
         let view = self.view(object);
         let counter = self.counter(view.base);
@@ -561,7 +579,7 @@ impl<'a> Lower<'_, 'a, '_> {
         );
     }
 
-    fn sequence_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
+    pub(crate) fn sequence_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
         let element = self.var_type(vars[0]);
         let length = self.field(object, sequence::LENGTH);
         let start = self.int(0);
@@ -592,7 +610,7 @@ impl<'a> Lower<'_, 'a, '_> {
         );
     }
 
-    fn list_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
+    pub(crate) fn list_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
         let element = self.var_type(vars[0]);
         let rest = self.counter(object);
         self.counted_loop(

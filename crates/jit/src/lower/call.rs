@@ -23,8 +23,8 @@ use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
 
 /// A statement with handlers, or the end of a function.
-pub(super) struct Context<'a> {
-    pub(super) arms: &'a [Arm],
+pub(crate) struct Context<'a> {
+    pub(crate) arms: &'a [Arm],
     /// The context around it: for the end of a function in place of its call that of the call, for
     /// that of the code itself none.
     parent: Option<usize>,
@@ -40,12 +40,12 @@ pub(super) struct Context<'a> {
     /// If it stands around a call of a structure, the place of that.
     site: Option<Note>,
     /// The block for a structure that has no fuel left.
-    pub(super) out_of_fuel: Option<ir::Block>,
+    pub(crate) out_of_fuel: Option<ir::Block>,
 }
 
 impl<'a> Context<'a> {
     /// The end of a function.
-    pub(super) fn new_end(parent: Option<usize>) -> Context<'a> {
+    pub(crate) fn new_end(parent: Option<usize>) -> Context<'a> {
         Context {
             arms: &[],
             parent,
@@ -59,18 +59,18 @@ impl<'a> Context<'a> {
     }
 
     /// The context of a call of a structure.
-    pub(super) fn new_site(note: Note, parent: usize) -> Context<'a> {
+    pub(crate) fn new_site(note: Note, parent: usize) -> Context<'a> {
         Context { site: Some(note), ..Context::new(&[], parent) }
     }
 
-    fn new(arms: &'a [Arm], parent: usize) -> Context<'a> {
+    pub(crate) fn new(arms: &'a [Arm], parent: usize) -> Context<'a> {
         let blocks = vec![(None, None); arms.len()];
         Context { arms, end: false, blocks, ..Context::new_end(Some(parent)) }
     }
 }
 
 impl<'a> Lower<'_, 'a, '_> {
-    pub(super) fn call_stmt(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) {
+    pub(crate) fn call_stmt(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) {
         let image = self.unit.image;
         if let Callee::Method(m) = callee
             && let Some(row) = image.program().types.method(m).builtin
@@ -94,7 +94,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Puts the results of a call into variables: the first is at hand, the others are in the
     /// context.
-    pub(super) fn take_results(&mut self, first: Value, dsts: &[Var]) {
+    pub(crate) fn take_results(&mut self, first: Value, dsts: &[Var]) {
         for (i, dst) in dsts.iter().enumerate() {
             let word = if i == 0 { first } else { self.load_cx(offset::RESULTS + 8 * i as i32) };
             self.write_word(*dst, word);
@@ -103,7 +103,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Calls, with a closure for an iterator; the first result. Only returns are left when it comes
     /// back.
-    pub(super) fn call(
+    pub(crate) fn call(
         &mut self,
         callee: Callee,
         args: &[Operand],
@@ -163,19 +163,19 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Calls the helper that runs a closure as a transaction.
-    pub(super) fn call_transaction(&mut self, closure: Value, exits: &Exits) {
+    pub(crate) fn call_transaction(&mut self, closure: Value, exits: &Exits) {
         let (outcome, _) = self.call_helper_unchecked(Helper::Transaction, &[closure]);
         self.check_loop(outcome, exits, true);
     }
 
     /// Calls a helper, which ends with an outcome like any call.
-    pub(super) fn call_helper(&mut self, helper: Helper, args: &[Value]) -> Value {
+    pub(crate) fn call_helper(&mut self, helper: Helper, args: &[Value]) -> Value {
         let (outcome, value) = self.call_helper_unchecked(helper, args);
         self.check(outcome);
         value
     }
 
-    pub(super) fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
+    pub(crate) fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
         let mut words = vec![self.cx];
         words.extend(args);
         let name = self.unit.helpers[helper as usize];
@@ -186,7 +186,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Goes on only if the outcome is `Returned`.
-    pub(super) fn check(&mut self, outcome: Value) {
+    pub(crate) fn check(&mut self, outcome: Value) {
         let dispatch = self.dispatch();
         let next = self.b.create_block();
         self.b.ins().brif(outcome, dispatch, &[BlockArg::Value(outcome)], next, &[]);
@@ -196,7 +196,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Behind the call of an iterator: goes on if it came to its end or the body said `break`.
     /// Behind a `transaction`: goes on if it came to its end; `break` and `continue` are those of
     /// the loop around it.
-    fn check_loop(&mut self, outcome: Value, exits: &Exits, transaction: bool) {
+    pub(crate) fn check_loop(&mut self, outcome: Value, exits: &Exits, transaction: bool) {
         let (next, other, left) = (self.b.create_block(), self.cold_block(), self.cold_block());
         let dispatch = self.dispatch();
         self.b.ins().brif(outcome, other, &[], next, &[]);
@@ -257,7 +257,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// In a whole function: the body of a loop ended it.
-    fn end_loop(&mut self, why: Value, exits: &Exits) {
+    pub(crate) fn end_loop(&mut self, why: Value, exits: &Exits) {
         if exits.returns {
             let (yes, on) = (self.cold_block(), self.cold_block());
             let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::RETURN);
@@ -284,19 +284,19 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Ends the function with the exception in the context.
-    fn end_signalled(&mut self) {
+    pub(crate) fn end_signalled(&mut self) {
         let (outcome, zero) = (self.int(Outcome::Signalled as i64), self.int(0));
         self.end_failed(outcome, zero);
     }
 
-    fn return_outcome(&mut self, outcome: Outcome) {
+    pub(crate) fn return_outcome(&mut self, outcome: Outcome) {
         let (outcome, zero) = (self.int(outcome as i64), self.int(0));
         self.b.ins().return_(&[outcome, zero]);
         self.reachable = false;
     }
 
     /// Leaves the loop around a body.
-    pub(super) fn leave_loop(&mut self, why: i64) {
+    pub(crate) fn leave_loop(&mut self, why: i64) {
         let why = self.int(why);
         self.store_environment(environment::REASON, why);
         self.return_outcome(Outcome::Left);
@@ -304,7 +304,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Compares the stack pointer with the poll word, at the beginning of a function
     /// (ARCHITECTURE.md, Polls).
-    pub(super) fn poll_stack(&mut self) {
+    pub(crate) fn poll_stack(&mut self) {
         let pointer = self.b.ins().get_stack_pointer(types::I64);
         let word = self.load_polled(offset::POLL_WORD);
         let below = self.b.ins().icmp(IntCC::UnsignedLessThan, pointer, word);
@@ -312,26 +312,26 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The word that is not 0 when loops shall attend.
-    pub(super) fn attention(&mut self) -> Value {
+    pub(crate) fn attention(&mut self) -> Value {
         self.load_polled(offset::ATTENTION)
     }
 
     /// Polls at the end of a loop's step, where the stack is no deeper than at the beginning of the
     /// function.
-    pub(super) fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         let word = self.attention();
         self.attend_if(word, Helper::Stop);
     }
 
     /// The same where the function cannot make way for others.
-    pub(super) fn poll_passive(&mut self) {
+    pub(crate) fn poll_passive(&mut self) {
         let word = self.attention();
         let shares = self.unit.id.is_some() && self.unit.image.program().has_actors();
         self.attend_if(word, if shares { Helper::Share } else { Helper::Stop });
     }
 
     /// A word that another thread writes. The load is atomic so that it is made anew each time.
-    fn load_polled(&mut self, offset: i32) -> Value {
+    pub(crate) fn load_polled(&mut self, offset: i32) -> Value {
         let at = match offset {
             0 => self.cx,
             other => self.b.ins().iadd_imm_s(self.cx, i64::from(other)),
@@ -340,7 +340,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Calls a helper of polls and ends if it says so: no handler sees that.
-    fn attend_if(&mut self, asked: Value, helper: Helper) {
+    pub(crate) fn attend_if(&mut self, asked: Value, helper: Helper) {
         let (attend, next) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(asked, attend, &[], next, &[]);
         self.start(attend);
@@ -368,7 +368,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Ends the function where a poll has ended it.
-    pub(super) fn end_polls(&mut self) {
+    pub(crate) fn end_polls(&mut self) {
         let Some(block) = self.ended else { return };
         self.start(block);
         let (outcome, zero) = (self.b.block_params(block)[0], self.int(0));
@@ -379,23 +379,23 @@ impl<'a> Lower<'_, 'a, '_> {
     // Exceptions.
 
     /// The block for an outcome that is not `Returned`.
-    pub(super) fn dispatch(&mut self) -> ir::Block {
+    pub(crate) fn dispatch(&mut self) -> ir::Block {
         self.dispatch_of(self.scope.context)
     }
 
     /// The statements with handlers from a context outwards, in its function.
-    pub(super) fn around(&self, context: usize) -> impl Iterator<Item = usize> + use<'_, 'a> {
+    pub(crate) fn around(&self, context: usize) -> impl Iterator<Item = usize> + use<'_, 'a> {
         let first = (!self.contexts[context].end).then_some(context);
         std::iter::successors(first, |c| self.contexts[*c].parent.filter(|p| !self.contexts[*p].end))
     }
 
     /// The end of the function that a context is in.
-    fn end_of(&self, context: usize) -> usize {
+    pub(crate) fn end_of(&self, context: usize) -> usize {
         let outermost = self.around(context).last();
         outermost.map_or(context, |c| self.contexts[c].parent.expect("statements are in functions"))
     }
 
-    pub(super) fn dispatch_of(&mut self, context: usize) -> ir::Block {
+    pub(crate) fn dispatch_of(&mut self, context: usize) -> ir::Block {
         if let Some(block) = self.contexts[context].dispatch {
             return block;
         }
@@ -406,7 +406,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The block for an operation that signals an exception without values.
-    pub(super) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
+    pub(crate) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
         let context = self.scope.context;
         if let Some((_, block)) = self.contexts[context].signals.iter().find(|(s, _)| *s == signal) {
             return *block;
@@ -418,7 +418,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// The block for a structure that has no fuel left: one block for each place that there is a
     /// trace of.
-    pub(super) fn out_of_fuel(&mut self) -> ir::Block {
+    pub(crate) fn out_of_fuel(&mut self) -> ir::Block {
         let context = self.scope.context;
         let context = if self.contexts[context].site.is_some() { context } else { self.end_of(context) };
         if let Some(block) = self.contexts[context].out_of_fuel {
@@ -430,14 +430,14 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Signals if a condition holds.
-    pub(super) fn signal_if(&mut self, condition: Value, signal: SignalId) {
+    pub(crate) fn signal_if(&mut self, condition: Value, signal: SignalId) {
         let (block, next) = (self.signal_block(signal), self.b.create_block());
         self.b.ins().brif(condition, block, &[], next, &[]);
         self.start(next);
     }
 
     /// The code of an arm once its variables are filled.
-    fn arm_block(&mut self, context: usize, arm: usize) -> ir::Block {
+    pub(crate) fn arm_block(&mut self, context: usize, arm: usize) -> ir::Block {
         if let Some(block) = self.contexts[context].blocks[arm].0 {
             return block;
         }
@@ -447,7 +447,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The code of an arm that finds the exception in the context.
-    fn arm_entry(&mut self, context: usize, arm: usize) -> ir::Block {
+    pub(crate) fn arm_entry(&mut self, context: usize, arm: usize) -> ir::Block {
         if self.contexts[context].arms[arm].vars.is_empty() {
             return self.arm_block(context, arm);
         }
@@ -460,12 +460,12 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The innermost handler from a context outwards, in its function, that takes an exception.
-    fn handler(&self, context: usize, signal: SignalId) -> Option<(usize, usize)> {
+    pub(crate) fn handler(&self, context: usize, signal: SignalId) -> Option<(usize, usize)> {
         self.around(context)
             .find_map(|c| self.contexts[c].arms.iter().position(|a| takes(a, signal)).map(|a| (c, a)))
     }
 
-    fn find_arm(&self, number: u32) -> Option<(usize, usize)> {
+    pub(crate) fn find_arm(&self, number: u32) -> Option<(usize, usize)> {
         let numbers = &self.scope.analysis.arms;
         let is = |arm: &Arm| numbers.get(&std::ptr::from_ref(arm)) == Some(&number);
         self.around(self.scope.context)
@@ -474,7 +474,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Goes to where an exception is taken that a call with this context has ended with: it is in
     /// the function's context.
-    fn raise(&mut self, context: usize, signal: SignalId) {
+    pub(crate) fn raise(&mut self, context: usize, signal: SignalId) {
         match self.handler(context, signal) {
             Some((context, arm)) => {
                 let entry = self.arm_entry(context, arm);
@@ -495,12 +495,12 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The handlers around the loop whose body this is, innermost first.
-    fn outer_arms(&self) -> impl Iterator<Item = &'a Arm> + use<'a> {
+    pub(crate) fn outer_arms(&self) -> impl Iterator<Item = &'a Arm> + use<'a> {
         let outer: Vec<&'a [Arm]> = self.unit.outer.iter().rev().copied().collect();
         outer.into_iter().flatten()
     }
 
-    pub(super) fn signal_stmt(&mut self, signal: SignalId, values: &[Operand]) {
+    pub(crate) fn signal_stmt(&mut self, signal: SignalId, values: &[Operand]) {
         let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
         let id = self.int(i64::from(signal.as_u32()));
         self.store_cx(id, offset::SIGNAL_ID);
@@ -521,7 +521,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    pub(super) fn exit_stmt(&mut self, signal: SignalId, values: &[Operand]) {
+    pub(crate) fn exit_stmt(&mut self, signal: SignalId, values: &[Operand]) {
         let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
         if let Some((context, arm)) = self.handler(self.scope.context, signal) {
             let target = &self.contexts[context].arms[arm];
@@ -539,7 +539,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Fills the variables of an arm that an `exit` jumps to.
-    fn fill_arm(&mut self, arm: &'a Arm, signal: SignalId, values: &[Value]) {
+    pub(crate) fn fill_arm(&mut self, arm: &'a Arm, signal: SignalId, values: &[Value]) {
         match (&arm.takes, arm.vars.as_slice()) {
             (_, []) => {}
             (ArmMatch::Named(_), vars) => {
@@ -555,7 +555,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    pub(super) fn except_stmt(&mut self, body: &'a bifrost_ir::Block, arms: &'a [Arm]) {
+    pub(crate) fn except_stmt(&mut self, body: &'a bifrost_ir::Block, arms: &'a [Arm]) {
         let before = self.known.clone();
         let number = self.contexts.len();
         self.contexts.push(Context::new(arms, self.scope.context));
@@ -601,7 +601,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Fills the variables of an arm from the exception in the context.
-    fn take_values(&mut self, arm: &'a Arm) {
+    pub(crate) fn take_values(&mut self, arm: &'a Arm) {
         match &arm.takes {
             ArmMatch::Named(_) => {
                 for (i, var) in arm.vars.iter().enumerate() {
@@ -619,7 +619,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Generates the ways to the handlers of the innermost statement that has some.
-    pub(super) fn end_context(&mut self) {
+    pub(crate) fn end_context(&mut self) {
         let this = self.scope.context;
         for (signal, block) in std::mem::take(&mut self.contexts[this].signals) {
             self.start(block);
@@ -660,7 +660,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    fn choose_arm(&mut self, context: usize, outcome: Value) {
+    pub(crate) fn choose_arm(&mut self, context: usize, outcome: Value) {
         let arms = self.contexts[context].arms;
         let id = self.load_cx(offset::SIGNAL_ID);
         for (i, arm) in arms.iter().enumerate() {
@@ -686,7 +686,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Ends the function: generates the code for all outcomes that no handler took.
-    pub(super) fn end_contexts(&mut self) {
+    pub(crate) fn end_contexts(&mut self) {
         self.end_context();
         let end = &self.contexts[self.scope.context];
         let (Some(block), call) = (end.dispatch, end.parent) else { return };

@@ -23,37 +23,37 @@ const CLASSES_MAX: usize = 3;
 
 /// The results of the latch of a loop.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Latch {
+pub(crate) struct Latch {
     /// True if the loop is at its end.
-    pub(super) ended: Option<Value>,
+    pub(crate) ended: Option<Value>,
     /// A value that is 0 after some steps ([`POLL_STEPS`]); the loop polls then.
-    pub(super) polled: Option<Value>,
+    pub(crate) polled: Option<Value>,
     /// The stretch, if one comparison is both.
-    pub(super) stretch: Option<Stretch>,
+    pub(crate) stretch: Option<Stretch>,
 }
 
 /// A loop goes on without looking at anything else up to where its stretch ends: at its own end, or
 /// where it polls.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// The position at which the stretch ends.
-    pub(super) stop: cranelift_frontend::Variable,
+    pub(crate) stop: cranelift_frontend::Variable,
     /// The position of the loop.
-    pub(super) at: cranelift_frontend::Variable,
+    pub(crate) at: cranelift_frontend::Variable,
     /// The position of the next step, which `at` says too.
-    pub(super) next: Value,
+    pub(crate) next: Value,
     /// The position at which the loop ends.
-    pub(super) end: Value,
+    pub(crate) end: Value,
     /// The greatest number of steps of a stretch.
-    pub(super) most: i64,
+    pub(crate) most: i64,
 }
 
 /// The number of steps after which a loop that calls nothing polls.
-pub(super) const POLL_STEPS: i64 = 64;
+pub(crate) const POLL_STEPS: i64 = 64;
 
 /// The meaning of `break` and `continue` here.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// The loop is in this function.
     Loop {
         /// The block in which the next step begins.
@@ -72,7 +72,7 @@ pub(super) enum Target {
 }
 
 impl<'a> Lower<'_, 'a, '_> {
-    pub(super) fn if_stmt(&mut self, test: Operand, then: &'a Block, otherwise: &'a Block) {
+    pub(crate) fn if_stmt(&mut self, test: Operand, then: &'a Block, otherwise: &'a Block) {
         if let Operand::Const(Const::Bool(known)) = test {
             self.block(if known { then } else { otherwise });
             return;
@@ -82,7 +82,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Goes on with one of two blocks, `first` coming before `then`.
-    fn choose(&mut self, test: Value, first: impl FnOnce(&mut Self), then: &'a Block, otherwise: &'a Block) {
+    pub(crate) fn choose(
+        &mut self,
+        test: Value,
+        first: impl FnOnce(&mut Self),
+        then: &'a Block,
+        otherwise: &'a Block,
+    ) {
         let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let no = if otherwise.0.is_empty() { after } else { no };
         self.b.ins().brif(test, yes, &[], no, &[]);
@@ -110,7 +116,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Asks for an object's type: compares its class with those that have the type if they are few,
     /// else looks at the bits of its class.
-    pub(super) fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
+    pub(crate) fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
         let ty = self.scope.func.vars[var].ty;
         let object = self.operand(object);
         let image = self.unit.image;
@@ -142,7 +148,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.choose(test, |this| this.write(var, object), then, otherwise);
     }
 
-    pub(super) fn while_stmt(&mut self, stmt: &Stmt, cond: &'a Block, test: Operand, body: &'a Block) {
+    pub(crate) fn while_stmt(&mut self, stmt: &Stmt, cond: &'a Block, test: Operand, body: &'a Block) {
         let pins = if self.is_entered_in(stmt) {
             self.scope.pins.clone()
         } else {
@@ -188,7 +194,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// The body of a loop that is in this function; afterwards the next step begins, if a path
     /// leads there. Tells whether the body breaks.
-    pub(super) fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
+    pub(crate) fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
         self.scope.loops.push(Target::Loop { next, end, continued: false, broken: false });
         let before = self.known.clone();
         self.block(body);
@@ -206,7 +212,7 @@ impl<'a> Lower<'_, 'a, '_> {
         broken
     }
 
-    pub(super) fn break_stmt(&mut self) {
+    pub(crate) fn break_stmt(&mut self) {
         match self.scope.loops.last_mut() {
             Some(Target::Loop { end, broken, .. }) => {
                 *broken = true;
@@ -224,7 +230,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    pub(super) fn continue_stmt(&mut self) {
+    pub(crate) fn continue_stmt(&mut self) {
         match self.scope.loops.last_mut() {
             Some(Target::Loop { next, continued, .. }) => {
                 *continued = true;
@@ -246,7 +252,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    pub(super) fn return_stmt(&mut self, values: &[Operand]) {
+    pub(crate) fn return_stmt(&mut self, values: &[Operand]) {
         if let End::Call { done, .. } = self.scope.end {
             let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
             self.go_on(done, &values);
@@ -276,7 +282,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.end_with(returned, first);
     }
 
-    pub(super) fn yield_stmt(&mut self, values: &[Operand]) {
+    pub(crate) fn yield_stmt(&mut self, values: &[Operand]) {
         if let Some((vars, body)) = self.scope.each {
             self.step_in_place(values, vars, body);
             return;
@@ -312,7 +318,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    pub(super) fn for_each(
+    pub(crate) fn for_each(
         &mut self,
         stmt: &'a Stmt,
         callee: Callee,
@@ -333,7 +339,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Runs a block as a transaction. Facts about objects from before it are not known behind it.
-    pub(super) fn transaction_stmt(&mut self, body: &'a Block) {
+    pub(crate) fn transaction_stmt(&mut self, body: &'a Block) {
         let around = std::mem::replace(&mut self.unit.in_transaction, true);
         let (closure, exits) = self.closure(&[], body, Target::Transaction);
         self.unit.in_transaction = around;
@@ -342,13 +348,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The body of a transaction is left otherwise than by an exception.
-    fn leave_transaction(&mut self) {
+    pub(crate) fn leave_transaction(&mut self) {
         let one = self.int(1);
         self.store_cx(one, offset::LEAVES_TRANSACTION);
     }
 
     /// A closure of a block, in this frame.
-    fn closure(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (Value, Exits) {
+    pub(crate) fn closure(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (Value, Exits) {
         let (name, exits) = self.lower_body(vars, body, around);
         let code = self.unit_function(name, 1 + vars.len());
         let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
@@ -366,7 +372,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// - `step` fills the loop's variables.
     /// - `latch` may find the end too. It may also give a value that is 0 after so few steps that
     ///   it is enough to poll then, if nothing is called between.
-    pub(super) fn counted_loop(
+    pub(crate) fn counted_loop(
         &mut self,
         vars: &[Var],
         body: &'a Block,
@@ -416,7 +422,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Goes on at the top within a stretch, ends the loop at its end, and begins another stretch
     /// where it is to be polled.
-    fn end_of_stretch(&mut self, stretch: Stretch, top: ir::Block, end: ir::Block) {
+    pub(crate) fn end_of_stretch(&mut self, stretch: Stretch, top: ir::Block, end: ir::Block) {
         let (reached, poll) = (self.b.create_block(), self.cold_block());
         let stop = self.b.use_var(stretch.stop);
         let within = self.b.ins().icmp(IntCC::NotEqual, stretch.next, stop);
@@ -433,7 +439,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The position at which a stretch ends that begins here.
-    pub(super) fn stop_of_stretch(&mut self, from: Value, end: Value, most: i64) -> Value {
+    pub(crate) fn stop_of_stretch(&mut self, from: Value, end: Value, most: i64) -> Value {
         let stop = self.b.ins().iadd_imm_s(from, most);
         self.b.ins().umin(stop, end)
     }

@@ -28,11 +28,11 @@ use crate::analysis::{self, Analysis, InPlace};
 use crate::target::Targets;
 
 /// The number of statements that a function may have taken in, all calls together.
-pub(super) const BUDGET: usize = 400;
+pub(crate) const BUDGET: usize = 400;
 
 /// The same for a structure with so many statements of its own. The time that it takes to compile
 /// follows from their number, by which it is decided when that is done.
-pub(super) fn structure_budget(statements: usize) -> usize {
+pub(crate) fn structure_budget(statements: usize) -> usize {
     BUDGET.min(10 * statements)
 }
 
@@ -50,7 +50,7 @@ const RECURSION_MAX: usize = 2;
 
 impl<'a> Lower<'_, 'a, '_> {
     /// Compiles a call in place; false if it is to be called.
-    pub(super) fn call_in_place(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
+    pub(crate) fn call_in_place(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
         let class = self.scope.class;
         match self.calls().targets(callee, args.first().copied()) {
             Targets::One(func) => {
@@ -86,7 +86,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Compares the receiver's table with those of some classes, and calls if it is none of them.
-    fn checked(
+    pub(crate) fn checked(
         &mut self,
         callee: Callee,
         args: &[Operand],
@@ -140,13 +140,13 @@ impl<'a> Lower<'_, 'a, '_> {
         self.write_all(dsts, Some(results));
     }
 
-    fn write_all(&mut self, dsts: &[Var], values: Option<Vec<Value>>) {
+    pub(crate) fn write_all(&mut self, dsts: &[Var], values: Option<Vec<Value>>) {
         for (dst, value) in dsts.iter().zip(values.into_iter().flatten()) {
             self.write(*dst, value);
         }
     }
 
-    fn block_with(&mut self, types: &[Type]) -> ir::Block {
+    pub(crate) fn block_with(&mut self, types: &[Type]) -> ir::Block {
         let block = self.b.create_block();
         for ty in types {
             self.b.append_block_param(block, *ty);
@@ -154,26 +154,26 @@ impl<'a> Lower<'_, 'a, '_> {
         block
     }
 
-    fn jump_to(&mut self, block: ir::Block, values: &[Value]) {
+    pub(crate) fn jump_to(&mut self, block: ir::Block, values: &[Value]) {
         let args: Vec<BlockArg> = values.iter().map(|v| BlockArg::Value(*v)).collect();
         self.b.ins().jump(block, &args);
     }
 
     /// Ends the function in place of a call with these results.
-    pub(super) fn go_on(&mut self, done: ir::Block, results: &[Value]) {
+    pub(crate) fn go_on(&mut self, done: ir::Block, results: &[Value]) {
         self.jump_to(done, results);
         self.scope.end = End::Call { done, reached: true };
         self.reachable = false;
     }
 
     /// The analysis of a function to compile it in place of a call that can be of nothing else.
-    pub(super) fn worth_in_place(&mut self, func: FuncId) -> Option<Rc<Analysis>> {
+    pub(crate) fn worth_in_place(&mut self, func: FuncId) -> Option<Rc<Analysis>> {
         self.worth(func, KNOWN_MAX)
     }
 
     /// The analysis of a function to compile it in place, if it is small enough. Takes it from the
     /// budget.
-    fn worth(&mut self, func: FuncId, statements_max: usize) -> Option<Rc<Analysis>> {
+    pub(crate) fn worth(&mut self, func: FuncId, statements_max: usize) -> Option<Rc<Analysis>> {
         let same = self.active.iter().filter(|a| **a == func).count();
         if self.active.len() > DEPTH_MAX || same > RECURSION_MAX {
             return None;
@@ -196,7 +196,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers a function in place of its call; its results, if it returns.
-    pub(super) fn in_place(
+    pub(crate) fn in_place(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,
@@ -207,7 +207,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers a creator in place: if it fails, the actor does.
-    pub(super) fn create_in_place(
+    pub(crate) fn create_in_place(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,
@@ -220,7 +220,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Lowers a method of an actor at rest in place of a message to it; its results. If it ends
     /// otherwise, that goes to the block, as its parameter.
-    pub(super) fn message_in_place(
+    pub(crate) fn message_in_place(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,
@@ -231,7 +231,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.in_place_of(id, analysis, args, Some(class), Within::Message(ended))
     }
 
-    fn in_place_of(
+    pub(crate) fn in_place_of(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,
@@ -256,7 +256,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers the statements of a function in place of its call; the code behind them is its end.
-    fn enter(
+    pub(crate) fn enter(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,
@@ -294,7 +294,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Goes back to the function around one in place of its call; returns true if that came to its
     /// end.
-    fn leave(&mut self) -> bool {
+    pub(crate) fn leave(&mut self) -> bool {
         self.end_contexts();
         self.active.pop();
         let outer = self.waiting.pop().expect("the function around it waits");
@@ -303,7 +303,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers a loop with its iterator in place.
-    pub(super) fn loop_in_place(
+    pub(crate) fn loop_in_place(
         &mut self,
         iterator: &InPlace,
         args: &[Operand],
@@ -325,7 +325,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers the loop's body at a `yield` of an iterator in place.
-    pub(super) fn step_in_place(&mut self, values: &[Operand], vars: &'a [Var], body: &'a Block) {
+    pub(crate) fn step_in_place(&mut self, values: &[Operand], vars: &'a [Var], body: &'a Block) {
         let End::Call { done, .. } = self.scope.end else {
             unreachable!("the iterator is in place of its call")
         };

@@ -25,7 +25,7 @@ use crate::target::Calls;
 
 /// The facts that hold here.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// Objects that may be looked into.
     open: Vec<Value>,
     /// Objects that may be changed.
@@ -43,19 +43,19 @@ pub(super) struct Known {
 
 /// An operation on two values, or on one and a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     Values(Op, Value, Value),
     AddConstant(Value, i64),
 }
 
 /// The place of an array's elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
-    pub(super) array: Value,
-    pub(super) low: Value,
-    pub(super) length: Value,
+pub(crate) struct View {
+    pub(crate) array: Value,
+    pub(crate) low: Value,
+    pub(crate) length: Value,
     /// The address of the object that has the first element as its first field.
-    pub(super) base: Value,
+    pub(crate) base: Value,
 }
 
 /// Most facts of a kind that are kept; the oldest are forgotten.
@@ -73,7 +73,7 @@ const VIEWS_MAX: usize = 6;
 
 impl<'a> Lower<'_, 'a, '_> {
     /// Makes sure that an object may be looked into.
-    pub(super) fn open(&mut self, object: Value) {
+    pub(crate) fn open(&mut self, object: Value) {
         let Some(modes) = self.unit.image.modes() else { return };
         if !self.known.open.contains(&object) && !self.known.changeable.contains(&object) {
             self.attend_to(object, modes.closed_bit(), Helper::Open);
@@ -82,7 +82,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Makes sure that an object may be changed.
-    pub(super) fn open_to_change(&mut self, object: Value) {
+    pub(crate) fn open_to_change(&mut self, object: Value) {
         let Some(modes) = self.unit.image.modes() else { return };
         if !self.known.changeable.contains(&object) {
             self.attend_to(object, modes.closed_bit() | modes.clean_bit(), Helper::OpenToChange);
@@ -91,7 +91,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Calls a helper if the address of an object's table has one of these bits.
-    fn attend_to(&mut self, object: Value, bits: usize, helper: Helper) {
+    pub(crate) fn attend_to(&mut self, object: Value, bits: usize, helper: Helper) {
         let (other, next) = (self.cold_block(), self.b.create_block());
         let table = self.load_table(object);
         let wants = self.b.ins().band_imm_s(table, bits as i64);
@@ -103,17 +103,17 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// An object may be looked into.
-    pub(super) fn is_open(&mut self, object: Value) {
+    pub(crate) fn is_open(&mut self, object: Value) {
         keep(&mut self.known.open, object);
     }
 
     /// An object may be changed.
-    pub(super) fn is_changeable(&mut self, object: Value) {
+    pub(crate) fn is_changeable(&mut self, object: Value) {
         keep(&mut self.known.changeable, object);
     }
 
     /// The bounds and elements of an array that is open.
-    pub(super) fn view(&mut self, object: Value) -> View {
+    pub(crate) fn view(&mut self, object: Value) -> View {
         if let Some(view) = self.private(object) {
             return view;
         }
@@ -133,32 +133,32 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// The bounds and elements of an array that no other code knows, and of which there is no more
     /// than its storage: that is its value.
-    pub(super) fn private(&self, object: Value) -> Option<View> {
+    pub(crate) fn private(&self, object: Value) -> Option<View> {
         self.scope.private.iter().find(|view| view.array == object).copied()
     }
 
     /// True if a variable has such an array as soon as it has one.
-    pub(super) fn has_private(&self, var: Var) -> bool {
+    pub(crate) fn has_private(&self, var: Var) -> bool {
         // Code that goes on has it from a join.
         self.unit.again.is_none() && self.scope.analysis.private.contains(&var)
     }
 
     /// A variable has got the only value that it ever has.
-    pub(super) fn pin_one(&mut self, var: Var, value: Value) {
+    pub(crate) fn pin_one(&mut self, var: Var, value: Value) {
         self.scope.pins[var.as_u32() as usize] = Some(value);
     }
 
-    pub(super) fn knows_inside(&self, array: Value, index: Value) -> bool {
+    pub(crate) fn knows_inside(&self, array: Value, index: Value) -> bool {
         self.known.inside.contains(&(array, index))
     }
 
     /// An index is inside the bounds of an array.
-    pub(super) fn is_inside(&mut self, array: Value, index: Value) {
+    pub(crate) fn is_inside(&mut self, array: Value, index: Value) {
         keep(&mut self.known.inside, (array, index));
     }
 
     /// The result of an operation: the one that is known, or a new one.
-    pub(super) fn result_of(&mut self, operation: Operation, make: impl FnOnce(&mut Self) -> Value) -> Value {
+    pub(crate) fn result_of(&mut self, operation: Operation, make: impl FnOnce(&mut Self) -> Value) -> Value {
         if let Some((_, known)) = self.known.results.iter().find(|(o, _)| *o == operation) {
             return *known;
         }
@@ -168,19 +168,19 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Arrays may have changed.
-    pub(super) fn arrays_change(&mut self) {
+    pub(crate) fn arrays_change(&mut self) {
         self.forget_views();
         self.known.changes += 1;
     }
 
-    fn forget_views(&mut self) {
+    pub(crate) fn forget_views(&mut self) {
         let private = &self.scope.private;
         self.known.views.clear();
         self.known.inside.retain(|(array, _)| private.iter().any(|view| view.array == *array));
     }
 
     /// A transaction has begun and ended: objects are in other modes than before.
-    pub(super) fn objects_close(&mut self) {
+    pub(crate) fn objects_close(&mut self) {
         self.arrays_change();
         self.known.open.clear();
         self.known.changeable.clear();
@@ -188,13 +188,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Forgets all facts.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         let Known { changes, transactions, .. } = self.known;
         self.known = Known { changes: changes + 1, transactions: transactions + 1, ..Known::default() };
     }
 
     /// Keeps the facts that a call of these operands leaves valid.
-    pub(super) fn known_after(&mut self, callee: Callee, args: &[Operand]) {
+    pub(crate) fn known_after(&mut self, callee: Callee, args: &[Operand]) {
         let calls = self.calls();
         if !self.unit.effects.call_keeps(calls, callee, args) {
             self.arrays_change();
@@ -202,12 +202,12 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The place at which calls are made.
-    pub(super) fn calls(&self) -> Calls<'a> {
+    pub(crate) fn calls(&self) -> Calls<'a> {
         Calls { image: self.unit.image, func: self.scope.func, class: self.scope.class }
     }
 
     /// Goes back to the facts of before, behind code that is not on every path to here.
-    pub(super) fn known_before(&mut self, before: Known) {
+    pub(crate) fn known_before(&mut self, before: Known) {
         let Known { changes, transactions, .. } = self.known;
         let (changed, closed) = (changes != before.changes, transactions != before.transactions);
         self.known = Known { changes, transactions, ..before };
@@ -221,7 +221,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers code that is not on every path to the code behind it.
-    pub(super) fn on_some_paths(&mut self, lower: impl FnOnce(&mut Self)) {
+    pub(crate) fn on_some_paths(&mut self, lower: impl FnOnce(&mut Self)) {
         let before = self.known.clone();
         lower(self);
         if self.reachable {
@@ -235,7 +235,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Prepares for a loop of these blocks over these variables. Facts that the blocks may change
     /// are no longer known, and arrays that they look into but do not change are looked into here.
     /// Returns the pins of before.
-    pub(super) fn before_loop(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Option<Value>> {
+    pub(crate) fn before_loop(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Option<Value>> {
         let pins = self.scope.pins.clone();
         let keeps = self.arrays_stay(blocks);
         if blocks.iter().any(|block| block.has_transaction()) {
@@ -256,7 +256,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Gives the numbers that a loop without calls changes new values before it. The code generator
     /// keeps a variable in one place through all loops that it passes, and if one of them calls
     /// something, that place is in memory.
-    fn renew(&mut self, blocks: &[&'a Block]) {
+    pub(crate) fn renew(&mut self, blocks: &[&'a Block]) {
         if blocks.iter().any(|block| self.may_call(block)) || !self.may_call(&self.unit.func.body) {
             return;
         }
@@ -283,13 +283,13 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// True if something in a block may be a call on its usual way.
-    pub(super) fn may_call(&self, block: &Block) -> bool {
+    pub(crate) fn may_call(&self, block: &Block) -> bool {
         let program = self.unit.image.program();
         block.contains(&|stmt| may_call(program, stmt))
     }
 
     /// True if some blocks of the function leave all arrays as they are.
-    pub(super) fn arrays_stay(&mut self, blocks: &[&'a Block]) -> bool {
+    pub(crate) fn arrays_stay(&mut self, blocks: &[&'a Block]) -> bool {
         let analysis = self.scope.analysis.clone();
         let each = self.scope.each.map(|(_, body)| {
             let outer = self.waiting.last().expect("the function around it waits");
@@ -304,7 +304,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Pins the variables that some blocks read and do not write, and that are none of `vars`. As
     /// long as the blocks are lowered, their values are those that they have here, also where the
     /// code generator cannot see it yet. Returns those that are read as arrays.
-    fn pinned_arrays(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Var> {
+    pub(crate) fn pinned_arrays(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Var> {
         let mut uses = Uses::default();
         uses.written.extend(vars);
         for block in blocks {
@@ -326,7 +326,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Pins variables for the body of a loop over some.
-    pub(super) fn pin(&mut self, body: &'a Block, vars: &[Var]) {
+    pub(crate) fn pin(&mut self, body: &'a Block, vars: &[Var]) {
         self.pinned_arrays(&[body], vars);
     }
 }
@@ -341,7 +341,7 @@ struct Uses {
 }
 
 impl Uses {
-    fn block(&mut self, lower: &Lower<'_, '_, '_>, block: &Block) {
+    pub(crate) fn block(&mut self, lower: &Lower<'_, '_, '_>, block: &Block) {
         let mut live = true;
         for stmt in &block.0 {
             self.stmt(lower, stmt, live);
@@ -349,7 +349,7 @@ impl Uses {
         }
     }
 
-    fn stmt(&mut self, lower: &Lower<'_, '_, '_>, stmt: &Stmt, live: bool) {
+    pub(crate) fn stmt(&mut self, lower: &Lower<'_, '_, '_>, stmt: &Stmt, live: bool) {
         let before = (!live).then(|| self.read.clone());
         stmt.parts(&mut |part| match part {
             Part::Reads(Operand::Var(var)) => _ = self.read.entry(var).or_insert(false),

@@ -18,7 +18,7 @@ use crate::helper::Helper;
 
 /// Parts of memory that do not overlap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Region {
+pub(crate) enum Region {
     /// The context.
     Context,
     /// Objects' tables and headers.
@@ -37,7 +37,7 @@ pub(super) enum Region {
 
 impl Region {
     /// A number of its own. Fields far behind share one.
-    fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         match self {
             Region::Context => 0,
             Region::Heads => 1,
@@ -51,44 +51,44 @@ impl Region {
 }
 
 impl Lower<'_, '_, '_> {
-    fn flags(&mut self, region: Region) -> MemFlagsData {
+    pub(crate) fn flags(&mut self, region: Region) -> MemFlagsData {
         let data = AliasRegionData { user_id: region.number(), description: String::new().into() };
         let region = self.b.func.dfg.alias_regions.insert(data);
         MemFlagsData::trusted().with_alias_region(Some(region))
     }
 
-    pub(super) fn load(&mut self, ty: Type, base: Value, offset: i32, region: Region) -> Value {
+    pub(crate) fn load(&mut self, ty: Type, base: Value, offset: i32, region: Region) -> Value {
         let flags = self.flags(region);
         self.b.ins().load(ty, flags, base, offset)
     }
 
-    pub(super) fn store(&mut self, value: Value, base: Value, offset: i32, region: Region) {
+    pub(crate) fn store(&mut self, value: Value, base: Value, offset: i32, region: Region) {
         let flags = self.flags(region);
         self.b.ins().store(flags, value, base, offset);
     }
 
-    pub(super) fn load_table(&mut self, object: Value) -> Value {
+    pub(crate) fn load_table(&mut self, object: Value) -> Value {
         self.load(types::I64, object, TABLE_OFFSET, Region::Heads)
     }
 
-    pub(super) fn load_cx(&mut self, offset: i32) -> Value {
+    pub(crate) fn load_cx(&mut self, offset: i32) -> Value {
         self.load(types::I64, self.cx, offset, Region::Context)
     }
 
-    pub(super) fn store_cx(&mut self, value: Value, offset: i32) {
+    pub(crate) fn store_cx(&mut self, value: Value, offset: i32) {
         self.store(value, self.cx, offset, Region::Context);
     }
 
-    pub(super) fn load_field(&mut self, ty: Type, object: Value, field: usize, region: Region) -> Value {
+    pub(crate) fn load_field(&mut self, ty: Type, object: Value, field: usize, region: Region) -> Value {
         self.load(ty, object, FIELDS_OFFSET + 8 * field as i32, region)
     }
 
-    pub(super) fn store_field(&mut self, object: Value, field: usize, value: Value, region: Region) {
+    pub(crate) fn store_field(&mut self, object: Value, field: usize, value: Value, region: Region) {
         self.store(value, object, FIELDS_OFFSET + 8 * field as i32, region);
     }
 
     /// The region of a field, whichever subclass it is reached through.
-    pub(super) fn field_region(&self, class: ClassId, field: u32) -> Region {
+    pub(crate) fn field_region(&self, class: ClassId, field: u32) -> Region {
         let classes = &self.unit.image.program().classes;
         let has = |class: &ClassId| classes[*class].fields.len() > field as usize;
         let owner = std::iter::successors(Some(class), |c| classes[*c].superclass.filter(has)).last();
@@ -96,7 +96,7 @@ impl Lower<'_, '_, '_> {
     }
 
     /// A new object of a type with these fields: the allocation window is bumped in place.
-    pub(super) fn new_object(
+    pub(crate) fn new_object(
         &mut self,
         ty: TypeId,
         values: &[Value],
@@ -106,7 +106,7 @@ impl Lower<'_, '_, '_> {
     }
 
     /// The same with the table of the type.
-    pub(super) fn new_object_of(
+    pub(crate) fn new_object_of(
         &mut self,
         table: &'static Table,
         values: &[Value],
@@ -150,7 +150,7 @@ impl Lower<'_, '_, '_> {
     }
 
     /// True if a value is known to be a word of zeros.
-    pub(super) fn is_zero(&self, value: Value) -> bool {
+    pub(crate) fn is_zero(&self, value: Value) -> bool {
         let dfg = &self.b.func.dfg;
         match dfg.value_def(value).inst().map(|inst| dfg.insts[inst]) {
             Some(InstructionData::UnaryImm { opcode: Opcode::Iconst, imm }) => imm.bits() == 0,

@@ -27,7 +27,7 @@ use crate::helper::Helper;
 
 /// The place of a call in a structure.
 #[derive(Clone, Copy)]
-pub(super) struct Note {
+pub(crate) struct Note {
     site: Site,
     /// The number of loops around it.
     loops: usize,
@@ -35,17 +35,17 @@ pub(super) struct Note {
 
 impl<'a> Lower<'_, 'a, '_> {
     /// True if the statements here are a structure's own.
-    pub(super) fn is_metered(&self) -> bool {
+    pub(crate) fn is_metered(&self) -> bool {
         self.waiting.is_empty() && matches!(self.unit.func.kind, FuncKind::Batch | FuncKind::Procedure)
     }
 
     /// True if the code says where it failed.
-    pub(super) fn is_traced(&self) -> bool {
+    pub(crate) fn is_traced(&self) -> bool {
         self.unit.func.kind == FuncKind::Batch
     }
 
     /// Lowers code whose failure is that of the call at this site of a structure.
-    pub(super) fn at_site(&mut self, site: Site, lower: impl FnOnce(&mut Self)) {
+    pub(crate) fn at_site(&mut self, site: Site, lower: impl FnOnce(&mut Self)) {
         if !self.is_traced() {
             return lower(self);
         }
@@ -66,7 +66,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Writes down the place of a failure that passes by, unless that was done further in.
-    pub(super) fn note(&mut self, note: Note) {
+    pub(crate) fn note(&mut self, note: Note) {
         let (first, next) = (self.cold_block(), self.cold_block());
         let failed = self.load_cx(offset::TRACE_FAILED);
         self.b.ins().brif(failed, next, &[], first, &[]);
@@ -85,7 +85,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Forgets the failure that a handler took.
-    pub(super) fn forget_failure(&mut self) {
+    pub(crate) fn forget_failure(&mut self) {
         if self.is_traced() {
             let zero = self.int(0);
             self.store_cx(zero, offset::TRACE_FAILED);
@@ -95,7 +95,7 @@ impl<'a> Lower<'_, 'a, '_> {
     // Fuel.
 
     /// Takes a unit of fuel for a call that has returned.
-    pub(super) fn burn(&mut self) {
+    pub(crate) fn burn(&mut self) {
         let left = self.add_to_cx(offset::FUEL, -1);
         let over = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
         let (out, next) = (self.out_of_fuel(), self.b.create_block());
@@ -104,14 +104,14 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Takes a unit of fuel for a round of a loop of the structure.
-    pub(super) fn burn_round(&mut self) {
+    pub(crate) fn burn_round(&mut self) {
         if self.is_metered() && self.reachable {
             self.add_to_cx(offset::CALLS, -1);
             self.at_site(Site::default(), Self::burn);
         }
     }
 
-    fn add_to_cx(&mut self, offset: i32, number: i64) -> Value {
+    pub(crate) fn add_to_cx(&mut self, offset: i32, number: i64) -> Value {
         let word = self.load_cx(offset);
         let sum = self.b.ins().iadd_imm_s(word, number);
         self.store_cx(sum, offset);
@@ -121,7 +121,7 @@ impl<'a> Lower<'_, 'a, '_> {
     // Loops.
 
     /// Lowers a loop of the structure.
-    pub(super) fn metered_loop(&mut self, lower: impl FnOnce(&mut Self)) {
+    pub(crate) fn metered_loop(&mut self, lower: impl FnOnce(&mut Self)) {
         self.unit.loops += 1;
         if self.is_traced() {
             let (one, place) = (self.int(1), self.round_place());
@@ -132,27 +132,27 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers a loop over an iterator, whose call is counted when it begins and takes no fuel.
-    pub(super) fn metered_foreach(&mut self, site: Site, lower: impl FnOnce(&mut Self)) {
+    pub(crate) fn metered_foreach(&mut self, site: Site, lower: impl FnOnce(&mut Self)) {
         self.add_to_cx(offset::CALLS, 1);
         self.metered_loop(|this| this.at_site(site, lower));
     }
 
     /// The next round of the innermost loop of the structure begins.
-    pub(super) fn next_round(&mut self) {
+    pub(crate) fn next_round(&mut self) {
         if self.is_metered() && self.is_traced() && self.reachable {
             let place = self.round_place();
             self.add_to_cx(place, 1);
         }
     }
 
-    fn round_place(&self) -> i32 {
+    pub(crate) fn round_place(&self) -> i32 {
         offset::TRACE_ROUNDS + 8 * (self.unit.loops as i32 - 1)
     }
 
     // Procedures.
 
     /// Calls a procedure with these words, the first of which is the context.
-    pub(super) fn call_procedure(&mut self, callee: Callee, words: &[Value]) -> Inst {
+    pub(crate) fn call_procedure(&mut self, callee: Callee, words: &[Value]) -> Inst {
         let depth = self.load_cx(offset::PROCEDURE_DEPTH);
         let (deep, next) = (self.cold_block(), self.b.create_block());
         let is = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, depth, PROCEDURE_DEPTH_MAX as i64);
@@ -180,7 +180,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// The end of the context that fuel runs out in.
-    pub(super) fn end_fuel(&mut self, context: usize) {
+    pub(crate) fn end_fuel(&mut self, context: usize) {
         let Some(block) = self.contexts[context].out_of_fuel else { return };
         self.start(block);
         let (_, _) = self.call_helper_unchecked(Helper::OutOfFuel, &[]);

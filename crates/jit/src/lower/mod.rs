@@ -13,16 +13,14 @@
 //! Words are `i64`; variables of type `real` are `f64`, so that loops over them do not move between
 //! register files.
 
-mod builtin;
-mod call;
-mod control;
-mod create;
-mod inline;
-mod known;
-mod memory;
-mod meter;
-mod op;
-mod script;
+pub(crate) mod builtin;
+pub(crate) mod call;
+pub(crate) mod control;
+pub(crate) mod inline;
+pub(crate) mod known;
+pub(crate) mod memory;
+pub(crate) mod meter;
+pub(crate) mod op;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -38,6 +36,7 @@ use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use self::known::View;
+use crate::actors::waits::Waiting;
 use crate::analysis::{Analysis, environment};
 use crate::effects::Effects;
 use crate::helper::Entries;
@@ -47,7 +46,6 @@ use call::Context;
 use control::Target;
 use known::Known;
 use memory::Region;
-use script::Waiting;
 
 /// The signature of functions with so many words after the context.
 pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
@@ -96,36 +94,36 @@ pub(crate) struct Unit<'a> {
     pub(crate) image: &'a Image,
     pub(crate) func: &'a Func,
     pub(crate) id: Option<FuncId>,
-    procedures: &'a [Code],
-    again: Option<&'a Stmt>,
-    entry: Option<Entry>,
+    pub(crate) procedures: &'a [Code],
+    pub(crate) again: Option<&'a Stmt>,
+    pub(crate) entry: Option<Entry>,
     /// The number of loops of a structure around the statement under way.
-    loops: usize,
+    pub(crate) loops: usize,
     pub(crate) analysis: Rc<Analysis>,
     pub(crate) config: TargetFrontendConfig,
-    helpers: &'a Entries,
+    pub(crate) helpers: &'a Entries,
     /// The names of the function and of its closures' bodies, in the order in which their loops
     /// begin.
     pub(crate) names: Vec<u32>,
     /// The number of bodies that have a name so far.
-    next_body: usize,
+    pub(crate) next_body: usize,
     /// The handlers around the bodies that are being lowered, innermost last.
-    outer: Vec<&'a [Arm]>,
+    pub(crate) outer: Vec<&'a [Arm]>,
     /// The functions that are finished, with their names.
-    done: Vec<(u32, ir::Function)>,
+    pub(crate) done: Vec<(u32, ir::Function)>,
     /// The analyses of functions that were considered to be compiled in place; `None` for those
     /// that cannot be.
-    known: HashMap<FuncId, Option<Rc<Analysis>>>,
+    pub(crate) known: HashMap<FuncId, Option<Rc<Analysis>>>,
     /// The number of statements that may still be compiled in place.
-    budget: usize,
-    effects: Effects,
+    pub(crate) budget: usize,
+    pub(crate) effects: Effects,
     /// True if the statement under way is part of a transaction.
-    in_transaction: bool,
+    pub(crate) in_transaction: bool,
 }
 
 impl Unit<'_> {
     /// True if words of a type are references.
-    fn is_reference(&self, ty: TypeId) -> bool {
+    pub(crate) fn is_reference(&self, ty: TypeId) -> bool {
         !self.image.program().types.kind(ty).is_basic()
     }
 }
@@ -133,18 +131,18 @@ impl Unit<'_> {
 /// The ways in which a body may leave its loop, or its transaction.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Exits {
-    breaks: bool,
-    continues: bool,
-    returns: bool,
-    signals: bool,
-    raises: bool,
-    passes: bool,
-    arms: BTreeSet<u32>,
+    pub(crate) breaks: bool,
+    pub(crate) continues: bool,
+    pub(crate) returns: bool,
+    pub(crate) signals: bool,
+    pub(crate) raises: bool,
+    pub(crate) passes: bool,
+    pub(crate) arms: BTreeSet<u32>,
 }
 
 /// The place of the environment.
 #[derive(Clone, Copy)]
-enum Environment {
+pub(crate) enum Environment {
     /// In the function's own frame.
     Slot(StackSlot),
     /// The place that the closure says.
@@ -207,14 +205,14 @@ pub(crate) fn lower<'a>(
 }
 
 /// Runs the last passes over a function that is whole.
-fn finish(code: &mut ir::Function, roots: &Roots) {
+pub(crate) fn finish(code: &mut ir::Function, roots: &Roots) {
     safepoint::insert(code, roots);
     order::exits_first(code);
 }
 
 /// The ways in which the statements of a function end it.
 #[derive(Clone, Copy)]
-enum End {
+pub(crate) enum End {
     /// They are the code's own: by returning.
     Function,
     /// They are a loop's body: by leaving the loop.
@@ -230,29 +228,29 @@ enum End {
 
 /// A function whose statements are lowered: the one that the code is for, or one in place of its
 /// call.
-struct Scope<'a> {
-    func: &'a Func,
-    analysis: Rc<Analysis>,
-    end: End,
-    vars: Vec<Option<Variable>>,
+pub(crate) struct Scope<'a> {
+    pub(crate) func: &'a Func,
+    pub(crate) analysis: Rc<Analysis>,
+    pub(crate) end: End,
+    pub(crate) vars: Vec<Option<Variable>>,
     /// The values of variables that the loops around here do not change.
-    pins: Vec<Option<Value>>,
+    pub(crate) pins: Vec<Option<Value>>,
     /// The arrays that nobody else knows ([`private`](crate::private)).
-    private: Vec<View>,
-    loops: Vec<Target>,
+    pub(crate) private: Vec<View>,
+    pub(crate) loops: Vec<Target>,
     /// The innermost statement with handlers, or the function's end.
-    context: usize,
+    pub(crate) context: usize,
     /// The class of the receiver, if it can be no other.
-    class: Option<ClassId>,
+    pub(crate) class: Option<ClassId>,
     /// Of an iterator in place of its call: the variables and the body of the loop.
-    each: Option<(&'a [Var], &'a Block)>,
+    pub(crate) each: Option<(&'a [Var], &'a Block)>,
     /// Of a function in place: the thing that it replaces.
-    within: Within,
+    pub(crate) within: Within,
 }
 
 /// The thing that a function replaces; a failure of the function is a failure of that thing.
 #[derive(Clone, Copy)]
-enum Within {
+pub(crate) enum Within {
     /// Of its call, which fails as well.
     Call,
     /// Of the creation of an actor, which fails then.
@@ -262,37 +260,37 @@ enum Within {
 }
 
 /// One function under construction.
-struct Lower<'u, 'a, 'b> {
-    unit: &'u mut Unit<'a>,
-    b: FunctionBuilder<'b>,
+pub(crate) struct Lower<'u, 'a, 'b> {
+    pub(crate) unit: &'u mut Unit<'a>,
+    pub(crate) b: FunctionBuilder<'b>,
     /// The first block, whose parameters are the words passed.
-    entry: ir::Block,
-    cx: Value,
-    environment: Environment,
+    pub(crate) entry: ir::Block,
+    pub(crate) cx: Value,
+    pub(crate) environment: Environment,
     /// The function whose statements are lowered now.
-    scope: Scope<'a>,
+    pub(crate) scope: Scope<'a>,
     /// The scopes that wait until that is done: the functions around one that stands in place of
     /// its call.
-    waiting: Vec<Scope<'a>>,
+    pub(crate) waiting: Vec<Scope<'a>>,
     /// The functions that are being compiled in place, innermost last.
-    active: Vec<FuncId>,
+    pub(crate) active: Vec<FuncId>,
     /// All statements with handlers, and the ends of functions; a tree.
-    contexts: Vec<Context<'a>>,
+    pub(crate) contexts: Vec<Context<'a>>,
     /// True if a path leads here. Nothing is generated where none does.
-    reachable: bool,
+    pub(crate) reachable: bool,
     /// The block for polls that end the function; gets the outcome.
-    ended: Option<ir::Block>,
-    signatures: HashMap<usize, SigRef>,
+    pub(crate) ended: Option<ir::Block>,
+    pub(crate) signatures: HashMap<usize, SigRef>,
     /// Functions that are called by name.
-    functions: HashMap<u32, ir::FuncRef>,
-    exits: Exits,
-    roots: Roots,
-    known: Known,
-    wait: Waiting,
+    pub(crate) functions: HashMap<u32, ir::FuncRef>,
+    pub(crate) exits: Exits,
+    pub(crate) roots: Roots,
+    pub(crate) known: Known,
+    pub(crate) wait: Waiting,
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
-    fn new(unit: &'u mut Unit<'a>, mut b: FunctionBuilder<'b>, end: End) -> Self {
+    pub(crate) fn new(unit: &'u mut Unit<'a>, mut b: FunctionBuilder<'b>, end: End) -> Self {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
@@ -334,7 +332,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// Takes over the arguments of a whole function.
-    fn enter_function(&mut self) {
+    pub(crate) fn enter_function(&mut self) {
         let words = self.unit.analysis.environment_words;
         if words > 0 {
             let slot =
@@ -371,7 +369,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// Takes the parameters of a batch from where they lie.
-    fn take_parameters(&mut self, words: Value) {
+    pub(crate) fn take_parameters(&mut self, words: Value) {
         for (i, var) in self.unit.func.params().enumerate() {
             let word = self.b.ins().load(types::I64, MemFlagsData::trusted(), words, 8 * i as i32);
             self.write_word(var, word);
@@ -379,7 +377,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// Makes the words of the environment that hold references ones that a collection finds.
-    fn clear_references(&mut self, slot: StackSlot) {
+    pub(crate) fn clear_references(&mut self, slot: StackSlot) {
         let unit = &self.unit;
         let result = unit.func.signature.results.first().filter(|ty| unit.is_reference(**ty));
         let shared = unit.analysis.shared.iter().zip(unit.func.vars.values());
@@ -393,7 +391,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// Finishes all that is left open at the end of the function or body.
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if self.reachable {
             self.end_answered();
         }
@@ -402,7 +400,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.b.seal_all_blocks();
     }
 
-    fn block(&mut self, block: &'a Block) {
+    pub(crate) fn block(&mut self, block: &'a Block) {
         for (at, stmt) in block.0.iter().enumerate() {
             let entered = self.is_entered_in(stmt);
             if !self.reachable {
@@ -425,7 +423,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// A statement; `behind` is the next one of its block.
-    fn stmt(&mut self, stmt: &'a Stmt, behind: Option<&Stmt>) {
+    pub(crate) fn stmt(&mut self, stmt: &'a Stmt, behind: Option<&Stmt>) {
         match stmt {
             Stmt::Let { dst, .. } if self.scope.analysis.for_requests.contains_key(dst) => {}
             Stmt::Let { dst, src } => {
@@ -526,33 +524,33 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     /// True if this is the receiver of the method being lowered: it was opened before the method
     /// began.
-    fn is_own(&self, object: Operand) -> bool {
+    pub(crate) fn is_own(&self, object: Operand) -> bool {
         self.scope.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }
 
     // Values and variables.
 
-    fn int(&mut self, value: i64) -> Value {
+    pub(crate) fn int(&mut self, value: i64) -> Value {
         self.b.ins().iconst(types::I64, value)
     }
 
-    fn address(&mut self, address: *const u8) -> Value {
+    pub(crate) fn address(&mut self, address: *const u8) -> Value {
         self.int(address as i64)
     }
 
-    fn value_type(&self, ty: TypeId) -> Type {
+    pub(crate) fn value_type(&self, ty: TypeId) -> Type {
         match self.unit.image.program().types.kind(ty) {
             TypeKind::Real => types::F64,
             _ => types::I64,
         }
     }
 
-    fn var_type(&self, var: Var) -> Type {
+    pub(crate) fn var_type(&self, var: Var) -> Type {
         self.value_type(self.scope.func.vars[var].ty)
     }
 
     /// A value as it travels in calls.
-    fn word(&mut self, value: Value) -> Value {
+    pub(crate) fn word(&mut self, value: Value) -> Value {
         if self.b.func.dfg.value_type(value) == types::F64 {
             return self.b.ins().bitcast(types::I64, MemFlagsData::new(), value);
         }
@@ -560,14 +558,14 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// A word as a value of a type.
-    fn unword(&mut self, ty: Type, word: Value) -> Value {
+    pub(crate) fn unword(&mut self, ty: Type, word: Value) -> Value {
         if ty == types::F64 && self.b.func.dfg.value_type(word) == types::I64 {
             return self.b.ins().bitcast(types::F64, MemFlagsData::new(), word);
         }
         word
     }
 
-    fn operand(&mut self, operand: Operand) -> Value {
+    pub(crate) fn operand(&mut self, operand: Operand) -> Value {
         match operand {
             Operand::Var(var) => self.read(var),
             Operand::Const(c) => match c {
@@ -581,12 +579,12 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    fn operand_word(&mut self, operand: Operand) -> Value {
+    pub(crate) fn operand_word(&mut self, operand: Operand) -> Value {
         let value = self.operand(operand);
         self.word(value)
     }
 
-    fn variable(&mut self, var: Var) -> Variable {
+    pub(crate) fn variable(&mut self, var: Var) -> Variable {
         let i = var.as_u32() as usize;
         if let Some(variable) = self.scope.vars[i] {
             return variable;
@@ -597,7 +595,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         variable
     }
 
-    fn read(&mut self, var: Var) -> Value {
+    pub(crate) fn read(&mut self, var: Var) -> Value {
         if let Some(value) = self.scope.pins[var.as_u32() as usize] {
             return value;
         }
@@ -616,18 +614,18 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     /// Marks a value as a reference.
-    fn mark(&mut self, value: Value) {
+    pub(crate) fn mark(&mut self, value: Value) {
         self.roots.references.insert(value);
     }
 
     /// Marks the value of a variable as a reference if it is one.
-    fn mark_as(&mut self, var: Var, value: Value) {
+    pub(crate) fn mark_as(&mut self, var: Var, value: Value) {
         if self.unit.is_reference(self.scope.func.vars[var].ty) {
             self.mark(value);
         }
     }
 
-    fn write(&mut self, var: Var, value: Value) {
+    pub(crate) fn write(&mut self, var: Var, value: Value) {
         self.mark_as(var, value);
         if let Some(word) = self.scope.analysis.shared[var.as_u32() as usize] {
             self.store_environment(word, value);
@@ -637,13 +635,13 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.b.def_var(variable, value);
     }
 
-    fn write_word(&mut self, var: Var, word: Value) {
+    pub(crate) fn write_word(&mut self, var: Var, word: Value) {
         let ty = self.var_type(var);
         let value = self.unword(ty, word);
         self.write(var, value);
     }
 
-    fn load_environment(&mut self, ty: Type, word: u32) -> Value {
+    pub(crate) fn load_environment(&mut self, ty: Type, word: u32) -> Value {
         let offset = word as i32 * 8;
         match self.environment {
             Environment::Slot(slot) => self.b.ins().stack_load(types::I64, ty, slot, offset),
@@ -652,7 +650,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    fn store_environment(&mut self, word: u32, value: Value) {
+    pub(crate) fn store_environment(&mut self, word: u32, value: Value) {
         let offset = word as i32 * 8;
         match self.environment {
             Environment::Slot(slot) => {
@@ -665,7 +663,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    fn environment_address(&mut self) -> Value {
+    pub(crate) fn environment_address(&mut self) -> Value {
         match self.environment {
             Environment::Slot(slot) => self.b.ins().stack_addr(types::I64, slot, 0),
             Environment::Pointer(p) => p,
@@ -675,32 +673,32 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     // Blocks.
 
-    fn cold_block(&mut self) -> ir::Block {
+    pub(crate) fn cold_block(&mut self) -> ir::Block {
         let block = self.b.create_block();
         self.b.set_cold_block(block);
         block
     }
 
     /// Goes on in a block whose predecessors are all known.
-    fn start(&mut self, block: ir::Block) {
+    pub(crate) fn start(&mut self, block: ir::Block) {
         self.b.seal_block(block);
         self.b.switch_to_block(block);
         self.reachable = true;
     }
 
-    fn signature_of(&mut self, arity: usize) -> SigRef {
+    pub(crate) fn signature_of(&mut self, arity: usize) -> SigRef {
         let call_conv = self.unit.config.default_call_conv;
         let b = &mut self.b;
         *self.signatures.entry(arity).or_insert_with(|| b.import_signature(signature(arity, call_conv)))
     }
 
     /// A function of this unit, by name.
-    fn unit_function(&mut self, name: u32, arity: usize) -> ir::FuncRef {
+    pub(crate) fn unit_function(&mut self, name: u32, arity: usize) -> ir::FuncRef {
         let signature = self.signature_of(arity);
         self.import(name, signature)
     }
 
-    fn import(&mut self, name: u32, signature: SigRef) -> ir::FuncRef {
+    pub(crate) fn import(&mut self, name: u32, signature: SigRef) -> ir::FuncRef {
         if let Some(known) = self.functions.get(&name) {
             return *known;
         }
@@ -718,7 +716,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     /// Makes the function of the body of a loop or transaction. Returns its name, and the ways in
     /// which it may leave. `around` is the target of `break` in it.
-    fn lower_body(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (u32, Exits) {
+    pub(crate) fn lower_body(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (u32, Exits) {
         let name = self.unit.names[self.unit.next_body];
         self.unit.next_body += 1;
         let config = self.unit.config;

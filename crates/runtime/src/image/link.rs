@@ -1,7 +1,7 @@
 //! Links a verified program: makes descriptors, mode tables and entries of an [`Image`].
 //!
-//! Read [`Image::link_with`]; the other functions are its steps. Nothing is linked twice, and all
-//! that is made here lasts as long as the process.
+//! Read [`link_with`](crate::link_with); the other functions are its steps. Nothing is linked
+//! twice, and all that is made here lasts as long as the process.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicPtr;

@@ -5,13 +5,13 @@ use bifrost_ir::{ClassId, Destination, FuncId, FuncKind, Operand, Var};
 use bifrost_runtime::cx::offset;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 
-use super::Lower;
-use super::memory::Region;
+use crate::actors::entries;
 use crate::helper::{Creation, Helper};
-use crate::messages;
+use crate::lower::Lower;
+use crate::lower::memory::Region;
 
 impl<'a> Lower<'_, 'a, '_> {
-    pub(super) fn create_stmt(
+    pub(crate) fn create_stmt(
         &mut self,
         dst: Var,
         class: ClassId,
@@ -55,7 +55,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let values = args.iter().map(|arg| self.operand(*arg)).collect::<Vec<_>>();
         self.create_in_place(func, analysis, [vec![made], values].concat(), class, made);
         if self.reachable {
-            messages::count(&mut self.b, self.cx, offset::CREATED);
+            entries::count(&mut self.b, self.cx, offset::CREATED);
             self.b.ins().jump(done, &[BlockArg::Value(made)]);
         }
         self.start(done);
@@ -68,7 +68,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Makes an actor by a call of the runtime.
-    pub(super) fn create(
+    pub(crate) fn create(
         &mut self,
         class: ClassId,
         creator: u32,
@@ -110,7 +110,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// True if objects of a class are actors, which are always open.
-    pub(super) fn are_actors(&self, class: ClassId) -> bool {
+    pub(crate) fn are_actors(&self, class: ClassId) -> bool {
         self.unit.image.program().classes[class].actor.is_some()
     }
 }

@@ -1,7 +1,7 @@
 //! Functions that may wait: the places at which their code may leave, and the known facts about
 //! their ends.
 //!
-//! Every statement at which such code may leave ([`bifrost_actors::leave_code`]) must be
+//! Every statement at which such code may leave ([`bifrost_actors::entries::leave_code`]) must be
 //! one that it can go on at: not in the body of a loop over an iterator, nor in a transaction, nor
 //! in a selection.
 

@@ -13,7 +13,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-use crate::messages::{address, cold_block, field, load, spare, store};
+use crate::actors::entries::{address, cold_block, field, load, spare, store};
 use crate::{CompileError, Jit, exit};
 
 /// Each list is looked at for the oldest message: of classes with more than these the runtime does
