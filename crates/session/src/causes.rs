@@ -49,7 +49,7 @@ impl From<FailureKind> for Cause<'_> {
 impl<'c> Cause<'c> {
     /// The cause of a call with this heading that did not return.
     pub fn of(cx: &'c mut Cx, ret: Ret, heading: &'c Signature) -> Cause<'c> {
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Signalled => Cause::Signalled(cx, heading),
             _ => Cause::Killed(cx),
         }

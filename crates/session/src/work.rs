@@ -292,7 +292,7 @@ impl Session {
         };
         let found = match found {
             Ok(Some(object)) => self.check_found(object, name, expected),
-            Err(ended) if Outcome::from(ended) == Outcome::Killed => {
+            Err(ended) if ended.outcome() == Outcome::Killed => {
                 return self.fail_call(1, Cause::Killed(cx));
             }
             Err(_) => {
