@@ -14,8 +14,8 @@ use crate::between::credit::{Against, FAR_LONG};
 use crate::between::kinds::{
     ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
 };
-use crate::between::names::chooser;
 use crate::between::packet::{NOBODY, Wrong, late, number, numbers};
+use crate::between::placement::chooser;
 use crate::between::remote::OWN;
 use crate::between::write::{answer, exception_places, replier_result, settle_open};
 use crate::between::{rounds, search};

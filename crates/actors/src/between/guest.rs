@@ -10,7 +10,8 @@
 //! The number of a guest is never used again, and a guest opens itself to all nodes before it sends
 //! anything. So a node can tell whether any guest that it hears of is still there. All guests
 //! together are one node for actors that are about to be made
-//! ([`chooser`](crate::between::names::chooser)): their indices are from one counter for each node.
+//! ([`chooser`](crate::between::placement::chooser)): their indices are from one counter for each
+//! node.
 
 use bifrost_ir::MethodRef;
 use bifrost_runtime::abi::{Outcome, Ret};

@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 
 use crate::between::addresses::{address_of, at_address};
 use crate::between::kinds::{ANSWER, CREATE, MESSAGE};
-use crate::between::names::chooser;
 use crate::between::packet::{NOBODY, put};
+use crate::between::placement::chooser;
 use crate::between::remote::{LOST, Writing};
 use crate::context::{WithActors, image_of, pending};
 use crate::exceptions::{Origin, kept_exception};
