@@ -293,7 +293,7 @@ pub fn deliver_now(cx: &mut Cx, destination: Replier, value: Word) -> Ret {
     }
     cx.words.past_sent = 1;
     match run::resume(cx, waiter) {
-        ret if ret.outcome == Outcome::Killed as u64 => ret,
+        ret if ret.outcome() == Outcome::Killed => ret,
         _ => Ret::NOTHING,
     }
 }

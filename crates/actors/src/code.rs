@@ -120,7 +120,7 @@ pub(crate) fn left(cx: &mut Cx, exit: &'static Exit, running: Join, ret: Ret, gi
         give(cx, running, given, ret.value);
     }
     let Some(number) = exit.way else {
-        let came = exit.sent.then_some(match Outcome::from(ret) {
+        let came = exit.sent.then_some(match ret.outcome() {
             Outcome::Signalled => Came::Exception(ret.value),
             _ => Came::With(ret),
         });
@@ -162,7 +162,7 @@ pub(crate) fn end_at(cx: &mut Cx, running: Join, ret: Ret) -> Ret {
         return Ret::NOTHING;
     }
     let answered = running.has(join::ANSWERED);
-    let ret = match Outcome::from(ret) {
+    let ret = match ret.outcome() {
         Outcome::Returned if !answered => {
             answer(cx, running, Answer::Value(ret.value));
             Ret::NOTHING
@@ -276,7 +276,7 @@ pub fn go_on(cx: &mut Cx, running: Join, mut next: Next) -> Ret {
         };
         let _came = cx.keep(match came {
             Some(Came::Exception(kept)) => kept,
-            Some(Came::With(ret)) if Outcome::from(ret) == Outcome::Pending => ret.value,
+            Some(Came::With(ret)) if ret.outcome() == Outcome::Pending => ret.value,
             _ => 0,
         });
         let interpreter = image_of(cx).interpreter().expect("an image with actors has an interpreter");
@@ -346,7 +346,7 @@ pub fn log_sent(cx: &mut Cx, method: MethodRef, sent: Result<Ret, Ret>) -> Ret {
         Ok(ret) => ret,
         Err(refused) => return refused,
     };
-    match Outcome::from(ret) {
+    match ret.outcome() {
         Outcome::Killed => return ret,
         Outcome::Signalled => {
             let kept = kept(cx, method);

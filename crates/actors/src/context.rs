@@ -55,7 +55,7 @@ pub fn pending(owing: Owing) -> Ret {
 /// Returns the object that came with an outcome `Pending` of the context's code.
 #[inline(always)]
 pub fn owing_of(ret: Ret) -> Owing {
-    debug_assert!(ret.outcome == Outcome::Pending as u64, "an answer that is owed");
+    debug_assert!(ret.outcome() == Outcome::Pending, "an answer that is owed");
     // SAFETY: that is the meaning of the outcome.
     unsafe { Owing::new(ret.value) }
 }

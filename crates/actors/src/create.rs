@@ -86,7 +86,7 @@ fn lasts(table: &Table) -> bool {
 /// Runs the creator of an actor. Returns the outcome `Returned` or `Killed`.
 pub(crate) fn bear(cx: &mut Cx, actor: Actor, creator: FuncId, args: &[Word]) -> Ret {
     let ret = code::run(cx, creator, args);
-    match Outcome::from(ret) {
+    match ret.outcome() {
         Outcome::Returned | Outcome::Killed => ret,
         _ => {
             fail_creation(cx, actor);

@@ -67,7 +67,7 @@ pub(crate) fn make_way(cx: &mut Cx, waiter: Join) -> Ret {
     waiter.set_awaited(0);
     waiter.set_missing(0);
     let ret = suspend(cx, waiter);
-    if Outcome::from(ret) != Outcome::Signalled {
+    if ret.outcome() != Outcome::Signalled {
         cx.words.stats.ways += 1;
         match cx.actors().remote.credit.park(waiter) || mailbox::park(cx, waiter) {
             true => waiter.set_flags(waiter.flags() | join::READY),

@@ -96,7 +96,7 @@ fn find_message(
                 }
                 Ok(Verdict::Refuses) => {}
                 Ok(Verdict::RefusesAll) => break,
-                Err(ret) if Outcome::from(ret) == Outcome::Killed => return Some(Err(ret)),
+                Err(ret) if ret.outcome() == Outcome::Killed => return Some(Err(ret)),
                 Err(_) => {
                     return Some(Ok(Some(Found { method: *method, before, taken: at, raised: true })));
                 }

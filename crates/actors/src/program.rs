@@ -55,7 +55,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
         match delivery(made.receiver().state()) {
             Delivery::Send => {
                 let (Ok(ret) | Err(ret)) = packets::send_past(cx, made.call());
-                if Outcome::from(ret) == Outcome::Signalled {
+                if ret.outcome() == Outcome::Signalled {
                     let kept = kept_exception(cx, &Origin::Runtime);
                     log_lost(cx, kept);
                 }
@@ -88,7 +88,7 @@ pub unsafe fn call_main(cx: &mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
     // SAFETY: promised by the caller.
     let called = unsafe { bifrost_runtime::invoke::routine(cx, desc, args) };
     let mut main = None;
-    match Outcome::from(called) {
+    match called.outcome() {
         Outcome::Killed => return called,
         Outcome::Pending => {
             let owing = owing_of(called);

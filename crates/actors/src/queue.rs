@@ -102,7 +102,7 @@ pub(crate) fn mail_of(cx: &mut Cx, class: &ActorClass, actor: Actor, kept: Word)
 /// Sets the state of an actor whose method came back: it rests, waits, or has more to do. Returns
 /// the outcome `Returned` or `Killed`.
 pub(crate) fn rest(cx: &mut Cx, actor: Actor, ret: Ret) -> Ret {
-    if ret.outcome == Outcome::Killed as u64 {
+    if ret.outcome() == Outcome::Killed {
         return ret;
     }
     let class = actor.class();

@@ -178,7 +178,7 @@ fn do_next(cx: &mut Cx) -> Result<bool, Ret> {
         Work::Actor(actor) => turn(cx, actor),
     };
     cx.actors().step = [0; 2];
-    if ended.outcome == Outcome::Killed as u64 {
+    if ended.outcome() == Outcome::Killed {
         return Err(ended);
     }
     if cx.must_attend() {
@@ -260,7 +260,7 @@ fn serve(cx: &mut Cx, sent: Message) -> Ret {
 
 /// Delivers the outcome of a queued message to the object that awaits it.
 pub(crate) fn settle(cx: &mut Cx, sent: Message, ret: Ret) -> Ret {
-    match Outcome::from(ret) {
+    match ret.outcome() {
         Outcome::Returned if sent.owing().to().is_none() => {}
         Outcome::Killed => return ret,
         Outcome::Pending => owe_as(cx, owing_of(ret), sent.owing()),

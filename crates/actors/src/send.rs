@@ -160,7 +160,7 @@ fn enqueue(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
 fn put(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
     let made = message_of(cx, call)?;
     match queue(cx, made) {
-        ret if Outcome::from(ret) == Outcome::Pending => Ok(ret),
+        ret if ret.outcome() == Outcome::Pending => Ok(ret),
         ret => Err(ret),
     }
 }

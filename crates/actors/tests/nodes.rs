@@ -30,7 +30,7 @@ fn a_dormant_actor_is_called() {
     let counter = pair.counter(0, 1);
     assert_eq!(delivery(counter.state()), Delivery::Call);
     let ret = pair.send(0, counter, "add", &[2]);
-    assert_eq!((Outcome::from(ret), ret.value), (Outcome::Returned, 3));
+    assert_eq!((ret.outcome(), ret.value), (Outcome::Returned, 3));
     assert_eq!(counter.state(), State::Dormant);
     let stats = pair.nodes[0].words.stats;
     assert_eq!((stats.direct, stats.queued, stats.sent), (1, 0, 0));
@@ -49,7 +49,7 @@ fn a_busy_actor_queues_and_serves_in_order() {
     assert!(waiting.has(join::WAITS));
     for n in [10, 20] {
         let ret = pair.send(0, counter, "add", &[n]);
-        assert_eq!(Outcome::from(ret), Outcome::Pending);
+        assert_eq!(ret.outcome(), Outcome::Pending);
     }
     assert_eq!(pair.nodes[0].words.stats.queued, 2);
     assert_eq!(pair.run(0), 0, "messages wait for the method");
@@ -80,7 +80,7 @@ fn a_request_names_its_waiter_only_when_the_answer_is_awaited() {
     let mut pair = Pair::new();
     let (proxy, counter) = far(&mut pair);
     let ret = pair.send(0, proxy, "add", &[1]);
-    assert_eq!(Outcome::from(ret), Outcome::Pending);
+    assert_eq!(ret.outcome(), Outcome::Pending);
     assert_eq!(pair.packets(1).len(), 0, "it is open");
     bifrost_actors::drop_answer(&mut pair.nodes[0], bifrost_actors::owing_of(ret));
     assert_eq!(pair.packets(1)[0][17..25], [0xff; 8], "nobody waits");
@@ -120,9 +120,9 @@ fn the_loss_of_a_node_fails_what_waits_for_it() {
     assert_eq!(mine.state(), State::Dormant);
     // Later messages fail at once.
     let ret = pair.send(0, proxy, "add", &[1]);
-    assert_eq!((Outcome::from(ret), pair.failure(0)), (Outcome::Signalled, "node lost".to_owned()));
+    assert_eq!((ret.outcome(), pair.failure(0)), (Outcome::Signalled, "node lost".to_owned()));
     let ret = pair.tell(0, proxy, "add", &[1]).expect("it is no fault of the mailbox");
-    assert_eq!(Outcome::from(ret), Outcome::Signalled);
+    assert_eq!(ret.outcome(), Outcome::Signalled);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_functional_actor_runs_at_once_or_from_the_queue() {
     let mut pair = Pair::new();
     let worker = pair.create(0, "Worker", &[], Site::Here);
     let ret = pair.send(0, worker, "double", &[21]);
-    assert_eq!((Outcome::from(ret), ret.value), (Outcome::Returned, 42));
+    assert_eq!((ret.outcome(), ret.value), (Outcome::Returned, 42));
     assert_eq!(worker.state(), State::Dormant);
 }
 
@@ -164,7 +164,7 @@ fn an_actor_whose_creator_failed_refuses_with_that_failure() {
     let counter = pair.counter(0, -1);
     assert_eq!((counter.state(), delivery(counter.state())), (State::Failed, Delivery::Refuse));
     let ret = pair.send(0, counter, "add", &[1]);
-    assert_eq!((Outcome::from(ret), pair.failure(0)), (Outcome::Signalled, "no such start".to_owned()));
+    assert_eq!((ret.outcome(), pair.failure(0)), (Outcome::Signalled, "no such start".to_owned()));
     assert_eq!(pair.nodes[0].words.stats.refused, 1);
     // Made on another node it refuses there.
     let proxy = pair.create(0, "Counter", &[u64::MAX], Site::On(1));
@@ -231,13 +231,13 @@ fn a_full_mailbox_refuses_after_the_time_of_its_senders() {
     let mut sent = 0;
     let refused = loop {
         match pair.tell(0, counter, "add", &[1]) {
-            Ok(ret) => assert_eq!(Outcome::from(ret), Outcome::Pending),
+            Ok(ret) => assert_eq!(ret.outcome(), Outcome::Pending),
             Err(ret) => break ret,
         }
         sent += 1;
         assert!(sent < 1_000_000, "a mailbox has a bound");
     };
-    assert_eq!(Outcome::from(refused), Outcome::Signalled);
+    assert_eq!(refused.outcome(), Outcome::Signalled);
     assert_eq!(pair.failure(0), "mailbox full");
     assert!(sent > 4096, "{sent} messages were taken before");
     // Nothing that was taken is lost.
@@ -278,7 +278,7 @@ fn everything_survives_a_collection_at_each_allocation() {
     let waiting = pair.asking(0, mine, "ask", &[proxy.word(), 7]);
     for n in 0..5 {
         let ret = pair.send(0, mine, "add", &[n]);
-        assert_eq!(Outcome::from(ret), Outcome::Pending);
+        assert_eq!(ret.outcome(), Outcome::Pending);
     }
     pair.settle();
     assert!(waiting.has(join::ENDED));

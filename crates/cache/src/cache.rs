@@ -17,73 +17,27 @@
 
 use std::sync::Arc;
 
-use bifrost_heap::{NUMBER_MAX, number};
-use bifrost_repository::{
-    BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
-};
+use bifrost_heap::number;
+use bifrost_repository::{BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{
-    Cx, Doom, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, UNDONE, changed_by_others,
-    is_undone,
+    Cx, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, UNDONE, is_undone,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashSet;
 
 use crate::ahead::{Ahead, Prefetch};
-use crate::decode::{Decoder, Filled, Unreadable};
+use crate::decode::{Decoder, Filled};
 use crate::encode::Encoder;
+use crate::error::{NotCommitted, Unreadable};
 use crate::migration::Migration;
 use crate::residents::Residents;
-use crate::schema::{Schema, Volatile};
+use crate::schema::Schema;
 
 /// The number of times that an object's migration is run while others commit. If they do so each
 /// time, the transaction ends as one that has read an object that others have changed.
 pub const MIGRATIONS_MAX: u32 = 8;
-
-/// The reason why a transaction was not committed. It is aborted, unless it is doomed: everything
-/// is as it was when it began.
-#[derive(Debug, thiserror::Error)]
-pub enum NotCommitted {
-    /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it
-    /// is until it is aborted.
-    #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
-    Doomed(Doom),
-    /// Others have changed objects that it has read: those that are still here, at most
-    /// [`OVERTAKEN_MAX`].
-    #[error("{}", changed_by_others(.0))]
-    Conflict(Vec<Overtaken>),
-    /// It would store an object that cannot be.
-    #[error(transparent)]
-    Volatile(#[from] Volatile),
-    /// The context has as many persistent objects as it can number.
-    #[error("the session's cache has {NUMBER_MAX} objects, and more it cannot have")]
-    TooMany,
-    /// It has read and made more objects than a transaction may.
-    #[error("it has read and made {count} objects, and {limit} is the limit")]
-    TooManyObjects {
-        /// The number of objects.
-        count: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The batch was committed before: its reply.
-    #[error("the batch was committed before")]
-    Repeated(Bytes),
-    /// A later batch of the same client was committed before.
-    #[error("batch {last} of the same client was committed before, and numbers must grow")]
-    OutOfOrder {
-        /// The number of the last batch.
-        last: u64,
-    },
-    /// The repository failed. Only then may something be stored ([`Error::InDoubt`],
-    /// [`Error::Uncertain`]).
-    #[error(transparent)]
-    Store(Error),
-}
-
-/// Most objects that are told of one conflict.
-pub const OVERTAKEN_MAX: usize = 64;
 
 /// The limits of a session's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,24 +236,13 @@ unsafe fn overtaken(object: Word) -> Overtaken {
 impl Shared {
     fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         if let Some(why) = cx.doomed() {
-            self.schema.counters().refused.add(1);
-            return Err(NotCommitted::Doomed(why.clone()));
+            let why = NotCommitted::Doomed(why.clone());
+            why.counter(self.schema.counters()).add(1);
+            return Err(why);
         }
         let done = self.try_commit(cx, batch);
         let counters = self.schema.counters();
-        let counter = match &done {
-            Ok(_) => &counters.commits,
-            Err(NotCommitted::Conflict(_)) => &counters.conflicts,
-            Err(NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. }) => &counters.repeated,
-            Err(NotCommitted::Store(_)) => &counters.failed,
-            Err(
-                NotCommitted::Volatile(_)
-                | NotCommitted::TooMany
-                | NotCommitted::TooManyObjects { .. }
-                | NotCommitted::Doomed(_),
-            ) => &counters.refused,
-        };
-        counter.add(1);
+        done.as_ref().map_or_else(|why| why.counter(counters), |_| &counters.commits).add(1);
         if done.is_err() {
             self.end_transaction(cx, &mut self.residents.lock(), true);
         }
@@ -346,29 +289,22 @@ impl Shared {
         };
         made.append(&mut encoder.waiting);
         let (count, limit) = (cx.read_count() + creates.len(), cx.limits().transaction_objects);
-        let few = if count > limit { Err(NotCommitted::TooManyObjects { count, limit }) } else { Ok(()) };
+        let within_limit =
+            if count > limit { Err(NotCommitted::TooManyObjects { count, limit }) } else { Ok(()) };
         let own: FxHashSet<Oref> = writes.iter().chain(&creates).map(|(oref, _)| *oref).collect();
         let sizes: Vec<(Oref, usize)> = writes.iter().chain(&creates).map(|(o, b)| (*o, b.len())).collect();
-        let committed = encoded.and(few).and_then(|()| {
+        let committed = encoded.and(within_limit).and_then(|()| {
             let reads = Reads(&residents);
             let valid_to = *valid_to.lock();
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
             let start = cx.now_ns();
             let done = schema.repository().commit(commit);
             schema.counters().committing.add(cx.now_ns().saturating_sub(start));
-            done.map_err(|error| match error {
-                CommitError::Conflict { orefs, .. } => {
-                    let objects = orefs.iter().filter_map(|oref| residents.find(*oref));
-                    // SAFETY: entries are objects of the context that commits.
-                    let objects = objects.take(OVERTAKEN_MAX).map(|object| unsafe { overtaken(object) });
-                    NotCommitted::Conflict(objects.collect())
-                }
-                CommitError::TooOld { .. } => NotCommitted::Conflict(vec![]),
-                CommitError::Repeated(reply) => NotCommitted::Repeated(reply),
-                CommitError::OutOfOrder { last } => NotCommitted::OutOfOrder { last },
-                CommitError::Store(error) => NotCommitted::Store(error),
-                other => unreachable!("commits of a cache are well formed: {other}"),
-            })
+            let overtaken = |oref: &Oref| {
+                // SAFETY: entries are objects of the context that commits.
+                residents.find(*oref).map(|object| unsafe { overtaken(object) })
+            };
+            done.map_err(|error| NotCommitted::of(error, overtaken))
         });
         match committed {
             Ok(tid) => {
@@ -683,19 +619,11 @@ impl Keeper for KeptBy {
     }
 
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {
-        self.0.commit(cx, None).map(|_| ()).map_err(|why| match &why {
-            NotCommitted::Doomed(_) => {
-                self.0.abort(cx);
-                NotKept::Failed(why.to_string())
-            }
-            NotCommitted::Conflict(_)
-            | NotCommitted::Volatile(_)
-            | NotCommitted::TooMany
-            | NotCommitted::TooManyObjects { .. } => NotKept::Refused(why.to_string()),
-            // The others are of batches.
-            NotCommitted::Store(error) => NotKept::Failed(self.0.schema.tell(error)),
-            NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. } => NotKept::Failed(why.to_string()),
-        })
+        let done = self.0.commit(cx, None);
+        if let Err(NotCommitted::Doomed(_)) = &done {
+            self.0.abort(cx);
+        }
+        done.map(|_| ()).map_err(|why| why.for_program(&self.0.schema))
     }
 
     fn abort(&self, cx: &mut Cx) {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bifrost_heap::HeapFull;
-use bifrost_repository::record::{Reader, RecordError, Reference, Value};
+use bifrost_repository::record::{Reader, Reference, Value};
 use bifrost_repository::{ClassNumber, Oref};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{self, Content, Place, PlaceKind, Source, Unfit};
@@ -12,22 +11,10 @@ use bifrost_runtime::object::sequence;
 use bifrost_runtime::{Cx, Kept, Mode, Table};
 use parking_lot::Mutex;
 
+use crate::error::Unreadable;
 use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Classes, Known, Schema, field_kind};
-
-/// The reason why a record cannot be an object.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error(transparent)]
-    Full(#[from] HeapFull),
-    #[error(transparent)]
-    Unfit(#[from] Unfit),
-    #[error("{0}")]
-    Other(String),
-}
 
 /// The result of decoding a record.
 pub(crate) enum Filled {

@@ -2,14 +2,13 @@
 
 use bifrost_heap::number;
 use bifrost_ir::TypeId;
-use bifrost_repository::Error;
 use bifrost_repository::record::{Reference, Value, Writer};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{self, Content, Place, PlaceKind, Sink};
 use bifrost_runtime::object::{self, sequence};
 use bifrost_runtime::{Cx, Image, Table, UNDONE, is_undone};
 
-use crate::cache::NotCommitted;
+use crate::error::{NotCommitted, Volatile};
 use crate::residents::Residents;
 use crate::schema::Schema;
 
@@ -90,7 +89,7 @@ impl Encoder<'_> {
 
     fn volatile(&self, ty: TypeId, why: String) -> NotCommitted {
         let class = self.image().program().types.name(ty).to_owned();
-        NotCommitted::Volatile(crate::schema::Volatile { class, why })
+        NotCommitted::Volatile(Volatile { class, why })
     }
 
     fn image(&self) -> &Image {
@@ -145,11 +144,5 @@ impl Sink for Record<'_, '_> {
             _ => unsafe { self.value(place, 0)? },
         }
         Ok(())
-    }
-}
-
-impl From<Error> for NotCommitted {
-    fn from(error: Error) -> NotCommitted {
-        NotCommitted::Store(error)
     }
 }

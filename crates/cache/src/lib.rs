@@ -17,7 +17,7 @@
 //! keeps its identity and its place, so no code notices.
 //!
 //! [`schema`] maps the classes of the program to those of the repository, `encode` and `decode`
-//! turn objects into records and back.
+//! turn objects into records and back. [`NotCommitted`] has the reasons why a transaction fails.
 //!
 //! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root,
 //! optimistic transactions), 4 (the work of the batch is known); `docs/book/persistence.md`.
@@ -29,11 +29,13 @@ mod cache;
 mod counters;
 mod decode;
 mod encode;
+mod error;
 mod migration;
 mod residents;
 pub mod schema;
 
 pub use ahead::Prefetch;
-pub use cache::{Cache, MIGRATIONS_MAX, NotCommitted, Options};
+pub use cache::{Cache, MIGRATIONS_MAX, Options};
 pub use counters::{Counted, Counters, TIME_BOUNDS_US, Times};
+pub use error::{NotCommitted, OVERTAKEN_MAX, Volatile};
 pub use schema::{Report, Schema, SchemaError};

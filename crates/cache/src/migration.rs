@@ -132,7 +132,7 @@ impl Migration {
         unsafe {
             let ended = invoke::routine(cx, desc, &mut args);
             if !ended.returned() {
-                if ended.outcome == Outcome::Signalled as u64 {
+                if ended.outcome() == Outcome::Signalled {
                     let name = image.program().types.signal_name(SignalId::from_u32(cx.signal_id as u32));
                     let text = format!("the migration `{}` ended with `{name}`", desc.name);
                     return Err(NotFetched::Failed(text));

@@ -12,7 +12,7 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Mode, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::cache::NotCommitted;
+use crate::error::NotCommitted;
 
 /// Orefs that are asked for at once.
 const OREFS_AT_ONCE: u32 = 256;

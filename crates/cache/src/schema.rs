@@ -23,9 +23,9 @@ use bifrost_runtime::content::{Content, Place, PlaceKind};
 use bifrost_runtime::{Image, Table};
 use parking_lot::RwLock;
 
-use crate::migration::{self, Migration};
-
 use crate::counters::Counters;
+use crate::error::Volatile;
+use crate::migration::{self, Migration};
 
 /// The reason why the objects of a repository are not those of a program.
 #[derive(Debug, thiserror::Error)]
@@ -56,16 +56,6 @@ impl SchemaError {
         let name = heading.split(' ').next().unwrap_or_default();
         Some(format!("{heading}\n  signal failure(\"{name} is not written yet\")\nend {name}\n"))
     }
-}
-
-/// The reason why an object cannot be stored.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an object of `{class}` cannot be stored: {why}")]
-pub struct Volatile {
-    /// Its class.
-    pub class: String,
-    /// The property that prevents it.
-    pub why: String,
 }
 
 /// A class of the repository as the program has it.

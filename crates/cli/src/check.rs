@@ -13,6 +13,7 @@ use bifrost_theta::{Colour, Severity, Sources, compile, render_all, to_json};
 use clap::ValueEnum;
 use serde_json::json;
 
+use crate::common::store::open;
 use crate::failure::{Exit, Failure, Outcome, print};
 
 /// Check Theta sources
@@ -136,7 +137,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 /// Writes the migrations that the objects of a store need and the program lacks.
 fn migrations(engine: &Engine, store: &str, json: bool) -> Outcome {
-    let differences = Schema::differences(engine.image().clone(), crate::store::open(store)?);
+    let differences = Schema::differences(engine.image().clone(), open(store)?);
     let mut text = String::new();
     for difference in &differences {
         let migration = difference.migration();

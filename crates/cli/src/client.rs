@@ -12,8 +12,8 @@ use bifrost_wire::{
     DecodedReply, ErrorNumber, Hello, REPLY_BYTES_MAX, Reply, VERSION, decode_reply, encode, op,
 };
 
+use crate::common::arguments::token;
 use crate::failure::{Exit, Failure};
-use crate::serve;
 
 /// The longest time that a server may take to answer, besides the time limit that it has for
 /// batches itself.
@@ -38,7 +38,7 @@ impl ConnectArgs {
     /// # Errors
     /// The address is none, nobody listens there, or the server refuses.
     pub fn connect(&self, url: Option<&str>) -> Result<Client, Failure> {
-        let token = serve::token(self.token.as_deref(), self.token_file.as_deref())?;
+        let token = token(self.token.as_deref(), self.token_file.as_deref())?;
         Client::connect(&address(url)?, &token.unwrap_or_default())
     }
 }

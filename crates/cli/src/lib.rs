@@ -3,6 +3,8 @@
 //! [`main`] is all of it but the natives, so that a program with natives of its own is as short as
 //! `main.rs`.
 //!
+//! Parts that several subcommands use are in `common`.
+//!
 //! Nothing here knows how objects work: sources are compiled by `theta`, run by `engine`, served by
 //! `server`. [`failure`] has the exit statuses. The texts for the user are in the comments of the
 //! arguments.
@@ -11,6 +13,7 @@ mod bench;
 mod capsule;
 mod check;
 mod client;
+mod common;
 mod demo;
 mod doc;
 mod failure;

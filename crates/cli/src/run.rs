@@ -2,23 +2,24 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use bifrost_capsule::capsules::{self, CAPSULES_MAX, Terms};
 use bifrost_capsule::nodes::{NODES_MAX, Nodes};
 use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Run};
-use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
-use bifrost_native::standard::Files;
 use bifrost_repository::Place;
-use bifrost_runtime::{Cx, HeapStats};
+use bifrost_runtime::Cx;
 use bifrost_server::config::MEMORY;
 use bifrost_server::objects::Objects;
 use bifrost_server::program;
 use bifrost_transport::Address;
 
-use crate::capsule::{self, NodeReport, ProgramArgs, Report, Started, TokenArgs};
+use crate::common::arguments::{ProgramArgs, TokenArgs};
+use crate::common::capsules::{Started, ready};
+use crate::common::figures::{actors_line, heap_line};
+use crate::common::main_routine::Main;
+use crate::common::report::Report;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Run a program's routine `main`
@@ -128,7 +129,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     };
     let traced = args.trace.is_some();
     let ready = |cx: &mut Cx| {
-        capsule::ready(cx, traced);
+        ready(cx, traced);
         if let Some(seed) = args.seed {
             cx.set_order(seed);
         }
@@ -176,113 +177,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     })
 }
 
-/// Returns the counts of a node's actors, on one line.
-fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> String {
-    // With all else that the node has made.
-    let bytes = *allocated_bytes as f64 / stats.created.max(1) as f64;
-    let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
-    format!(
-        "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
-         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes allocated for each actor {bytes:.1}; request cycles {}, found in {} steps; exceptions that nobody awaited {}; in cycles of garbage {}",
-        stats.created,
-        stats.created_remotely,
-        stats.messages(),
-        stats.queued,
-        stats.sent,
-        stats.joins,
-        stats.waits,
-        stats.ways,
-        stats.ahead,
-        stats.turns,
-        stats.longest_queue,
-        stats.cycles,
-        stats.searched,
-        stats.lost_exceptions,
-        stats.swept,
-    )
-}
-
-/// Returns the figures of the collector, on one line.
-pub fn heap_line(stats: &HeapStats) -> String {
-    let HeapStats { usage, pause_ns_max, pauses_ns, .. } = stats;
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let ms = |ns: u64| ns as f64 / 1e6;
-    format!(
-        "collections {}, {:.1} ms in all, {:.1} ms at most; allocated {:.1} MiB; live after the last {:.1} MiB in {} \
-         objects; used {:.1} MiB, held {:.1} MiB of {:.0} MiB",
-        usage.collections,
-        ms(*pauses_ns),
-        ms(*pause_ns_max),
-        mib(usage.allocated_bytes),
-        mib(usage.live_bytes as u64),
-        usage.live_objects,
-        mib(usage.used_bytes as u64),
-        mib(usage.held_bytes as u64),
-        mib(usage.limit_bytes as u64),
-    )
-}
-
-/// Returns natives with access to the files in some folders.
-///
-/// # Errors
-/// A folder cannot be opened.
-pub fn with_files(registry: &Registry, folders: &[PathBuf]) -> Result<Registry, Failure> {
-    let mut files = Files::default();
-    for folder in folders {
-        files = files.and_in(folder).map_err(|e| {
-            Failure::new(Exit::Usage, format!("cannot allow the files in `{}`: {e}", folder.display()))
-        })?;
-    }
-    Ok(registry.clone().with(files))
-}
-
 /// Prints the text that a program has printed in another process.
 fn print_text(text: &str) {
     // A closed pipe is no reason to end a program that prints.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
-}
-
-/// The routine `main` of a program.
-pub struct Main {
-    engine: Arc<Engine>,
-    id: RoutineId,
-    takes_arguments: bool,
-}
-
-impl Main {
-    /// Returns that of a program, if it has one.
-    pub fn find(engine: &Arc<Engine>) -> Option<Main> {
-        let found = |id, takes_arguments| Main { engine: engine.clone(), id, takes_arguments };
-        if let Some(main) = engine.find_entry("main", 0) {
-            return Some(found(main, false));
-        }
-        let program = engine.program();
-        let main = engine.find_entry("main", 1)?;
-        let ty = program.routines[main].signature.params[0].ty;
-        let takes_strings = program.types.kind(ty) == TypeKind::Sequence(Types::STRING);
-        takes_strings.then(|| found(main, true))
-    }
-
-    /// Calls it with the arguments, if it takes them.
-    ///
-    /// # Errors
-    /// The exception that it ended with.
-    ///
-    /// # Panics
-    /// When the space is of another program.
-    pub fn call(&self, space: &Space, arguments: &[String]) -> Result<(), String> {
-        assert!(Arc::ptr_eq(space.engine(), &self.engine), "the space is of the same program");
-        let mut cx = space.lock();
-        let words = match self.takes_arguments {
-            true => vec![
-                self.engine
-                    .arguments(&mut cx, arguments)
-                    .map_err(|_| "failure(\"out of memory\")".to_owned())?,
-            ],
-            false => vec![],
-        };
-        // SAFETY: the context runs this engine's image, and `find` has seen what `main` takes.
-        unsafe { self.engine.call(&mut cx, self.id, &words) }.map_err(|raised| raised.to_string())?;
-        Ok(())
-    }
 }

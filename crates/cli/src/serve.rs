@@ -21,9 +21,10 @@ use serde_json::{Map, Value};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::common::arguments::{token, with_files};
+use crate::common::figures::server_line;
 use crate::failure::{Exit, Failure, Outcome, print};
 use crate::log;
-use crate::run::heap_line;
 
 /// Serve the objects of a Theta program
 ///
@@ -137,7 +138,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         return Ok(print(&as_toml(&config))?);
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let registry = crate::run::with_files(registry, &config.allow_files)?;
+    let registry = with_files(registry, &config.allow_files)?;
     let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;
@@ -146,7 +147,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     tell_ready(&server, args.ready_fd)?;
     wait(signals, &server);
     if args.gc_stats {
-        say(stats(&server));
+        say(server_line(&server));
     }
     match server.sessions() {
         0 => say("stopping"),
@@ -231,22 +232,6 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     Ok(Value::Object(settings))
 }
 
-/// Returns the token of `--token` or `--token-file`.
-///
-/// # Errors
-/// The file cannot be read, or has none.
-pub fn token(token: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
-    let Some(file) = file else { return Ok(token.map(str::to_owned)) };
-    let wrong = |why: &dyn std::fmt::Display| {
-        Failure::new(Exit::Usage, format!("cannot take the token from `{}`: {why}", file.display()))
-    };
-    let text = std::fs::read_to_string(file).map_err(|e| wrong(&e))?;
-    match text.lines().next().map(str::trim) {
-        Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
-        _ => Err(wrong(&"its first line is empty")),
-    }
-}
-
 /// Catches the signals that end the server. From now on a second one ends the process at once.
 fn catch_signals() -> Result<Signals, Failure> {
     let again = Arc::new(AtomicBool::new(false));
@@ -262,7 +247,7 @@ fn catch_signals() -> Result<Signals, Failure> {
 fn wait(mut signals: Signals, server: &Server) {
     for signal in signals.forever() {
         match signal {
-            SIGUSR1 => say(stats(server)),
+            SIGUSR1 => say(server_line(server)),
             SIGHUP => say("SIGHUP changes nothing: the settings are read at the start"),
             _ => return,
         }
@@ -280,19 +265,6 @@ fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // Refused or not, the server compares the limit with its settings.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// Returns the figures of a running server, on one line.
-fn stats(server: &Server) -> String {
-    let gauges = server.gauges();
-    let stored = match (gauges.objects, gauges.used_bytes()) {
-        (Some(objects), Some(bytes)) => {
-            format!("objects {objects} stored, {:.1} MiB; ", bytes as f64 / f64::from(1 << 20))
-        }
-        // A database would have to count.
-        _ => String::new(),
-    };
-    format!("sessions {}; {stored}{}", server.sessions(), heap_line(&server.heap_stats()))
 }
 
 /// Tells people the server's address, and the command to reach it.

@@ -5,13 +5,12 @@ mod making;
 
 use std::io::BufWriter;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use bifrost_repository::{Place, Progress, Repository, dump};
+use bifrost_repository::dump;
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
+use crate::common::store::{bar, open};
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Look into a store; if it is a folder, no server may have it open
@@ -74,28 +73,6 @@ pub fn run(args: &Args) -> Outcome {
         Command::Load(load) => making::load(load),
         Command::Backup(backup) => making::backup(backup),
         Command::Gc(place) => gc(place),
-    }
-}
-
-/// Opens a store that is there.
-pub fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
-    let place: Place = store.parse()?;
-    if !place.has_store()? {
-        let why = format!("there is no store in `{place}`");
-        return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes one"));
-    }
-    Ok(place.open()?)
-}
-
-/// Makes a bar that is shown on terminals only.
-fn bar(what: &'static str) -> impl FnMut(Progress) {
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} objects");
-    bar.set_style(style.expect("the template is one"));
-    bar.set_message(what);
-    move |progress| {
-        bar.set_length(progress.of.max(progress.done));
-        bar.set_position(progress.done);
     }
 }
 

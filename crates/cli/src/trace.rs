@@ -10,7 +10,7 @@ use bifrost_capsule::space::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::capsule::Report;
+use crate::common::report::Report;
 use crate::failure::{Exit, Failure};
 
 /// The events of a node and their times.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bifrost_interp::{BatchEnd, Interp, Prepared};
 use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program};
 use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, tagged};
-use bifrost_runtime::abi::{VALUES_MAX, Word};
+use bifrost_runtime::abi::{Outcome, VALUES_MAX, Word};
 use bifrost_runtime::native::Natives;
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
@@ -313,9 +313,9 @@ impl Engine {
     }
 
     fn result(&self, cx: &mut Cx, routine: RoutineId, ret: Ret) -> Result<Word, Raised> {
-        match ret.outcome {
-            0 => Ok(ret.value),
-            1 => {
+        match ret.outcome() {
+            Outcome::Returned => Ok(ret.value),
+            Outcome::Signalled => {
                 let signature = &self.program().routines[routine].signature;
                 let id = cx.signalled();
                 let types: Vec<TypeId> = match signature.signal(id) {
@@ -332,7 +332,9 @@ impl Engine {
                     if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
                 Err(Raised { name: self.program().types.signal_name(id).to_owned(), values })
             }
-            _ => Err(Raised { name: "killed".to_owned(), values: format!("({:?})", cx.killed()) }),
+            Outcome::Pending | Outcome::Left | Outcome::Killed => {
+                Err(Raised { name: "killed".to_owned(), values: format!("({:?})", cx.killed()) })
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use bifrost_ir::resumable::all_loops_without_iterators;
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::verify_program;
 use bifrost_jit::{Emit, Jit};
-use bifrost_runtime::abi::Word;
+use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::cx::Output;
 use bifrost_runtime::{Cx, Image, Limits, invoke, object};
 
@@ -220,9 +220,9 @@ fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> (String, String) {
     let ret = unsafe { invoke::routine(&mut *cx, image.routine(routine), &mut words) };
     cx.leave();
     let real = |word: Word| f64::from_bits(word).to_string();
-    let outcome = match ret.outcome {
-        0 => format!("{}, {}", ret.value as i64, real(cx.results[1])),
-        1 => {
+    let outcome = match ret.outcome() {
+        Outcome::Returned => format!("{}, {}", ret.value as i64, real(cx.results[1])),
+        Outcome::Signalled => {
             let name = image.program().types.signal_name(cx.signalled()).to_owned();
             let value = match name.as_str() {
                 // SAFETY: the value of `failure` is a string.
@@ -232,7 +232,7 @@ fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> (String, String) {
             };
             format!("{name}({value})")
         }
-        other => format!("outcome {other}"),
+        other => format!("outcome {other:?}"),
     };
     (outcome, cx.take_output())
 }

@@ -25,7 +25,7 @@ use bifrost_ir::text::{parse, print_program};
 use bifrost_ir::verify::{verify_func, verify_program};
 use bifrost_ir::{Program, TypeId, TypeKind, Types};
 use bifrost_jit::{Emit, Jit};
-use bifrost_runtime::abi::Word;
+use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::{Collect, Cx, Image, Kill, Limits, invoke, object};
 
 #[test]
@@ -196,8 +196,8 @@ fn run(image: &Arc<Image>, directive: &str, collect: Collect) -> Result<(), Stri
         killer.join().map_err(|_| "the killer panicked")?;
     }
     cx.leave();
-    let found = match ret.outcome {
-        0 => {
+    let found = match ret.outcome() {
+        Outcome::Returned => {
             let results = &signature.results;
             let mut texts = Vec::new();
             for (i, ty) in results.iter().enumerate() {
@@ -206,7 +206,7 @@ fn run(image: &Arc<Image>, directive: &str, collect: Collect) -> Result<(), Stri
             }
             texts.join(", ")
         }
-        1 => {
+        Outcome::Signalled => {
             let id = cx.signalled();
             let types = match signature.signal(id) {
                 Some(s) => s.values.clone(),
@@ -217,8 +217,8 @@ fn run(image: &Arc<Image>, directive: &str, collect: Collect) -> Result<(), Stri
             let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
             format!("signals {}{values}", program.types.signal_name(id))
         }
-        4 => "killed".to_owned(),
-        other => format!("outcome {other}"),
+        Outcome::Killed => "killed".to_owned(),
+        other => format!("outcome {other:?}"),
     };
     if found == expected { Ok(()) } else { Err(format!("found `{found}`")) }
 }

@@ -78,7 +78,7 @@ impl Run<'_> {
         while let Some(at) = self.open.iter().position(own) {
             let open = self.open.remove(at);
             let ret = actors::join(self.cx(), open.number);
-            if Outcome::from(ret) != Outcome::Returned {
+            if ret.outcome() != Outcome::Returned {
                 let flow = self.failed(ret, open.site);
                 self.failed_in = Some(open.rounds);
                 return flow;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bifrost_actors::{self as actors, Join};
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
-use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
+use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::engine::{Came, Interpreter};
 use bifrost_runtime::image::{Image, RoutineDesc, Table};
@@ -180,11 +180,11 @@ unsafe fn run_code(cx: &mut Cx, prepared: &Prepared, code: Code, args: &[Word]) 
         let (site, rounds) = cx.trace.place();
         Trace { site: Site(site), iterations: rounds.into() }
     };
-    match ret.outcome {
-        0 if prepared.results == 0 => BatchEnd::Done(0),
-        0 => BatchEnd::Done(ret.value),
-        4 => BatchEnd::Killed(trace()),
-        _ => BatchEnd::Signalled(trace()),
+    match ret.outcome() {
+        Outcome::Returned if prepared.results == 0 => BatchEnd::Done(0),
+        Outcome::Returned => BatchEnd::Done(ret.value),
+        Outcome::Killed => BatchEnd::Killed(trace()),
+        Outcome::Signalled | Outcome::Pending | Outcome::Left => BatchEnd::Signalled(trace()),
     }
 }
 
@@ -353,10 +353,10 @@ impl Run<'_> {
             self.trace.site = site;
             self.trace.iterations.clear();
         }
-        match ret.outcome {
-            1 => Flow::Signalled,
-            3 => Flow::Left,
-            _ => Flow::Killed,
+        match ret.outcome() {
+            Outcome::Signalled => Flow::Signalled,
+            Outcome::Left => Flow::Left,
+            Outcome::Returned | Outcome::Pending | Outcome::Killed => Flow::Killed,
         }
     }
 
@@ -772,17 +772,17 @@ impl Run<'_> {
         self.rounds.truncate(around);
         // SAFETY: the loop's body lives until the end of this function.
         let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
-        match ret.outcome {
-            0 => Flow::Next,
+        match ret.outcome() {
+            Outcome::Returned => Flow::Next,
             // The body said why it left the loop.
-            3 => match flow {
+            Outcome::Left => match flow {
                 Flow::Break => Flow::Next,
                 flow => {
                     self.note_step(flow, steps);
                     flow
                 }
             },
-            _ => {
+            Outcome::Signalled | Outcome::Pending | Outcome::Killed => {
                 // A body that was killed is in its round; an iterator that fails was about to begin
                 // the next one, as a condition that fails is.
                 let round = if flow == Flow::Killed { steps } else { steps + 1 };

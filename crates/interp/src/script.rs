@@ -147,7 +147,7 @@ impl Run<'_> {
         // SAFETY: as in `send`.
         let call = unsafe { Call::new(sent.slot, &words) };
         let ret = actors::send(self.cx(), call);
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Signalled => Came::Exception(self.kept(sent).word()),
             _ => Came::With(ret),
         }
@@ -183,7 +183,7 @@ impl Run<'_> {
                 return Flow::Next;
             }
         };
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Returned if is_element => {
                 actors::store_element(&image, frame.get(request.dst), element, ret.value);
             }
@@ -240,7 +240,7 @@ impl Run<'_> {
                 return Flow::Next;
             }
         };
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Returned => actors::answer(self.cx(), running, Answer::Value(ret.value)),
             Outcome::Pending => {
                 let ret = actors::delegate_early(self.cx(), running, actors::owing_of(ret));
@@ -298,7 +298,7 @@ impl Run<'_> {
                 actors::begin(self.cx(), call.func, &words, join::NESTED | bound)
             }
         };
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Returned => frame.set(call.dst, ret.value),
             Outcome::Pending => {
                 waiter.set_missing(1);

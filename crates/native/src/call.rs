@@ -334,7 +334,7 @@ unsafe fn enter<A: Arguments, R: Returned>(
             Err(_) => Err(Raised::under_way(cx, signature)),
         };
     }
-    if ret.outcome == Outcome::Signalled as u64 {
+    if ret.outcome() == Outcome::Signalled {
         return Err(Raised::under_way(cx, signature));
     }
     cx.ended = Some(ret);

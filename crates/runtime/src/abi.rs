@@ -71,18 +71,6 @@ pub enum Outcome {
     Killed = 4,
 }
 
-impl From<Ret> for Outcome {
-    fn from(ret: Ret) -> Outcome {
-        match ret.outcome {
-            0 => Outcome::Returned,
-            1 => Outcome::Signalled,
-            2 => Outcome::Pending,
-            3 => Outcome::Left,
-            _ => Outcome::Killed,
-        }
-    }
-}
-
 /// The outcome and first result of a call; travels in two registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
@@ -119,6 +107,18 @@ impl Ret {
     #[inline]
     pub const fn int(value: i64) -> Ret {
         Ret::of(value as Word)
+    }
+
+    /// Returns the way in which the call ended. A word that is no [`Outcome`] counts as `Killed`.
+    #[inline]
+    pub fn outcome(self) -> Outcome {
+        match self.outcome {
+            0 => Outcome::Returned,
+            1 => Outcome::Signalled,
+            2 => Outcome::Pending,
+            3 => Outcome::Left,
+            _ => Outcome::Killed,
+        }
     }
 
     /// True if the call returned.

@@ -9,40 +9,24 @@
 //! - Sites are positions counted from the structure's start.
 //! - A [`Level`] is an open structure: its end marker makes one statement of the statements inside.
 
-use std::sync::Arc;
-
-use bifrost_engine::Batch;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
     Types, Var, VarDecl, builtin, requests,
 };
-use bifrost_runtime::abi::Word;
-use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
+use bifrost_wire::command::TypeNumbers;
+use bifrost_wire::{
+    Arg, Args, Command, Decoded, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber,
+    decode,
+};
 use cranelift_entity::PrimaryMap;
 use smallvec::{SmallVec, smallvec};
 
-use crate::failures::FailureKind;
-use crate::structure::Scan;
+use crate::failures::{Failure, FailureKind};
+use crate::scan::Scan;
 use crate::tables::{Dispatch, MethodRow, Tables};
 
-/// A batched procedure of a session (000 section 8.2.3).
-#[derive(Debug)]
-pub struct Procedure {
-    /// The types of its declared parameters.
-    pub params: Box<[TypeId]>,
-    /// The type of its result.
-    pub result: Option<TypeId>,
-    /// The values that it uses from outside; passed behind the arguments.
-    pub captured: Vec<(Word, TypeId)>,
-    /// The prepared batch that runs.
-    pub batch: Arc<Batch>,
-}
-
-/// The reason why a structure cannot be built, and the call with the fault.
-type Refusal = (u32, FailureKind);
-
 /// Builds the function of a structure in which [`Scan`] found no fault. `bytes` are its commands.
-pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Refusal> {
+pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Failure> {
     let mut builder = Builder {
         tables,
         scan,
@@ -92,9 +76,9 @@ enum Open {
     Procedure,
 }
 
-struct Builder<'a> {
-    tables: &'a Tables,
-    scan: &'a Scan,
+struct Builder<'t> {
+    tables: &'t Tables,
+    scan: &'t Scan,
     vars: PrimaryMap<Var, VarDecl>,
     /// For each future made inside, its variable; none for calls without result.
     futures: Vec<Option<Var>>,
@@ -111,9 +95,9 @@ struct Builder<'a> {
     foreach: Option<Vec<Stmt>>,
 }
 
-impl Builder<'_> {
-    fn internal(&self, text: &str) -> Refusal {
-        (self.scan.base() + 1, FailureKind::refused(ErrorNumber::Internal, text))
+impl<'t> Builder<'t> {
+    fn internal(&self, text: &str) -> Failure {
+        Failure::of(self.scan.base + 1, FailureKind::refused(ErrorNumber::Internal, text))
     }
 
     /// Returns the site of the next call.
@@ -127,19 +111,19 @@ impl Builder<'_> {
 
     /// Makes a variable for the next future.
     fn future(&mut self, ty: TypeId) -> Var {
-        let position = self.scan.base() + self.futures.len() as u32 + 1;
+        let position = self.scan.base + self.futures.len() as u32 + 1;
         let var = self.var(format!("-{position}"), ty);
         self.futures.push(Some(var));
         var
     }
 
-    fn ty(&self, number: TypeNumber) -> Result<TypeId, Refusal> {
+    fn ty(&self, number: TypeNumber) -> Result<TypeId, Failure> {
         self.tables.ty(number).ok_or_else(|| self.internal("a type number that was checked is gone"))
     }
 
     /// Declares the parameters, which are the first variables: a procedure's own, then the values
     /// from outside.
-    fn parameters(&mut self, first: &Command<'_>) -> Result<(), Refusal> {
+    fn parameters(&mut self, first: &Command<'_>) -> Result<(), Failure> {
         let mut declared = Vec::new();
         if let Command::Procedure { name, params, result } = first {
             self.kind = FuncKind::Procedure;
@@ -170,29 +154,29 @@ impl Builder<'_> {
         Operand::Var(Var::from_u32(self.next_param as u32 - 1))
     }
 
-    fn reference(&mut self, reference: Ref) -> Result<Operand, Refusal> {
-        let Some(position) = reference.position().filter(|p| *p > self.scan.base()) else {
+    fn reference(&mut self, reference: Ref) -> Result<Operand, Failure> {
+        let Some(position) = reference.position().filter(|p| *p > self.scan.base) else {
             return Ok(self.outside());
         };
-        let index = (position - self.scan.base()) as usize - 1;
+        let index = (position - self.scan.base) as usize - 1;
         match self.futures.get(index) {
             Some(Some(var)) => Ok(Operand::Var(*var)),
             _ => {
-                let call = self.scan.base() + self.site().0;
+                let call = self.scan.base + self.site().0;
                 let text = format!("the call -{position} has no result");
-                Err((call, FailureKind::refused(ErrorNumber::BadFuture, text)))
+                Err(Failure::of(call, FailureKind::refused(ErrorNumber::BadFuture, text)))
             }
         }
     }
 
-    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Refusal> {
+    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Failure> {
         match arg {
             Arg::Ref(r) => self.reference(r),
             Arg::Value(_) => Ok(self.outside()),
         }
     }
 
-    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Refusal> {
+    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Failure> {
         for arg in args.iter() {
             into.push(self.operand(arg)?);
         }
@@ -205,7 +189,7 @@ impl Builder<'_> {
         callee: Callee,
         args: SmallVec<[Operand; 3]>,
         results: &[TypeId],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         let site = self.site();
         let vars: SmallVec<[Var; 1]> = results.iter().map(|ty| self.future(*ty)).collect();
         if results.is_empty() {
@@ -234,7 +218,7 @@ impl Builder<'_> {
 
     /// Notes the exceptions that a call inside a procedure may signal, so that the procedure's
     /// heading covers them.
-    fn may_signal(&mut self, signature: &Signature) -> Result<(), Refusal> {
+    fn may_signal(&mut self, signature: &Signature) -> Result<(), Failure> {
         if self.kind != FuncKind::Procedure {
             return Ok(());
         }
@@ -246,15 +230,15 @@ impl Builder<'_> {
                     let name = self.tables.engine().program().types.signal_name(signal.name);
                     let text =
                         format!("two calls of the procedure signal `{name}` with values of other types");
-                    let call = self.scan.base() + self.site().0;
-                    return Err((call, FailureKind::refused(ErrorNumber::WrongType, text)));
+                    let call = self.scan.base + self.site().0;
+                    return Err(Failure::of(call, FailureKind::refused(ErrorNumber::WrongType, text)));
                 }
             }
         }
         Ok(())
     }
 
-    fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Refusal> {
+    fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Failure> {
         let mut operands = SmallVec::new();
         self.operands(args, &mut operands)?;
         // The scan has put the procedures that it met in order; this call's is found by its number
@@ -288,42 +272,15 @@ impl Builder<'_> {
         Block(std::mem::take(&mut self.current))
     }
 
-    fn level(&mut self) -> Result<Level, Refusal> {
+    fn level(&mut self) -> Result<Level, Failure> {
         self.levels.pop().ok_or_else(|| self.internal("an end without a beginning"))
     }
 
-    fn command(&mut self, command: Command<'_>) -> Result<(), Refusal> {
+    fn command(&mut self, command: Command<'_>) -> Result<(), Failure> {
         match command {
-            Command::Call { method, receiver, args } => {
-                let Some(row) = self.tables.method(method) else {
-                    return Err(self.internal("a method number that was checked is gone"));
-                };
-                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
-                self.operands(args, &mut operands)?;
-                self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
-                match row.dispatch {
-                    Dispatch::Actor(_) => self.request(row, operands),
-                    _ => self.call(Callee::Method(row.method), operands, &row.call.results)?,
-                }
-            }
-            Command::Send { method, receiver, args } => {
-                let Some(row) = self.tables.method(method) else {
-                    return Err(self.internal("a method number that was checked is gone"));
-                };
-                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
-                self.operands(args, &mut operands)?;
-                self.current.push(Stmt::Send { method: row.method, args: operands, site: self.site() });
-                self.futures.push(None);
-            }
-            Command::CallRoutine { routine, args } => {
-                let Some(row) = self.tables.routine(routine) else {
-                    return Err(self.internal("a routine number that was checked is gone"));
-                };
-                let mut operands = SmallVec::new();
-                self.operands(args, &mut operands)?;
-                self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
-                self.call(Callee::Routine(row.routine), operands, &row.call.results)?;
-            }
+            Command::Call { method, receiver, args } => self.method_call(method, receiver, args)?,
+            Command::Send { method, receiver, args } => self.message(method, receiver, args)?,
+            Command::CallRoutine { routine, args } => self.routine_call(routine, args)?,
             Command::CallProcedure { procedure, args } => self.procedure_call(procedure, args)?,
             Command::Constant(_) => {
                 let src = self.outside();
@@ -334,18 +291,7 @@ impl Builder<'_> {
                 let dst = self.future(ty);
                 self.current.push(Stmt::Let { dst, src });
             }
-            Command::Cell { element } => {
-                let element = self.ty(element)?;
-                let name = format!("cell_new[{}]", self.tables.engine().program().types.name(element));
-                let program = self.tables.engine().program();
-                let routine = program.find_routine(&name).filter(|r| {
-                    program.native_name(program.routines[*r].body) == Some(builtin::CELL_NEW)
-                        && program.routines[*r].type_args == [element]
-                });
-                let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
-                let ty = program.routines[routine].signature.results[0];
-                self.call(Callee::Routine(routine), SmallVec::new(), &[ty])?;
-            }
+            Command::Cell { element } => self.cell(element)?,
             Command::While => self.open(Open::WhileCond),
             Command::Do { test } => {
                 let test = self.reference(test)?;
@@ -372,18 +318,7 @@ impl Builder<'_> {
             }
             Command::Foreach => self.foreach = Some(std::mem::take(&mut self.current)),
             Command::Except => self.open(Open::Except { body: None, arms: Vec::new(), arm: None }),
-            Command::When { name, values } => {
-                let Some(signal) = self.tables.engine().program().types.find_signal(name) else {
-                    return Err(self.internal("an exception that was checked is gone"));
-                };
-                let mut vars = SmallVec::new();
-                self.next_arm()?;
-                for number in values.iter() {
-                    let ty = self.ty(number)?;
-                    vars.push(self.future(ty));
-                }
-                self.set_arm(ArmMatch::Named(smallvec![signal]), vars);
-            }
+            Command::When { name, values } => self.handler(name, values)?,
             Command::Others { named } => {
                 self.next_arm()?;
                 let vars = if named { smallvec![self.future(Types::STRING)] } else { SmallVec::new() };
@@ -404,13 +339,94 @@ impl Builder<'_> {
                 self.level()?;
             }
             Command::Free(_) => {}
-            _ => return Err(self.internal("a command that does not belong into a structure")),
+            Command::Hello(_)
+            | Command::Lookup { .. }
+            | Command::Describe
+            | Command::History
+            | Command::ClearHistory
+            | Command::Transaction { .. }
+            | Command::Commit
+            | Command::Abort
+            | Command::Flush { .. }
+            | Command::Bye => return Err(self.internal("a command that does not belong into a structure")),
         }
         Ok(())
     }
 
+    fn method_row(&self, method: MethodNumber) -> Result<&'t MethodRow, Failure> {
+        let row = self.tables.method(method);
+        row.ok_or_else(|| self.internal("a method number that was checked is gone"))
+    }
+
+    /// Returns the operands of a call: the receiver, then the arguments.
+    fn receiver_and(&mut self, receiver: Ref, args: Args<'_>) -> Result<SmallVec<[Operand; 3]>, Failure> {
+        let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
+        self.operands(args, &mut operands)?;
+        Ok(operands)
+    }
+
+    fn method_call(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
+        let row = self.method_row(method)?;
+        let operands = self.receiver_and(receiver, args)?;
+        self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
+        match row.dispatch {
+            Dispatch::Actor(_) => self.request(row, operands),
+            Dispatch::Table(_) | Dispatch::Native(_) | Dispatch::Op(_) => {
+                self.call(Callee::Method(row.method), operands, &row.call.results)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
+        let row = self.method_row(method)?;
+        let args = self.receiver_and(receiver, args)?;
+        self.current.push(Stmt::Send { method: row.method, args, site: self.site() });
+        self.futures.push(None);
+        Ok(())
+    }
+
+    fn routine_call(&mut self, routine: RoutineNumber, args: Args<'_>) -> Result<(), Failure> {
+        let Some(row) = self.tables.routine(routine) else {
+            return Err(self.internal("a routine number that was checked is gone"));
+        };
+        let mut operands = SmallVec::new();
+        self.operands(args, &mut operands)?;
+        self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
+        self.call(Callee::Routine(row.routine), operands, &row.call.results)
+    }
+
+    /// Builds the call of the routine that makes a cell.
+    fn cell(&mut self, element: TypeNumber) -> Result<(), Failure> {
+        let element = self.ty(element)?;
+        let program = self.tables.engine().program();
+        let name = format!("cell_new[{}]", program.types.name(element));
+        let routine = program.find_routine(&name).filter(|r| {
+            program.native_name(program.routines[*r].body) == Some(builtin::CELL_NEW)
+                && program.routines[*r].type_args == [element]
+        });
+        let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
+        let ty = program.routines[routine].signature.results[0];
+        self.call(Callee::Routine(routine), SmallVec::new(), &[ty])
+    }
+
+    /// Begins the handler of an exception.
+    fn handler(&mut self, name: &str, values: TypeNumbers<'_>) -> Result<(), Failure> {
+        let Some(signal) = self.tables.engine().program().types.find_signal(name) else {
+            return Err(self.internal("an exception that was checked is gone"));
+        };
+        let mut vars = SmallVec::new();
+        self.next_arm()?;
+        for number in values.iter() {
+            let ty = self.ty(number)?;
+            vars.push(self.future(ty));
+        }
+        self.set_arm(ArmMatch::Named(smallvec![signal]), vars);
+        Ok(())
+    }
+
     /// Ends the covered block or the handler before.
-    fn next_arm(&mut self) -> Result<(), Refusal> {
+    fn next_arm(&mut self) -> Result<(), Failure> {
         let block = self.block();
         match self.levels.last_mut() {
             Some(Level { open: Open::Except { body, arms, arm }, .. }) => {
@@ -430,7 +446,7 @@ impl Builder<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<(), Refusal> {
+    fn end(&mut self) -> Result<(), Failure> {
         if matches!(self.levels.last(), Some(Level { open: Open::Except { .. }, .. })) {
             self.next_arm()?;
         }
@@ -467,7 +483,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<Func, Refusal> {
+    fn finish(self) -> Result<Func, Failure> {
         if !self.levels.is_empty() {
             return Err(self.internal("a structure is still open"));
         }

@@ -12,20 +12,19 @@
 //! The words of a call are references into the context's heap; handles and the batch keep their
 //! objects alive.
 
-use crate::tables::MethodRow;
-use bifrost_actors::Base;
-use bifrost_interp::{BatchEnd, OpError, apply};
-use bifrost_ir::{SignalId, Signature, TypeId, Types};
+use bifrost_interp::{OpError, apply};
+use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word, enter};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Cx, Table, UNDONE, invoke};
-use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, mention};
+use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, Ref, RoutineNumber, mention};
 use smallvec::SmallVec;
 
-use crate::failures::{Failure, FailureKind};
+use crate::causes::Cause;
+use crate::failures::FailureKind;
 use crate::futures::Future;
 use crate::session::Session;
-use crate::tables::{CallRow, Dispatch};
+use crate::tables::{CallRow, Dispatch, MethodRow};
 
 /// A reference that was looked up.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ pub(crate) struct Operand {
 }
 
 /// The words of a call: receiver or descriptor, then the arguments.
-type Words = SmallVec<[Word; 8]>;
+pub(crate) type Words = SmallVec<[Word; 8]>;
 
 impl Session {
     /// Returns the operand of a reference; `argument` (0 is the receiver) is for the failure.
@@ -78,7 +77,7 @@ impl Session {
         };
         let text = match self.batch.futures.get(position as usize - 1) {
             Some(Future::Failed(index)) => {
-                let cause = self.batch.failures.get(*index as usize).map_or(0, |f| f.call);
+                let cause = self.batch.failures.get(*index as usize).map_or(0, |f| f.place.call);
                 return FailureKind::Unhandled { argument, cause };
             }
             Some(Future::Undone) => return FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE),
@@ -115,8 +114,9 @@ impl Session {
         )
     }
 
+    /// Looks the arguments of a call up, and checks their types.
     #[inline]
-    fn arguments(
+    pub(crate) fn arguments(
         &self,
         cx: &mut Cx,
         params: &[TypeId],
@@ -154,7 +154,7 @@ impl Session {
         let tables = self.tables;
         let Some(row) = tables.method(method) else {
             let text = format!("there is no method number {}", method.0);
-            return self.refused(cx, 1, FailureKind::refused(ErrorNumber::NoSuchMethod, text));
+            return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchMethod, text));
         };
         let mut words = Words::new();
         let ready = (|| {
@@ -168,7 +168,7 @@ impl Session {
             self.arguments(cx, &row.call.params, args, &mut words)
         })();
         if let Err(kind) = ready {
-            return self.refused(cx, row.call.numbers, kind);
+            return self.fail_call(row.call.numbers, kind);
         }
         if !self.spend(cx, row.call.numbers) {
             return;
@@ -199,8 +199,8 @@ impl Session {
         if ret.returned() {
             return self.returned(cx, &row.call, ret);
         }
-        let signature = &self.tables.engine().program().types.method(row.method).signature;
-        self.ended_badly(cx, row.call.numbers, ret, signature);
+        let heading = &self.tables.engine().program().types.method(row.method).signature;
+        self.fail_call(row.call.numbers, Cause::of(cx, ret, heading));
     }
 
     /// Runs a routine call.
@@ -208,7 +208,7 @@ impl Session {
         let tables = self.tables;
         let Some(row) = tables.routine(routine) else {
             let text = format!("there is no routine number {}", routine.0);
-            return self.refused(cx, 1, FailureKind::refused(ErrorNumber::NoSuchRoutine, text));
+            return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchRoutine, text));
         };
         let def = &tables.engine().program().routines[row.routine];
         let mut words = Words::from_slice(&[0]);
@@ -217,7 +217,7 @@ impl Session {
             false => self.arguments(cx, &row.call.params, args, &mut words),
         };
         if let Err(kind) = ready {
-            return self.refused(cx, row.call.numbers, kind);
+            return self.fail_call(row.call.numbers, kind);
         }
         if !self.spend(cx, row.call.numbers) {
             return;
@@ -227,132 +227,45 @@ impl Session {
         if ret.returned() {
             return self.returned(cx, &row.call, ret);
         }
-        self.ended_badly(cx, row.call.numbers, ret, &def.signature);
-    }
-
-    /// Fails a call of a procedure that is not there.
-    #[cold]
-    pub(crate) fn no_procedure(&self, number: ProcedureNumber) -> FailureKind {
-        let text = match self.undone_procedures.contains(&number.0) {
-            true => format!(
-                "batched procedure number {} uses an object that was made in a transaction that was aborted",
-                number.0
-            ),
-            false => {
-                format!("there is no batched procedure number {}, or its definition was refused", number.0)
-            }
-        };
-        FailureKind::refused(ErrorNumber::NoSuchProcedure, text)
-    }
-
-    /// Runs a batched procedure by itself.
-    pub(crate) fn call_procedure(&mut self, cx: &mut Cx, number: ProcedureNumber, args: Args<'_>) {
-        let Some(procedure) = self.procedures.get(number.index()).cloned().flatten() else {
-            return self.refused(cx, 1, self.no_procedure(number));
-        };
-        let mut words = Words::new();
-        if let Err(kind) = self.arguments(cx, &procedure.params, args, &mut words) {
-            return self.refused(cx, 1, kind);
-        }
-        if !self.spend(cx, 1) {
-            return;
-        }
-        words.extend(procedure.captured.iter().map(|(word, _)| *word));
-        let calls = cx.calls;
-        bifrost_actors::number_from(cx, Base::At(self.next()));
-        // SAFETY: the arguments were just checked; the captured words have the types they were
-        // captured with.
-        let end = unsafe { self.tables.engine().run(cx, &procedure.batch, &words) };
-        self.batch.calls += cx.calls.saturating_sub(calls);
-        let call = self.next();
-        let future = match end {
-            BatchEnd::Done(word) => match procedure.result {
-                Some(ty) if self.tables.is_basic(ty) => Future::Basic(word, ty),
-                Some(ty) => Future::Object(word, ty),
-                None => Future::Nothing,
-            },
-            BatchEnd::Signalled(_) => {
-                let kind = self.signalled(cx, &procedure.batch.func.signature);
-                Future::Failed(self.note(Failure { call, iterations: SmallVec::new(), kind }))
-            }
-            BatchEnd::Killed(_) => Future::Failed(self.killed(cx, call, SmallVec::new())),
-        };
-        self.make_one(cx, future);
+        self.fail_call(row.call.numbers, Cause::of(cx, ret, &def.signature));
     }
 
     /// Takes a unit of fuel for a call; false, and the batch is over, when there is none.
     #[inline]
-    fn spend(&mut self, cx: &mut Cx, numbers: u32) -> bool {
+    pub(crate) fn spend(&mut self, cx: &mut Cx, numbers: u32) -> bool {
         cx.fuel -= 1;
         self.batch.calls += 1;
         if cx.fuel >= 0 {
             return true;
         }
         cx.kill(Kill::Fuel);
-        let call = self.next();
-        let failed = self.killed(cx, call, SmallVec::new());
-        self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
+        self.fail_call(numbers, Cause::Killed(cx));
         false
     }
 
     #[inline]
     fn returned(&mut self, cx: &mut Cx, row: &CallRow, ret: Ret) {
-        let future = |session: &Session, word: Word, ty: TypeId| {
-            if session.tables.is_basic(ty) { Future::Basic(word, ty) } else { Future::Object(word, ty) }
-        };
         match *row.results {
             [] => self.make_one(cx, Future::Nothing),
             [ty] => {
-                let made = future(self, ret.value, ty);
+                let made = self.of_type(ret.value, ty);
                 self.make_one(cx, made);
             }
             ref all => {
                 let made: Vec<Future> = all
                     .iter()
                     .enumerate()
-                    .map(|(i, ty)| future(self, if i == 0 { ret.value } else { cx.results[i] }, *ty))
+                    .map(|(i, ty)| self.of_type(if i == 0 { ret.value } else { cx.results[i] }, *ty))
                     .collect();
                 self.make(cx, made);
             }
         }
     }
 
-    #[cold]
-    fn refused(&mut self, cx: &mut Cx, numbers: u32, kind: FailureKind) {
-        let failed = self.note(Failure { call: self.next(), iterations: SmallVec::new(), kind });
-        self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
-    }
-
-    /// Returns the exception under way, which a call with this heading signalled. Its values live
-    /// until the end of the batch.
-    pub(crate) fn signalled(&self, cx: &mut Cx, signature: &Signature) -> FailureKind {
-        let name = cx.signalled();
-        let types: &[TypeId] = match signature.signal(name) {
-            Some(signal) => &signal.values,
-            None if name == SignalId::FAILURE => &[Types::STRING],
-            None => &[],
-        };
-        let values: SmallVec<[(Word, TypeId); 2]> =
-            cx.signal_values.iter().copied().zip(types.iter().copied()).collect();
-        for (word, ty) in &values {
-            if !self.tables.is_basic(*ty) {
-                self.hold(cx, *word);
-            }
-        }
-        FailureKind::Signal { name, values }
-    }
-
-    #[cold]
-    fn ended_badly(&mut self, cx: &mut Cx, numbers: u32, ret: Ret, signature: &Signature) {
-        let call = self.next();
-        let failed = match ret.outcome {
-            1 => {
-                let kind = self.signalled(cx, signature);
-                self.note(Failure { call, iterations: SmallVec::new(), kind })
-            }
-            _ => self.killed(cx, call, SmallVec::new()),
-        };
-        self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
+    /// The future of a word of this type.
+    #[inline]
+    pub(crate) fn of_type(&self, word: Word, ty: TypeId) -> Future {
+        if self.tables.is_basic(ty) { Future::Basic(word, ty) } else { Future::Object(word, ty) }
     }
 }
 
@@ -367,7 +280,7 @@ fn signal(cx: &mut Cx, error: OpError) -> Ret {
     })
 }
 
-pub(crate) fn wrong_count(expected: usize, found: usize) -> FailureKind {
+fn wrong_count(expected: usize, found: usize) -> FailureKind {
     FailureKind::refused(ErrorNumber::WrongCount, format!("{expected} arguments expected, {found} given"))
 }
 

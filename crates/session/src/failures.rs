@@ -12,15 +12,37 @@ use crate::tables::Tables;
 /// A call that did not give its results, or a structure that did not run to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The position of the call's first future.
-    pub call: u32,
-    /// The round of each loop around it, from the outermost.
-    pub iterations: SmallVec<[u32; 4]>,
+    /// The place of the call.
+    pub place: Place,
     /// The kind of failure.
     pub kind: FailureKind,
 }
 
+/// The place of a call in a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The position of the call's first future.
+    pub call: u32,
+    /// The round of each loop around it, from the outermost.
+    pub iterations: SmallVec<[u32; 4]>,
+}
+
+impl Place {
+    /// The place of a call outside loops.
+    pub fn of(call: u32) -> Place {
+        Place { call, iterations: SmallVec::new() }
+    }
+}
+
+/// The position of a failure beyond the limit, which no list has.
+pub const NOT_KEPT: u32 = u32::MAX;
+
 impl Failure {
+    /// Makes the failure of a call outside loops.
+    pub fn of(call: u32, kind: FailureKind) -> Failure {
+        Failure { place: Place::of(call), kind }
+    }
+
     /// Puts nil in the place of the objects among the values of which `undone` says that an aborted
     /// transaction made them. Returns true if there are some.
     pub(crate) fn forget(&mut self, tables: &Tables, undone: impl Fn(Word) -> bool) -> bool {
@@ -81,6 +103,11 @@ impl FailureKind {
             text.shrink_to_fit();
         }
         FailureKind::Refused { number, text }
+    }
+
+    /// True if others have changed objects that the transaction has read.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, FailureKind::Refused { number: ErrorNumber::Conflict, .. })
     }
 }
 

@@ -4,10 +4,20 @@
 //! together with the context whose objects the session works on, and sends [`Session::output`]
 //! back.
 //!
-//! Read [`Session`] first. [`tables`] turns the program into the numbers that commands use;
-//! [`handles`] is the table H, [`futures`] the table F. [`structure`] collects a control structure
-//! up to its end marker, and has it checked whole before it runs. [`calls`] runs single calls as
-//! they arrive.
+//! Read [`Session`] first. Its work is in rooms, each with an `impl Session`:
+//!
+//! | file | room |
+//! | --- | --- |
+//! | [`work`] | the commands of a batch, and the run of the context |
+//! | [`calls`], [`requests`] | single calls, and messages to actors |
+//! | [`scan`], [`structure`], [`build`] | control structures: collected, checked whole, then run |
+//! | [`procedures`] | batched procedures |
+//! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
+//! | [`causes`], [`failures`] | the causes of failures, and their list |
+//! | [`replies`] | outcomes, failures and the history as bytes |
+//!
+//! [`rules`] is the table of commands. [`tables`] turns the program into the numbers that commands
+//! use; [`handles`] is the table H, [`futures`] the table F.
 //!
 //! The session trusts no input of a client. Every reference is looked up, and everything has a
 //! limit. Every operand's type is checked before a call runs: for constant references by the
@@ -19,18 +29,23 @@
 mod ahead;
 mod build;
 mod calls;
+mod causes;
 mod failures;
 mod futures;
 mod handles;
 mod limits;
+mod procedures;
 mod replies;
 mod requests;
+mod rules;
+mod scan;
 mod session;
 mod shipped;
 mod structure;
 mod tables;
 mod transactions;
 mod undone;
+mod work;
 
 pub use limits::Limits;
 pub use session::{Counters, Session, Welcome};

@@ -1,6 +1,6 @@
 //! The limits of a session.
 
-use bifrost_wire::Limit;
+use bifrost_wire::{ErrorNumber, Limit};
 
 /// The limits of a session, each under its name in the configuration. A client is told them in
 /// `welcome`.
@@ -34,6 +34,16 @@ impl Limits {
     /// The value of a limit that bounds memory of this process.
     pub(crate) fn size(&self, limit: Limit) -> usize {
         usize::try_from(self.get(limit)).unwrap_or(usize::MAX)
+    }
+
+    /// The fuel of a batch.
+    pub(crate) fn fuel(&self) -> i64 {
+        i64::try_from(self.get(Limit::Fuel)).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the text of an error because of a limit.
+    pub(crate) fn exceeded(&self, number: ErrorNumber, limit: Limit) -> String {
+        format!("{}: {} is the limit ({})", number.text(), self.get(limit), limit.name())
     }
 
     /// All limits with their values.

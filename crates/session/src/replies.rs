@@ -1,13 +1,25 @@
-//! Futures and failures as they cross.
+//! The replies of a batch: futures, failures, and the history of exceptions as they cross.
+//!
+//! Read [`Session::flush`] first. [`Outcomes`] turns words into outcomes: values, and handles of
+//! the table H.
+//!
+//! A reply has a limit of bytes, and a session one of handles. Outcomes beyond a limit are absent,
+//! and the reply ends with a refusal that names the limit.
 
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Table, object};
-use bifrost_wire::{ErrorNumber, ExceptionKind, Outcome, Value};
+use bifrost_runtime::{Cx, Table, object};
+use bifrost_wire::command::Ranges;
+use bifrost_wire::encode::{self, Exceptions, Flushed};
+use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value};
 
-use crate::failures::{Failure, FailureKind};
+use crate::failures::{Failure, FailureKind, Place};
+use crate::futures::Future;
 use crate::handles::Handles;
+use crate::limits::Limits;
+use crate::session::Session;
 use crate::tables::Tables;
+use crate::work::Run;
 
 /// Returns the type under which clients know an object.
 ///
@@ -20,7 +32,7 @@ pub(crate) unsafe fn seen_as(tables: &Tables, object: Word) -> &str {
 
 /// A word of a basic type as it crosses.
 #[inline]
-pub(crate) fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
+fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
     match ty {
         Types::BOOL => Value::Bool(word != 0),
         Types::INT => Value::Int(word as i64),
@@ -32,89 +44,269 @@ pub(crate) fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 
 /// The text of a string; it is copied into a reply before anything else runs.
 #[inline]
-pub(crate) fn string_of(word: Word) -> Option<&'static str> {
+fn string_of(word: Word) -> Option<&'static str> {
     // SAFETY: futures and exception values of object types are references, and those of that type
     // are strings.
     unsafe { (Table::of(word).info().ty == Types::STRING).then(|| object::text(word)) }
 }
 
-/// An object as it crosses: strings as values, all others as handles. Nothing at the limit of
-/// handles.
-#[inline]
-pub(crate) fn object_outcome(
-    tables: &Tables,
-    handles: &mut Handles,
-    roots: &mut Vec<Word>,
-    word: Word,
-    most: usize,
-) -> Option<Outcome<'static>> {
-    if let Some(text) = string_of(word) {
-        return Some(Outcome::Value(Value::Str(text)));
-    }
-    // SAFETY: futures and exception values of object types are references.
-    let info = unsafe { Table::of(word) }.info();
-    let handle = handles.of(word, most, roots)?;
-    Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
-}
-
 /// A failure as a part of a reply.
-pub(crate) enum Put<'a> {
-    Kind(u32, &'a [u32], &'a ExceptionKind<'a>),
-    Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),
+enum Put<'a> {
+    Kind(&'a Place, &'a ExceptionKind<'a>),
+    Signal(&'a Place, &'a str, &'a [Outcome<'a>]),
 }
 
-/// Writes a failure, and says about how many bytes it has. One with values that do not fit into
-/// `room` is told without them, as refused, so that no list of exceptions is longer than a reply
-/// may be.
-pub(crate) fn put_failure(
-    tables: &Tables,
-    handles: &mut Handles,
-    roots: &mut Vec<Word>,
-    most: usize,
-    room: usize,
-    failure: &Failure,
-    put: &mut dyn FnMut(Put<'_>),
-) -> usize {
-    let head = 64 + 8 * failure.iterations.len();
-    match &failure.kind {
-        FailureKind::Signal { name, values } => {
-            let name = tables.engine().program().types.signal_name(*name);
-            let bytes = head + name.len() + values.iter().map(|v| value_bytes(tables, *v)).sum::<usize>();
-            if bytes > room {
-                let text = format!("the values of `{name}` are too long for the reply");
-                let kind = ExceptionKind::Refused { number: ErrorNumber::ReplyTooLong as u32, text: &text };
-                put(Put::Kind(failure.call, &failure.iterations, &kind));
-                return head + text.len();
+/// The tables by which words become outcomes. Objects that cross for the first time get handles.
+struct Outcomes<'s> {
+    tables: &'static Tables,
+    handles: &'s mut Handles,
+    /// The roots of the objects with handles.
+    roots: &'s mut Vec<Word>,
+    handles_max: usize,
+}
+
+impl<'s> Outcomes<'s> {
+    fn new(
+        tables: &'static Tables,
+        limits: &Limits,
+        handles: &'s mut Handles,
+        roots: &'s mut Vec<Word>,
+    ) -> Outcomes<'s> {
+        Outcomes { tables, handles, roots, handles_max: limits.size(Limit::Handles) }
+    }
+
+    /// Returns the outcome of a future, or nothing at the limit of handles. `reported` are the
+    /// failures in the reply, in order.
+    #[inline]
+    fn of_future(&mut self, future: Option<&Future>, reported: &[u32]) -> Option<Outcome<'static>> {
+        Some(match future {
+            None | Some(Future::Inner | Future::Open(..) | Future::Undone) => Outcome::Absent,
+            Some(Future::Nothing) => Outcome::Value(Value::Nil),
+            Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
+            Some(Future::Object(word, _)) => return self.of_object(*word),
+            Some(Future::Failed(index)) => match reported.binary_search(index) {
+                Ok(at) => Outcome::Exception(at as u32),
+                Err(_) => Outcome::Absent,
+            },
+        })
+    }
+
+    /// An object as it crosses: strings as values, all others as handles. Nothing at the limit of
+    /// handles.
+    #[inline]
+    fn of_object(&mut self, word: Word) -> Option<Outcome<'static>> {
+        if let Some(text) = string_of(word) {
+            return Some(Outcome::Value(Value::Str(text)));
+        }
+        // SAFETY: futures and exception values of object types are references.
+        let info = unsafe { Table::of(word) }.info();
+        let handle = self.handles.of(word, self.handles_max, self.roots)?;
+        Some(Outcome::Handle { handle, ty: self.tables.type_number(info.seen_as) })
+    }
+
+    /// Writes a failure, and says about how many bytes it has. One with values that do not fit into
+    /// `room` is told without them, as refused, so that no list of exceptions is longer than a
+    /// reply may be.
+    fn put(&mut self, room: usize, failure: &Failure, put: &mut dyn FnMut(Put<'_>)) -> usize {
+        let place = &failure.place;
+        let head = 64 + 8 * place.iterations.len();
+        match &failure.kind {
+            FailureKind::Signal { name, values } => {
+                let tables = self.tables;
+                let name = tables.engine().program().types.signal_name(*name);
+                let bytes = head + name.len() + values.iter().map(|v| value_bytes(tables, *v)).sum::<usize>();
+                if bytes > room {
+                    let text = format!("the values of `{name}` are too long for the reply");
+                    let number = ErrorNumber::ReplyTooLong as u32;
+                    put(Put::Kind(place, &ExceptionKind::Refused { number, text: &text }));
+                    return head + text.len();
+                }
+                let values: Vec<Outcome<'_>> = values
+                    .iter()
+                    .map(|(word, ty)| match tables.is_basic(*ty) {
+                        true => Outcome::Value(basic_value(*word, *ty)),
+                        false => self.of_object(*word).unwrap_or(Outcome::Value(Value::Nil)),
+                    })
+                    .collect();
+                put(Put::Signal(place, name, &values));
+                bytes
             }
-            let values: Vec<Outcome<'_>> = values
-                .iter()
-                .map(|(word, ty)| {
-                    if tables.is_basic(*ty) {
-                        return Outcome::Value(basic_value(*word, *ty));
-                    }
-                    object_outcome(tables, handles, roots, *word, most).unwrap_or(Outcome::Value(Value::Nil))
-                })
-                .collect();
-            put(Put::Signal(failure.call, &failure.iterations, name, &values));
-            bytes
-        }
-        FailureKind::Unhandled { argument, cause } => {
-            let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
-            put(Put::Kind(failure.call, &failure.iterations, &kind));
-            head
-        }
-        FailureKind::Refused { number, text } => {
-            let kind = ExceptionKind::Refused { number: *number as u32, text };
-            put(Put::Kind(failure.call, &failure.iterations, &kind));
-            head + text.len()
+            FailureKind::Unhandled { argument, cause } => {
+                put(Put::Kind(place, &ExceptionKind::Unhandled { argument: *argument, cause: *cause }));
+                head
+            }
+            FailureKind::Refused { number, text } => {
+                put(Put::Kind(place, &ExceptionKind::Refused { number: *number as u32, text }));
+                head + text.len()
+            }
         }
     }
 }
 
 /// About how many bytes a value takes in a reply.
 fn value_bytes(tables: &Tables, (word, ty): (Word, TypeId)) -> usize {
-    // SAFETY: exception values of object types are references.
-    let string = !tables.is_basic(ty) && unsafe { Table::of(word) }.info().ty == Types::STRING;
-    // SAFETY: the object is a string.
-    24 + if string { unsafe { object::text(word) }.len() } else { 0 }
+    let text = if tables.is_basic(ty) { None } else { string_of(word) };
+    24 + text.map_or(0, str::len)
+}
+
+impl Session {
+    /// Answers the trailer of a batch.
+    pub(crate) fn flush(&mut self, cx: &mut Cx, wanted: Ranges<'_>, quiet: bool) {
+        if u64::from(wanted.last()) > self.limits.get(Limit::Futures) {
+            return self
+                .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
+        }
+        self.join_all(cx);
+        if self.batch.undone {
+            self.batch.fail_undone(wanted, &self.limits);
+        }
+        self.counters.crossings += 1;
+        self.batches += 1;
+        let failures = std::mem::take(&mut self.batch.failures);
+        let mut reported: Vec<u32> = Vec::new();
+        if !failures.is_empty() {
+            reported = self.reported(&failures, wanted, quiet);
+        }
+        self.send_outcomes(cx, wanted, &failures, &reported);
+        self.counters.calls += self.batch.calls;
+        let (cleared, omitted) = self.batch.cleared;
+        if failures.len() > cleared {
+            let most = self.limits.size(Limit::Exceptions);
+            let added = failures.into_iter().skip(cleared);
+            let roots = self.roots.as_ref().expect("made before anything runs");
+            self.history.add(self.batches, added, most, self.tables, cx.root_set(&roots.history));
+            self.history.omitted += u64::from(self.batch.omitted - omitted);
+        }
+        self.reset_batch(cx);
+    }
+
+    /// Writes the reply of a batch. `reported` are the positions of the failures that it has.
+    fn send_outcomes(&mut self, cx: &mut Cx, wanted: Ranges<'_>, failures: &[Failure], reported: &[u32]) {
+        let bytes_max = self.limits.size(Limit::ReplyBytes);
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        let roots = cx.root_set(&roots.handles);
+        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots);
+        let mut reply = Flushed::begin(&mut self.output);
+        let mut exceeded: Option<(ErrorNumber, Limit)> = None;
+        for position in wanted.positions() {
+            let outcome = match exceeded {
+                Some(_) => Outcome::Absent,
+                None => {
+                    let future = self.batch.futures.get(position as usize - 1);
+                    outcomes.of_future(future, reported).unwrap_or_else(|| {
+                        exceeded = Some((ErrorNumber::TooManyHandles, Limit::Handles));
+                        Outcome::Absent
+                    })
+                }
+            };
+            let long = if let Outcome::Value(Value::Str(s)) = outcome { s.len() } else { 0 };
+            if reply.bytes() + long > bytes_max {
+                exceeded = Some((ErrorNumber::ReplyTooLong, Limit::ReplyBytes));
+                reply.outcome(&Outcome::Absent);
+                continue;
+            }
+            reply.outcome(&outcome);
+        }
+        for index in reported {
+            let room = bytes_max.saturating_sub(reply.bytes());
+            outcomes.put(room, &failures[*index as usize], &mut |put| match put {
+                Put::Kind(place, kind) => reply.exception(place.call, &place.iterations, kind),
+                Put::Signal(place, name, values) => reply.signal(place.call, &place.iterations, name, values),
+            });
+        }
+        if let Some((number, limit)) = exceeded {
+            let text = self.limits.exceeded(number, limit);
+            reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
+        }
+        let used = self.limits.fuel().saturating_sub(self.batch.fuel).max(0);
+        let counters = encode::Counters {
+            calls: u32::try_from(self.batch.calls).unwrap_or(u32::MAX),
+            fuel: u32::try_from(used).unwrap_or(u32::MAX),
+        };
+        reply.finish(counters, self.batch.omitted);
+    }
+
+    /// Returns the positions of the failures that the reply has: all, or those of wanted futures.
+    fn reported(&self, failures: &[Failure], wanted: Ranges<'_>, quiet: bool) -> Vec<u32> {
+        let all = 0..failures.len() as u32;
+        if !quiet {
+            return all.collect();
+        }
+        let mut asked: Vec<u32> = wanted
+            .positions()
+            .filter_map(|p| match self.batch.futures.get(p as usize - 1) {
+                Some(Future::Failed(index)) => Some(*index),
+                _ => None,
+            })
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        asked
+    }
+
+    /// Returns the reply that is stored with the batch under way, all of which has gone well. It is
+    /// for a client that sends the batch again, for which a handle would mean nothing.
+    pub(crate) fn stored_reply(&self, wanted: Ranges<'_>) -> Vec<u8> {
+        let mut stored = Vec::new();
+        let mut reply = Flushed::begin(&mut stored);
+        let mut objects = Vec::new();
+        for position in wanted.positions() {
+            let outcome = match self.batch.futures.get(position as usize - 1) {
+                None | Some(Future::Inner | Future::Open(..) | Future::Failed(_) | Future::Undone) => {
+                    Outcome::Absent
+                }
+                Some(Future::Nothing) => Outcome::Value(Value::Nil),
+                Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
+                Some(Future::Object(word, _)) => match string_of(*word) {
+                    Some(text) => Outcome::Value(Value::Str(text)),
+                    None => {
+                        objects.push(position);
+                        Outcome::Exception(objects.len() as u32 - 1)
+                    }
+                },
+            };
+            reply.outcome(&outcome);
+        }
+        let text = "the batch was done before, and its objects are not told again";
+        for position in objects {
+            let kind = ExceptionKind::Refused { number: ErrorNumber::Repeated as u32, text };
+            reply.exception(position, &[], &kind);
+        }
+        reply.finish(encode::Counters { calls: 0, fuel: 0 }, 0);
+        stored
+    }
+
+    /// Answers the batch with the stored reply.
+    pub(crate) fn replay(&mut self, run: &mut Run<'_>, reply: &[u8]) {
+        self.counters.crossings += 1;
+        self.batches += 1;
+        self.output.extend_from_slice(reply);
+        self.reset_batch(run);
+        run.begin_next(&self.batch);
+    }
+
+    /// Answers `history`.
+    pub(crate) fn send_history(&mut self, cx: &mut Cx) {
+        let mut room = self.limits.size(Limit::ReplyBytes);
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        let roots = cx.root_set(&roots.handles);
+        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots);
+        let mut reply = Exceptions::begin(&mut self.output);
+        // Those of the batch under way are among them: they get into the history with its `flush`.
+        let (cleared, omitted) = self.batch.cleared;
+        let now = self.batches + 1;
+        let fresh = self.batch.failures.iter().skip(cleared).map(|failure| (now, failure));
+        for (batch, failure) in
+            self.history.kept.iter().map(|(batch, failure)| (*batch, failure)).chain(fresh)
+        {
+            let bytes = outcomes.put(room, failure, &mut |put| match put {
+                Put::Kind(place, kind) => reply.exception(batch, place.call, &place.iterations, kind),
+                Put::Signal(place, name, values) => {
+                    reply.signal(batch, place.call, &place.iterations, name, values);
+                }
+            });
+            room = room.saturating_sub(bytes);
+        }
+        reply.finish(self.history.omitted + u64::from(self.batch.omitted - omitted));
+    }
 }

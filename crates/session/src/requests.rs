@@ -7,13 +7,14 @@
 //! of the transaction.
 
 use bifrost_actors::{self as actors, Asked, Call, Wanted};
-use bifrost_ir::{MethodRef, TypeId};
-use bifrost_runtime::abi::{Outcome, Word};
+use bifrost_ir::MethodRef;
+use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Ret};
 use bifrost_wire::{Command, Ref};
 use smallvec::SmallVec;
 
-use crate::failures::Failure;
+use crate::causes::Cause;
+use crate::failures::Place;
 use crate::futures::Future;
 use crate::session::Session;
 use crate::tables::MethodRow;
@@ -54,7 +55,7 @@ impl Session {
             return;
         }
         let ret = actors::join(cx, number);
-        let future = self.joined(cx, method, ret, position, SmallVec::new());
+        let future = self.joined(cx, method, ret, Place::of(position));
         if let Future::Object(word, _) = future {
             self.hold(cx, word);
         }
@@ -62,30 +63,12 @@ impl Session {
     }
 
     /// Turns an answer into the future of the batch.
-    fn joined(
-        &mut self,
-        cx: &mut Cx,
-        method: MethodRef,
-        ret: Ret,
-        call: u32,
-        iterations: SmallVec<[u32; 4]>,
-    ) -> Future {
-        let signature = &self.tables.engine().program().types.method(method).signature;
-        match Outcome::from(ret) {
-            Outcome::Returned => match signature.results.first() {
-                None => Future::Nothing,
-                Some(ty) => self.of_type(ret.value, *ty),
-            },
-            Outcome::Signalled => {
-                let kind = self.signalled(cx, signature);
-                Future::Failed(self.note(Failure { call, iterations, kind }))
-            }
-            _ => Future::Failed(self.killed(cx, call, iterations)),
+    fn joined(&mut self, cx: &mut Cx, method: MethodRef, ret: Ret, place: Place) -> Future {
+        let heading = &self.tables.engine().program().types.method(method).signature;
+        if !ret.returned() {
+            return Future::Failed(self.fail_at(place, Cause::of(cx, ret, heading)));
         }
-    }
-
-    fn of_type(&self, word: Word, ty: TypeId) -> Future {
-        if self.tables.is_basic(ty) { Future::Basic(word, ty) } else { Future::Object(word, ty) }
+        heading.results.first().map_or(Future::Nothing, |ty| self.of_type(ret.value, *ty))
     }
 
     /// Waits for all that is open, in the order in which it was asked.
@@ -112,14 +95,14 @@ impl Session {
         let failed = match actors::open_requests(cx) {
             Ok(failed) => failed,
             Err(_) => {
-                self.killed(cx, self.next(), SmallVec::new());
+                self.fail_here(Cause::Killed(cx));
                 return;
             }
         };
         for (number, method, asked) in failed {
             // SAFETY: as above.
             let ret = actors::join(cx, number);
-            self.joined(cx, method, ret, asked.call, asked.rounds);
+            self.joined(cx, method, ret, Place { call: asked.call, iterations: asked.rounds });
         }
     }
 }

@@ -11,12 +11,14 @@ use bifrost_repository::BatchId;
 use bifrost_runtime::Cx;
 use bifrost_wire::{BatchName, Command, Decoded, ErrorNumber, Limit, Ref, decode};
 use bytes::Bytes;
-use smallvec::SmallVec;
 
-use crate::failures::{Failure, FailureKind};
+use crate::failures::{NOT_KEPT, Place};
 use crate::futures::Future;
+use crate::procedures::Extent;
+use crate::rules::{InOver, InTransaction, rule};
 use crate::session::Session;
-use crate::transactions::Refusal;
+use crate::transactions::Committed;
+use crate::work::Run;
 
 /// The failure of a request to an actor in a batch that may run several times.
 const NO_REQUESTS: &str =
@@ -44,16 +46,10 @@ pub(crate) struct Shipped {
     failed: u32,
     /// The number of errors before it.
     errors: u32,
-    procedures: Procedures,
+    /// The procedures before it.
+    procedures: Extent,
     /// Set while the session waits before it runs it again.
     pause: Option<Duration>,
-}
-
-/// The number of batched procedures, and of the objects that they use from outside.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Procedures {
-    pub defined: usize,
-    pub captured: usize,
 }
 
 impl Session {
@@ -96,135 +92,130 @@ impl Session {
             tries: if tries == 0 { most } else { most.min(u64::from(tries)) },
             failed: 0,
             errors: self.errors,
-            procedures: self.procedures(cx),
+            procedures: self.procedures_extent(cx),
             pause: None,
         });
     }
 
     /// Takes up a command of such a batch; `bytes` are those of the command. Runs the batch when it
     /// is whole.
-    pub(crate) fn collect(&mut self, cx: &mut Cx, command: Command<'_>, bytes: &[u8]) {
+    pub(crate) fn collect(&mut self, run: &mut Run<'_>, command: Command<'_>, bytes: &[u8]) {
         let Some(shipped) = &mut self.shipped else { return };
-        match command {
-            Command::Free(handles) => shipped.frees.extend(handles.iter()),
-            Command::Flush { .. } if !self.batch.dead => {
+        let rule = rule(&command);
+        match rule.transaction {
+            InTransaction::Freed => {
+                if let Command::Free(handles) = command {
+                    shipped.frees.extend(handles.iter());
+                }
+            }
+            InTransaction::Runs if !self.batch.dead => {
                 shipped.flush = shipped.commands.len();
                 shipped.commands.extend_from_slice(bytes);
-                self.run_shipped(cx);
+                self.run_shipped(run);
             }
-            Command::Hello(_)
-            | Command::Flush { .. }
-            | Command::Describe
-            | Command::History
-            | Command::ClearHistory
-            | Command::Transaction { .. }
-            | Command::Commit
-            | Command::Abort
-            | Command::Bye => {
-                // The batch is not run. Commands whose answer a client waits for are answered.
-                let (frees, definitions) = (std::mem::take(&mut shipped.frees), shipped.definitions);
-                self.shipped = None;
-                if !self.batch.dead {
-                    self.refuse(ErrorNumber::InTransaction, ErrorNumber::InTransaction.text());
-                }
-                self.fail_shipped();
-                // Nothing of it was done that would have to be looked at.
-                self.transactions.unseen = false;
-                self.undefined(definitions);
-                frees.into_iter().for_each(|handle| self.free(cx, handle));
-                self.command(cx, command);
-            }
+            InTransaction::Runs | InTransaction::Refused => self.refuse_shipped(run, command),
             // Over a limit: nothing is kept any more.
-            _ if self.batch.dead => {}
-            _ => {
-                shipped.definitions += usize::from(matches!(command, Command::Procedure { .. }));
+            InTransaction::Kept if self.batch.dead => {}
+            InTransaction::Kept => {
+                shipped.definitions += usize::from(rule.over == InOver::SkippedProcedure);
                 shipped.commands.extend_from_slice(bytes);
             }
         }
     }
 
+    /// Drops the batch, which is not run, and executes the command that has ended it. A client waits
+    /// for the answer of some of them.
+    #[cold]
+    fn refuse_shipped(&mut self, run: &mut Run<'_>, command: Command<'_>) {
+        let Some(Shipped { frees, definitions, .. }) = self.shipped.take() else { return };
+        if !self.batch.dead {
+            self.refuse(ErrorNumber::InTransaction, ErrorNumber::InTransaction.text());
+        }
+        self.fail_shipped();
+        // Nothing of it was done that would have to be looked at.
+        self.transactions.unseen = false;
+        self.undefined(definitions);
+        frees.into_iter().for_each(|handle| self.free(run, handle));
+        self.command(run, command);
+    }
+
     /// The future of `transaction` becomes the failure that ended the batch.
     fn fail_shipped(&mut self) {
-        let last = self.batch.failures.len().checked_sub(1).map_or(u32::MAX, |last| last as u32);
+        let last = self.batch.failures.len().checked_sub(1).map_or(NOT_KEPT, |last| last as u32);
         if let Some(first) = self.batch.futures.first_mut() {
             *first = Future::Failed(last);
         }
     }
 
     /// Runs the batch again that waits for it.
-    pub(crate) fn run_again(&mut self, cx: &mut Cx) {
+    pub(crate) fn run_again(&mut self, run: &mut Run<'_>) {
         if let Some(shipped) = self.shipped.as_mut().filter(|shipped| shipped.pause.is_some()) {
             shipped.pause = None;
-            self.run_shipped(cx);
+            self.run_shipped(run);
         }
     }
 
     /// Runs the batch once. Afterwards it is over, or there is a pause.
-    fn run_shipped(&mut self, cx: &mut Cx) {
+    fn run_shipped(&mut self, run: &mut Run<'_>) {
         let Some(mut shipped) = self.shipped.take() else { return };
-        self.begin_try(cx, &shipped);
+        self.begin_try(run, &shipped);
         let Ok(Decoded::Command(Command::Flush { wanted, quiet }, _)) =
             decode(&shipped.commands[shipped.flush..], usize::MAX)
         else {
             return;
         };
         match shipped.batch.map(|batch| self.transactions.outcome(batch)) {
-            Some(Ok(Some(reply))) => return self.repeat(cx, &reply, shipped.frees),
-            Some(Err((number, text))) => {
-                let kind = FailureKind::refused(number, text);
-                self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
+            Some(Ok(Some(reply))) => return self.repeat(run, &reply, shipped.frees),
+            Some(Err(kind)) => {
+                self.fail_at(Place::of(1), kind);
             }
-            _ => {
-                bifrost_actors::hold_messages(cx, NO_REQUESTS);
-                self.work(cx, &shipped.commands[..shipped.flush]);
+            None | Some(Ok(None)) => {
+                bifrost_actors::hold_messages(run, NO_REQUESTS);
+                self.work(run, &shipped.commands[..shipped.flush]);
                 if let Some(scan) = self.scan.take() {
-                    self.unfinished(cx, scan);
+                    self.unfinished(run, scan);
                 }
-                self.join_all(cx);
+                self.join_all(run);
             }
         }
         if self.ended() {
-            return bifrost_actors::leave_messages(cx, false);
+            return bifrost_actors::leave_messages(run, false);
         }
-        let conflict = |failure: &Failure| {
-            matches!(failure.kind, FailureKind::Refused { number: ErrorNumber::Conflict, .. })
-        };
-        let mut lost = self.batch.failures.iter().any(conflict);
+        let mut lost = self.batch.failures.iter().any(|failure| failure.kind.is_conflict());
         let mut committed = false;
-        if shipped.batch.is_none() && self.is_idle(cx) {
+        if shipped.batch.is_none() && self.is_idle(run) {
             // Nothing was done, and no client asks for the outcome.
             committed = true;
         } else if !self.batch.dead {
             let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
-            match self.transactions.commit(cx, self.tables, &self.handles, batch) {
-                Ok(()) => committed = true,
-                Err(Refusal::Repeated(reply)) => {
-                    bifrost_actors::leave_messages(cx, false);
-                    return self.repeat(cx, &reply, shipped.frees);
+            match self.transactions.commit(run, self.tables, &self.handles, batch) {
+                Ok(Committed::Now) => committed = true,
+                Ok(Committed::Before(reply)) => {
+                    bifrost_actors::leave_messages(run, false);
+                    return self.repeat(run, &reply, shipped.frees);
                 }
-                Err(Refusal::Not(number, text)) => {
-                    self.forget_undone(cx);
-                    lost = number == ErrorNumber::Conflict;
-                    let kind = FailureKind::refused(number, text);
-                    self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
+                Err(kind) => {
+                    self.forget_undone(run);
+                    lost = kind.is_conflict();
+                    self.fail_at(Place::of(1), kind);
                 }
             }
         }
-        bifrost_actors::leave_messages(cx, committed);
+        bifrost_actors::leave_messages(run, committed);
         if lost && shipped.tries > 1 {
             shipped.tries -= 1;
             shipped.failed += 1;
             shipped.pause = Some(self.pause_after(shipped.failed));
-            self.abort_transaction(cx);
+            self.abort_transaction(run);
             self.shipped = Some(shipped);
             return;
         }
         if self.batch.dead {
-            self.abort_transaction(cx);
+            self.abort_transaction(run);
             self.fail_shipped();
         }
-        shipped.frees.into_iter().for_each(|handle| self.free(cx, handle));
-        self.command(cx, Command::Flush { wanted, quiet });
+        shipped.frees.into_iter().for_each(|handle| self.free(run, handle));
+        self.command(run, Command::Flush { wanted, quiet });
     }
 
     /// True if the batch has done nothing that could be committed; its transaction is over then.
@@ -233,24 +224,21 @@ impl Session {
     }
 
     /// Restores the state before the batch, and begins a new run.
-    fn begin_try(&mut self, cx: &mut Cx, shipped: &Shipped) {
-        self.reset_batch(cx);
+    fn begin_try(&mut self, run: &mut Run<'_>, shipped: &Shipped) {
+        self.reset_batch(run);
         self.batch.commands = 1;
         self.errors = shipped.errors;
         self.transactions.unseen = false;
-        self.forget_procedures(cx, shipped.procedures);
-        cx.leave();
-        cx.begin();
-        cx.charge_batch(0);
-        cx.fuel = self.batch.fuel;
-        self.make_one(cx, Future::Nothing);
+        self.forget_procedures(run, shipped.procedures);
+        run.begin_next(&self.batch);
+        self.make_one(run, Future::Nothing);
     }
 
     /// Answers a batch that was done before.
-    fn repeat(&mut self, cx: &mut Cx, reply: &[u8], frees: Vec<Ref>) {
-        self.abort_transaction(cx);
-        frees.into_iter().for_each(|handle| self.free(cx, handle));
-        self.replay(cx, reply);
+    fn repeat(&mut self, run: &mut Run<'_>, reply: &[u8], frees: Vec<Ref>) {
+        self.abort_transaction(run);
+        frees.into_iter().for_each(|handle| self.free(run, handle));
+        self.replay(run, reply);
     }
 
     /// Returns the pause, which is longer each time, and another one in each session. So sessions

@@ -6,21 +6,21 @@ use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
 use bifrost_runtime::{Cx, Overtaken};
 use bifrost_wire::{ErrorNumber, Limit, mention};
 use bytes::Bytes;
-use smallvec::SmallVec;
 
-use crate::failures::{Failure, FailureKind};
+use crate::causes::Cause;
+use crate::failures::FailureKind;
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::replies::seen_as;
 use crate::session::Session;
 use crate::tables::Tables;
 
-/// The reason why a transaction is not committed.
-pub(crate) enum Refusal {
-    /// It is aborted, or was doomed before.
-    Not(ErrorNumber, String),
+/// The result of a commit that does not fail.
+pub(crate) enum Committed {
+    /// The transaction was committed.
+    Now,
     /// The batch was committed before: its reply.
-    Repeated(Bytes),
+    Before(Bytes),
 }
 
 /// Returns the text about a conflict for a client. It names an object that others have changed, one
@@ -99,17 +99,17 @@ impl Transactions {
 
     /// Returns the reply of a batch that was committed before, if it was; or the reason why that is
     /// unknown.
-    pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, (ErrorNumber, String)> {
+    pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, FailureKind> {
         self.cache.schema().repository().outcome(batch).map_err(|error| {
             let number = match error {
                 Error::Forgotten { .. } => ErrorNumber::Repeated,
                 _ => ErrorNumber::StoreFailed,
             };
-            (number, format!("{}: {}", number.text(), self.cache.schema().tell(&error)))
+            refusal(number, self.cache.schema().tell(&error))
         })
     }
 
-    /// Ends the transaction: nothing, or the reason why it is not committed. A doomed one does not
+    /// Ends the transaction, or returns the reason why it is not committed. A doomed one does not
     /// end.
     pub fn commit(
         &mut self,
@@ -117,44 +117,52 @@ impl Transactions {
         tables: &Tables,
         handles: &Handles,
         batch: Option<(BatchId, Bytes)>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Committed, FailureKind> {
         // A doomed transaction stays until its client aborts it.
         let doomed = cx.doomed().is_some();
         let unseen = std::mem::take(&mut self.unseen);
         if unseen && !doomed {
             self.cache.abort(cx);
-            return Err(Refusal::Not(ErrorNumber::Unseen, ErrorNumber::Unseen.text().to_owned()));
+            return Err(FailureKind::refused(ErrorNumber::Unseen, ErrorNumber::Unseen.text()));
         }
         if !doomed && batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
             self.cache.abort(cx);
             let text = format!("the reply of a batch that is done once has at most {REPLY_BYTES_MAX} bytes");
-            return Err(Refusal::Not(ErrorNumber::ReplyTooLong, text));
+            return Err(FailureKind::refused(ErrorNumber::ReplyTooLong, text));
         }
-        self.cache.commit(cx, batch).map(|_| ()).map_err(|why| {
-            let number = match why {
-                NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
-                NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,
-                NotCommitted::Conflict(_) => ErrorNumber::Conflict,
-                NotCommitted::Doomed(_) => ErrorNumber::Doomed,
-                NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
-                NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
-                NotCommitted::Store(_) => ErrorNumber::StoreFailed,
-            };
-            let text = match &why {
-                NotCommitted::Conflict(overtaken) => conflict_text(tables, overtaken, handles),
-                NotCommitted::Store(error) => {
-                    format!("{}: {}", number.text(), self.cache.schema().tell(error))
-                }
-                NotCommitted::TooManyObjects { limit, .. } => {
-                    let name = Limit::TransactionObjects.name();
-                    format!("{}: {limit} is the limit ({name}); it is aborted", number.text())
-                }
-                NotCommitted::Doomed(why) => format!("{} ({why})", number.text()),
-                why => format!("{}: {why}", number.text()),
-            };
-            Refusal::Not(number, text)
-        })
+        match self.cache.commit(cx, batch) {
+            Ok(_) => Ok(Committed::Now),
+            Err(NotCommitted::Repeated(reply)) => Ok(Committed::Before(reply)),
+            Err(why) => Err(self.not_committed(&why, tables, handles)),
+        }
     }
+
+    /// Returns the refusal of a transaction that the cache has not committed: the one place at which
+    /// its errors get numbers.
+    fn not_committed(&self, why: &NotCommitted, tables: &Tables, handles: &Handles) -> FailureKind {
+        match why {
+            NotCommitted::Conflict(overtaken) => {
+                FailureKind::refused(ErrorNumber::Conflict, conflict_text(tables, overtaken, handles))
+            }
+            NotCommitted::Doomed(doom) => {
+                FailureKind::refused(ErrorNumber::Doomed, format!("{} ({doom})", ErrorNumber::Doomed.text()))
+            }
+            NotCommitted::TooManyObjects { limit, .. } => {
+                let name = Limit::TransactionObjects.name();
+                refusal(ErrorNumber::TooManyObjects, format!("{limit} is the limit ({name}); it is aborted"))
+            }
+            NotCommitted::Volatile(_) | NotCommitted::TooMany => refusal(ErrorNumber::NotStorable, why),
+            NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. } => {
+                refusal(ErrorNumber::Repeated, why)
+            }
+            NotCommitted::Store(error) => refusal(ErrorNumber::StoreFailed, self.cache.schema().tell(error)),
+        }
+    }
+}
+
+/// Makes a refusal with the text of its number and a reason.
+fn refusal(number: ErrorNumber, why: impl std::fmt::Display) -> FailureKind {
+    FailureKind::refused(number, format!("{}: {why}", number.text()))
 }
 
 impl Session {
@@ -164,12 +172,10 @@ impl Session {
         // The failure of a request is an exception as any other.
         self.join_all(cx);
         let future = match self.transactions.commit(cx, self.tables, &self.handles, None) {
-            Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
-            Err(Refusal::Not(number, text)) => {
+            Ok(_) => Future::Nothing,
+            Err(kind) => {
                 self.forget_undone(cx);
-                let kind = FailureKind::refused(number, text);
-                let call = self.next();
-                let failed = self.note(Failure { call, iterations: SmallVec::new(), kind });
+                let failed = self.fail_here(kind);
                 // Told by the future; the next transaction begins without exceptions.
                 self.transactions.unseen = false;
                 Future::Failed(failed)
@@ -189,8 +195,7 @@ impl Session {
         if !self.in_transaction() {
             return;
         }
-        let limit = Limit::TransactionIdleMs;
-        self.end_batch(cx, ErrorNumber::TransactionExpired, limit);
+        self.fail_here(Cause::Limit(ErrorNumber::TransactionExpired, Limit::TransactionIdleMs));
         self.abort_transaction(cx);
     }
 

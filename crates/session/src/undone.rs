@@ -7,7 +7,6 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, UNDONE, is_undone};
 use bifrost_wire::ErrorNumber;
 use bifrost_wire::command::Ranges;
-use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
@@ -59,8 +58,7 @@ impl Batch {
             let at = position as usize - 1;
             if self.futures.get(at) == Some(&Future::Undone) {
                 let kind = FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE);
-                let failure = Failure { call: position, iterations: SmallVec::new(), kind };
-                self.futures[at] = Future::Failed(self.add(failure, limits));
+                self.futures[at] = Future::Failed(self.add(Failure::of(position, kind), limits));
             }
         }
     }

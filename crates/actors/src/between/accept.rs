@@ -54,7 +54,7 @@ pub(crate) fn accept(cx: &mut Cx, from: u32, packets: &[u8]) -> Ret {
             }
         };
         match accepted {
-            Ok(ret) if ret.outcome == Outcome::Killed as u64 => return ret,
+            Ok(ret) if ret.outcome() == Outcome::Killed => return ret,
             Ok(_) => {}
             Err(wrong) => {
                 let never = matches!(wrong, Wrong::Never(_)) || cx.actors().remote.speaks_of_too_much();
@@ -206,7 +206,7 @@ fn accept_message(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wro
 #[inline(always)]
 fn hold_back(cx: &mut Cx, from: u32, address: [u32; 2], ret: Ret) {
     // A queued message knows its actor; after any other the actor may be no more.
-    if ret.outcome != Outcome::Pending as u64 {
+    if ret.outcome() != Outcome::Pending {
         return;
     }
     let Some(sent) = owing_of(ret).message() else { return };
@@ -224,7 +224,7 @@ fn hold_back(cx: &mut Cx, from: u32, address: [u32; 2], ret: Ret) {
 #[inline(always)]
 fn settle_message(cx: &mut Cx, away: Waiting, ret: Ret) -> Result<Ret, Wrong> {
     let awaited = away.index != NOBODY;
-    match Outcome::from(ret) {
+    match ret.outcome() {
         Outcome::Returned if !awaited => {}
         Outcome::Killed => return Ok(ret),
         Outcome::Pending if !awaited => settle_open(cx),
@@ -351,7 +351,7 @@ fn accept_creation(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wr
         cx.actors().remote.placement.tell(from);
     }
     let ret = bear(cx, actor, *func, &words[..count]);
-    if ret.outcome == Outcome::Killed as u64 {
+    if ret.outcome() == Outcome::Killed {
         return Ok(ret);
     }
     Ok(rest(cx, actor, Ret::NOTHING))

@@ -75,7 +75,7 @@ pub fn ask(cx: &mut Cx, method: MethodRef, call: Call<'_>, asked: Asked, wanted:
         Some(why) => cx.failure(why),
         None => send(cx, call),
     };
-    if Outcome::from(ret) == Outcome::Killed {
+    if ret.outcome() == Outcome::Killed {
         return Err(ret);
     }
     let image = cx.image().clone();
@@ -86,7 +86,7 @@ pub fn ask(cx: &mut Cx, method: MethodRef, call: Call<'_>, asked: Asked, wanted:
     guest.next += 1;
     guest.missing += 1;
     guest.open.insert(number, Open { asked, method, reference, wanted, answer: None });
-    match Outcome::from(ret) {
+    match ret.outcome() {
         Outcome::Pending => {
             owe(cx, owing_of(ret), Some(client), Due::new(0, false).of_request(number), 0);
         }

@@ -152,7 +152,7 @@ fn request(cx: &mut Cx, running: Join, path: &[u32], method: &str, words: &[Word
         let slot = slot(cx, method);
         // SAFETY: the variables of the join are a counter and what the method takes.
         let ret = actors::send(cx, unsafe { Call::new(slot, words) });
-        match Outcome::from(ret) {
+        match ret.outcome() {
             Outcome::Returned => running.set_variable(variable, ret.value),
             Outcome::Pending => actors::pend(cx, running, actors::owing_of(ret), 0, None),
             _ => return ret,
@@ -196,7 +196,7 @@ impl Interpreter for Methods {
         // SAFETY: the context is the current one, and the runtime keeps the join.
         let (cx, running) = unsafe { (&mut *cx, Join::new(running)) };
         match self.run(cx, running, path) {
-            ret if Outcome::from(ret) == Outcome::Signalled => cx.unhandled(),
+            ret if ret.outcome() == Outcome::Signalled => cx.unhandled(),
             ret => ret,
         }
     }
@@ -388,7 +388,7 @@ impl Pair {
     /// Has a counter on a node ask another one, which the node knows, and returns its join.
     pub fn asking(&mut self, node: usize, from: Actor, name: &str, args: &[Word]) -> Join {
         let ret = self.send(node, from, name, args);
-        assert_eq!(Outcome::from(ret), Outcome::Pending, "the answer comes later");
+        assert_eq!(ret.outcome(), Outcome::Pending, "the answer comes later");
         self.kept[node].push(self.nodes[node].keep(ret.value));
         // SAFETY: a method that waits owes the answer by its join.
         unsafe { Join::new(ret.value) }

@@ -14,7 +14,7 @@ use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-use super::Failed;
+use super::common::Failed;
 use crate::process::ServerProcess;
 
 #[rustfmt::skip]

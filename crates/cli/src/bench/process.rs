@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Failed;
+use super::common::Failed;
 
 /// The longest time of a run.
 const RUN_SECONDS_MAX: i64 = 600;

@@ -7,9 +7,9 @@
 use clap::Args as ClapArgs;
 
 use super::actors::peers::our_command;
+use super::common::{Failed, note_debug_build};
 use super::process::Process;
 use super::report::{self, Case, JsonLines};
-use super::{Failed, note_debug_build};
 
 /// The arguments of `bifrost bench savina`.
 #[derive(Debug, ClapArgs)]

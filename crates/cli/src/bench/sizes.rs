@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 
 use super::actors::peers::our_command;
+use super::common::{Failed, note_debug_build};
 use super::process::Process;
 use super::report::{self, Case, JsonLines, Target};
-use super::{Failed, note_debug_build};
 
 mod session;
 

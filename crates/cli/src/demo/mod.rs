@@ -13,9 +13,10 @@ use std::time::Instant;
 use anstyle::Style;
 use bifrost_veneer::{Error, Session};
 
-use crate::bench::calls::{Way, fit};
+use crate::bench::bifrost_stubs::{self as stubs, IntList, Point, Probe, Records};
+use crate::bench::calls::THETA;
+use crate::bench::calls::measure::{Way, fit};
 use crate::bench::report::{Case, JsonLines, Line, summary, write_chart};
-use crate::bench::stubs::{self, IntList, Point, Probe, Records};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::process::ServerProcess;
 
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut json = JsonLines::create(args.json.as_deref())?;
     let folder = tempfile::Builder::new().prefix("bifrost-demo-").tempdir()?;
     let listen = format!("shm://{}", folder.path().join("shm").display());
-    let server = ServerProcess::start(folder.path(), crate::bench::THETA, &["--listen", &listen])?;
+    let server = ServerProcess::start(folder.path(), THETA, &["--listen", &listen])?;
     let tour = || -> Result<Vec<Case>, Box<dyn std::error::Error>> {
         let session = stubs::connect(&server.address().to_string())?;
         heading("1. A server with a few objects runs in another process.");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use bifrost_repository::{Error, Place, Repository, dump, embedded, postgres};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::bar;
+use crate::common::store::bar;
 use crate::failure::{Exit, Failure, Outcome};
 
 #[derive(clap::Args, Debug)]

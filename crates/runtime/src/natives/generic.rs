@@ -9,7 +9,7 @@
 use bifrost_ir::{TypeId, TypeKind};
 
 use super::{map, tagged};
-use crate::abi::{Ret, Word};
+use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::image::ElementMethod;
 use crate::invoke;
@@ -136,10 +136,10 @@ pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> St
     // SAFETY: the words have the static types that the method's heading asks for: `element_slot`
     // knows only methods with those headings.
     let ret = unsafe { invoke::method(cx, slot, args) };
-    match ret.outcome {
-        0 => Ok(ret.value),
-        1 => Err(cx.unhandled()),
-        _ => Err(ret),
+    match ret.outcome() {
+        Outcome::Returned => Ok(ret.value),
+        Outcome::Signalled => Err(cx.unhandled()),
+        Outcome::Pending | Outcome::Left | Outcome::Killed => Err(ret),
     }
 }
 

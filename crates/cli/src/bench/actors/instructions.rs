@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::process::{succeed, version};
 use super::super::report::{self, JsonLines};
 use super::cases::{Case, Quantity, Threads};

@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::common::{Failed, note_debug_build};
 use super::process::Process;
 use super::report::{self, JsonLines, Target};
-use super::{Failed, note_debug_build};
 use cases::{Bound, CASES, Case, Quantity, Size, Threads};
 use peers::{C, Compiler, OURS, Peer, RAYON, Tool};
 pub use serve::serve;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::process::{Process, succeed, version};
 use super::cases::{C_CLOCK, C_HEADERS, CAF, Case, ERLANG, GO, Size};
 

@@ -11,11 +11,14 @@ use bifrost_runtime::Cx;
 use bifrost_runtime::cx::Output;
 use bifrost_server::program;
 
+use super::super::common::{Failed, say};
 use super::super::process::{processor_ms, thread_ms};
-use super::super::{Failed, savina, say, sizes};
+use super::super::savina;
+use super::super::sizes;
 use super::cases::CASES;
-use crate::capsule::{self, ProgramArgs, Started};
-use crate::run::Main;
+use crate::common::arguments::ProgramArgs;
+use crate::common::capsules::{self, Started};
+use crate::common::main_routine::Main;
 
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
 const HEAP_BYTES: usize = 8 << 30;
@@ -50,7 +53,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     let main = Main::find(&engine).ok_or("the program has no `main`")?;
     let space = Space::new(engine, args.limits())?;
     let ready = |cx: &mut Cx| {
-        capsule::ready(cx, false);
+        capsules::ready(cx, false);
         cx.set_output(Output::Buffer(String::new()));
     };
     let nodes = match &mut started {

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 
 use bifrost_veneer::{Error, Promise, Session, Value};
 
-use super::stubs::{
-    self, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, Module, Random,
+use super::bifrost_stubs::{
+    self as stubs, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, Module, Random,
 };
 
 /// The runner of the operations.

@@ -10,16 +10,15 @@
 //! [`client`] and [`structures`] run them, [`store`] measures over a store. `Figures` owns the
 //! cases measured so far.
 
+#[rustfmt::skip]
+#[allow(dead_code, clippy::all, reason = "generated")]
+mod bifrost_stubs;
 mod client;
 mod ops;
 mod peers;
 mod plain;
 mod store;
 mod structures;
-#[rustfmt::skip]
-#[path = "bifrost_stubs.rs"]
-#[allow(dead_code, clippy::all, reason = "generated")]
-mod stubs;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -33,8 +32,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::common::{Failed, note_debug_build, pin, say};
 use super::report::{self, Case, JsonLines, Target};
-use super::{Failed, note_debug_build, pin, say};
+use bifrost_stubs as stubs;
 use ops::{OPS, Op, Way, Ways};
 use peers::Peer;
 use store::Serving;

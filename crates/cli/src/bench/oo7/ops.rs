@@ -3,9 +3,9 @@
 use bifrost_veneer::{Error, Promise, Session};
 use clap::ValueEnum;
 
+use super::bifrost_stubs::{Database, Oo7};
 use super::client::{Action, Client, Parts};
 use super::structures::Structures;
-use super::stubs::{Database, Oo7};
 
 /// The way in which a client has an operation run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

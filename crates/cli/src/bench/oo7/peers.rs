@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::report::Case;
 use super::ops::{Op, Way};
 use super::{Args, find};

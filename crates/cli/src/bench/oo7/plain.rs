@@ -12,7 +12,7 @@ use bifrost_runtime::{Cx, Limits, Root};
 use bifrost_server::{Space, program};
 use bifrost_theta::Options;
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::{HEAP_BYTES_MAX, sources};
 
 /// A database of its own and the operations on it.

@@ -19,11 +19,12 @@ use bifrost_server::config::MEMORY;
 use bifrost_veneer::Session;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::super::common::{Failed, say};
+use super::super::helper::Helper;
 use super::super::report::{Case, Target, summary};
-use super::super::{Failed, Helper};
 use super::ops::{Op, Way, Ways};
 use super::plain::Plain;
-use super::{Args, Figures, TARGET_SIZE, Temperature, generate, stubs};
+use super::{Args, Figures, TARGET_SIZE, Temperature, bifrost_stubs as stubs, generate};
 
 /// Cold runs of each operation and way at most: each takes a server of its own.
 const COLD_MAX: u32 = 3;
@@ -48,7 +49,7 @@ impl Serving {
         let mut arguments = vec!["oo7-server", &folder, &core, "--store", store];
         arguments.extend(prefetch.iter().flat_map(|objects| ["--prefetch", objects]));
         let mut helper = Helper::start(&arguments)?;
-        let mut out = BufReader::new(helper.0.stdout.take().ok_or("no output to read")?);
+        let mut out = BufReader::new(helper.take_output()?);
         let mut url = String::new();
         out.read_line(&mut url)?;
         match url.trim() {
@@ -78,7 +79,7 @@ impl Serving {
     }
 
     fn ask<const N: usize>(&mut self, question: &str) -> Result<[u64; N], Failed> {
-        let input = self.helper.0.stdin.as_mut().ok_or("no input to write to")?;
+        let input = self.helper.input()?;
         writeln!(input, "{question}")?;
         input.flush()?;
         let mut line = String::new();
@@ -107,7 +108,7 @@ impl Serving {
                     format!("{calls} {asked} {ahead} {used} {evicted}")
                 }
             };
-            super::super::say(&answer)?;
+            say(&answer)?;
             line.clear();
         }
         Ok(())

@@ -12,8 +12,10 @@ use std::collections::HashMap;
 
 use bifrost_veneer::{Cell, Error, Procedure, Promise, Session};
 
+use super::bifrost_stubs::{
+    self as stubs, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, IdSet,
+};
 use super::client::{Action, Parts};
-use super::stubs::{self, AtomicPart, BaseAssembly, ComplexAssembly, CompositePart, Database, IdSet};
 
 /// The place, the visited parts, the count.
 type VisitArgs = (AtomicPart, IdSet, Cell<i64>);

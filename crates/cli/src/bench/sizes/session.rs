@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::{Measured, Sized};
-use crate::bench::Failed;
+use crate::bench::common::Failed;
 use crate::bench::process::memory_of;
 use crate::bench::report::Target;
 use crate::process::ServerProcess;

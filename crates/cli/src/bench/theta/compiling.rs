@@ -8,7 +8,7 @@ use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::Limits;
 use bifrost_theta::{Options, Sources, compile};
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::report::{Case, Target};
 use super::ours::Routine;
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::common::{Failed, note_debug_build};
 use super::report::{self, JsonLines, Target};
-use super::{Failed, note_debug_build};
 use cases::{CASES, Case};
 use ours::Theta;
 use peers::{Language, Peer, Tool};

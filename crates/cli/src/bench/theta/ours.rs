@@ -11,7 +11,7 @@ use bifrost_runtime::{Collect, Limits};
 use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::process::{Sample, processor_ms};
 use super::cases::Case;
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::super::Failed;
+use super::super::common::Failed;
 use super::super::process::{Process, Sample, succeed, version};
 use super::cases::{C_HEADERS, Case, GO_MAIN, LUA_MAIN};
 use super::ours::Theta;

@@ -17,10 +17,10 @@ use std::time::Instant;
 use bifrost_veneer::{Error, Session};
 use indicatif::ProgressBar;
 
-use super::Failed;
-use super::raw::Lines;
-use super::report::{Case, Line, Target, ratio, summary};
-use super::stubs::{Probe, Records};
+use super::super::bifrost_stubs::{Probe, Records};
+use super::super::common::Failed;
+use super::super::raw::Lines;
+use super::super::report::{Case, Line, Target, ratio, summary};
 
 /// The number of samples of each case.
 #[derive(Clone, Copy, Debug)]

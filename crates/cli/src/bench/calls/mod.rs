@@ -1,0 +1,140 @@
+//! `bifrost bench calls`: the command, and the processes that it measures.
+//!
+//! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
+//! [`measure`] takes the figures.
+
+pub mod measure;
+
+use std::io::{BufRead, Read, Write};
+use std::path::{Path, PathBuf};
+
+use bifrost_engine::{Mode, Run};
+use bifrost_server::{Config, Server, program};
+use bifrost_theta::{Options, Sources};
+use clap::Args as ClapArgs;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::bifrost_stubs as stubs;
+use super::common::{Failed, note_debug_build, pin, say};
+use super::helper::Helper;
+use super::raw;
+use super::report::{self, JsonLines};
+
+/// The program that the measurements run against.
+pub const THETA: &str = include_str!("../bench.theta");
+
+/// The arguments of `bifrost bench calls`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "The client runs on one core, the server on another; without two cores the figures mean \
+                        nothing. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
+                        --json calls.jsonl --svg loops.svg"
+)]
+pub struct Args {
+    /// Write the figures as JSON, one object a line; `-` for the standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the five ways to batch a loop
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// A tenth of the samples: enough to see that everything works
+    #[arg(long)]
+    quick: bool,
+    /// The cores of client and server
+    #[arg(long, value_name = "CLIENT,SERVER", default_values_t = [0, 1], value_delimiter = ',', num_args = 2)]
+    cores: Vec<usize>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Something cannot be measured or written.
+pub fn run(args: &Args) -> Result<(), Failed> {
+    note_debug_build();
+    let mut json = JsonLines::create(args.json.as_deref())?;
+    let (client, server) = (args.cores[0], args.cores[1]);
+    let folder = std::env::temp_dir().join(format!("bifrost-bench-{}", std::process::id()));
+    std::fs::create_dir(&folder)?;
+    let measured = start_and_measure(args, &folder, client, server);
+    std::fs::remove_dir_all(&folder)?;
+    let measured = measured?;
+    for (title, cases) in &measured.sections {
+        report::print_cases(title, cases);
+    }
+    report::print_targets(&measured.targets);
+    for (_, cases) in &measured.sections {
+        json.write(cases)?;
+    }
+    json.write(&measured.targets)?;
+    if let Some(path) = &args.svg {
+        report::write_chart(path, "Five ways to batch a loop", &measured.lines)?;
+    }
+    Ok(())
+}
+
+fn start_and_measure(
+    args: &Args,
+    folder: &Path,
+    client: usize,
+    server: usize,
+) -> Result<measure::Measured, Failed> {
+    let effort = match args.quick {
+        true => measure::Effort { samples: 200, long_samples: 5 },
+        false => measure::Effort { samples: 2000, long_samples: 50 },
+    };
+    let core = server.to_string();
+    let file = folder.join("lines");
+    std::fs::write(&file, [0; 4096])?;
+    let path = |p: &Path| p.to_string_lossy().into_owned();
+    let mut serving = Helper::start(&["server", &path(folder), &core])?;
+    let url = serving.ready()?;
+    let mut echoing = Helper::start(&["echo", &path(&file), &core])?;
+    echoing.ready()?;
+    let lines = raw::map(&file)?;
+    pin(client);
+    let bar = ProgressBar::new(2 * (effort.samples as u64 / 10) + 2 * effort.long_samples as u64 + 1);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
+    let session = stubs::connect(&url)?;
+    let mut orders = echoing.take_input()?;
+    let mut go = || {
+        orders.write_all(b"go\n")?;
+        orders.flush()
+    };
+    let mut raw = measure::Raw { lines, go: &mut go };
+    let measured = measure::measure(&session, &mut raw, effort, &bar);
+    bar.finish_and_clear();
+    session.close()?;
+    measured
+}
+
+/// Runs the server of the measurements: says where it listens, and serves until its input ends.
+///
+/// # Errors
+/// It cannot listen.
+pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
+    pin(core);
+    let mut sources = Sources::new();
+    sources.add("bench.theta", THETA);
+    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
+    let config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
+    let server = Server::start(engine, &config)?;
+    say(&server.addresses()[0].to_string())?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Runs the other side of the raw exchange.
+///
+/// # Errors
+/// The memory cannot be mapped.
+pub fn echo(file: &Path, core: usize) -> Result<(), Failed> {
+    pin(core);
+    let lines = raw::map(file)?;
+    say("ready")?;
+    // A burst for each line; between bursts this process takes no time from the server on its core.
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        raw::echo(lines);
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Parts that several subcommands use. No file here names a subcommand.
+
+pub mod arguments;
+pub mod capsules;
+pub mod figures;
+pub mod main_routine;
+pub mod report;
+pub mod store;
