@@ -47,7 +47,7 @@ pub const MIGRATIONS_MAX: u32 = 8;
 pub enum NotCommitted {
     /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it
     /// is until it is aborted.
-    #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
+    #[error("a method may have been interrupted ({0}); the transaction can only be aborted")]
     Doomed(Doom),
     /// Others have changed objects that it has read: those that are still here, at most
     /// [`OVERTAKEN_MAX`].
@@ -57,10 +57,10 @@ pub enum NotCommitted {
     #[error(transparent)]
     Volatile(#[from] Volatile),
     /// The context has as many persistent objects as it can number.
-    #[error("the session's cache has {NUMBER_MAX} objects, and more it cannot have")]
+    #[error("the session's cache has {NUMBER_MAX} objects; this is the limit")]
     TooMany,
     /// It has read and made more objects than a transaction may.
-    #[error("it has read and made {count} objects, and {limit} is the limit")]
+    #[error("it reads and makes {count} objects; the limit is {limit}")]
     TooManyObjects {
         /// The number of objects.
         count: usize,
@@ -71,7 +71,7 @@ pub enum NotCommitted {
     #[error("the batch was committed before")]
     Repeated(Bytes),
     /// A later batch of the same client was committed before.
-    #[error("batch {last} of the same client was committed before, and numbers must grow")]
+    #[error("batch {last} of the same client was committed before; numbers must increase")]
     OutOfOrder {
         /// The number of the last batch.
         last: u64,
@@ -588,9 +588,9 @@ impl Shared {
                     cx.make_absent(object);
                     Err(match why {
                         Unreadable::Full(full) => NotFetched::Full(full),
-                        why => failed(
-                            self.schema.tell_as("what is stored of it cannot be read", &why.to_string()),
-                        ),
+                        why => {
+                            failed(self.schema.tell_as("its stored state cannot be read", &why.to_string()))
+                        }
                     })
                 }
             }
@@ -611,7 +611,7 @@ impl Shared {
     ) -> Result<bool, NotFetched> {
         let failed = |text: &str| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         if self.migrating.lock().contains(&object) {
-            return Err(failed("its migration looks at the object that it makes"));
+            return Err(failed("its migration uses the object that it makes"));
         }
         let valid_to = *self.valid_to.lock();
         self.migrating.lock().push(object);

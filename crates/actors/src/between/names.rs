@@ -73,7 +73,8 @@ pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Actor>, Ret> {
 }
 
 /// The failure of a program that publishes actors where there are no clients.
-const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
+const NOBODY_SERVED: &str = "names of actors exist only in `bifrost serve`: in `start`, routines of \
+    clients and actors";
 
 /// Returns the failure of a network that has no names.
 pub(crate) fn no_names() -> String {
