@@ -26,7 +26,7 @@ use crate::failure::{Exit, Failure, Outcome};
 /// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception
 /// is printed with its values and the exit status is 1.
 ///
-/// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's
+/// With `--store`, or if `main` has transactions, it runs over a store: `root()` is the store's
 /// directory, inside transactions only.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -34,8 +34,8 @@ Examples:
   bifrost run hello.theta
   bifrost run queens.theta 8
   bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
-  bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and what they did
-  bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of what ran when
+  bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and their counts
+  bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of the events in time
   bifrost run --nodes 2 --capsules 3 queens.theta 10   six nodes, in three processes
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
@@ -47,7 +47,7 @@ pub struct Args {
     arguments: Vec<String>,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Where objects are kept: a folder, which is made if it is not there, a database as
+    /// Where objects are kept: a folder, which is made if it does not exist, a database as
     /// postgres://user@host/name, or `memory:` [default: `memory:` if the program has transactions,
     /// else nowhere]
     #[arg(long, value_name = "STORE")]
@@ -112,7 +112,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     })?;
     if !args.arguments.is_empty() && !main.takes_arguments {
         return Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
-            .help("write `main (args: sequence[string])` to get them"));
+            .help("write `main (args: sequence[string])` to receive arguments"));
     }
     let limits = args.program.limits();
     let (space, _cache) = match store {
@@ -183,7 +183,9 @@ fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> String
     let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
     format!(
         "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
-         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes allocated for each actor {bytes:.1}; request cycles {}, found in {} steps; exceptions that nobody awaited {}; in cycles of garbage {}",
+         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes \
+         allocated for each actor {bytes:.1}; request cycles {}, found in {} steps; exceptions without a \
+         receiver {}; in cycles of garbage {}",
         stats.created,
         stats.created_remotely,
         stats.messages(),

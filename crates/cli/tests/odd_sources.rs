@@ -113,7 +113,7 @@ fn the_standard_input_is_held_to_the_same() {
     let long = output(vec![b' '; (16 << 20) + 1]);
     assert_eq!(stderr(&long), "error: cannot read the standard input: it is longer than 16 MiB\n");
     let latin = output(b"% caf\xe9".to_vec());
-    assert_eq!(stderr(&latin), "error: cannot read the standard input: it is no UTF-8 text, see line 1\n");
+    assert_eq!(stderr(&latin), "error: cannot read the standard input: it is not UTF-8 text, see line 1\n");
     assert_eq!(latin.status.code(), Some(1));
 }
 

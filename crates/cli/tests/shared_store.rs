@@ -309,7 +309,7 @@ fn stores_go_into_databases_and_back() {
     for (text, wrong) in [
         (
             dump.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
-            "object 1 refers to 2, which is not there",
+            "object 1 refers to 2, which does not exist",
         ),
         (dump.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),
     ] {

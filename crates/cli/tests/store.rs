@@ -39,7 +39,7 @@ fn said(server: &Server, script: &str) -> String {
 #[track_caller]
 fn said_in_vain(server: &Server, script: &str) -> String {
     let output = server.shell(&server.urls[0], &[], script);
-    let note = "note: the changes that were not committed are gone; `commit` keeps them\n";
+    let note = "note: the changes that were not committed are lost; use `commit`\n";
     assert_eq!(stderr(&output), note);
     stdout(&output).to_owned()
 }
@@ -131,10 +131,7 @@ fn a_changed_class_is_refused_with_its_name() {
     let output = bifrost().args(["serve", "--store", &store]).arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(
-        said.contains("the class `C` is not what it was when its objects were stored: `step` came"),
-        "{said}"
-    );
+    assert!(said.contains("the class `C` has changed since its objects were stored: `step` added"), "{said}");
 }
 
 #[test]
@@ -294,7 +291,7 @@ fn a_store_is_copied_and_made_again() {
     for (text, wrong) in [
         (
             lines.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
-            "object 1 refers to 2, which is not there",
+            "object 1 refers to 2, which does not exist",
         ),
         (lines.replacen("descriptor", "descriptions", 1), "line 1: the descriptor is wanted"),
         (lines.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),

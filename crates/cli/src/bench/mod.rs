@@ -81,8 +81,8 @@ enum What {
 /// The arguments of `bifrost bench calls`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "The client runs on one core, the server on another; without two cores the figures mean \
-                        nothing. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
+    after_help = "The client runs on one core, the server on another; without two cores the figures are \
+        not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
                         --json calls.jsonl --svg loops.svg"
 )]
 struct Calls {
@@ -166,7 +166,7 @@ impl Drop for Helper {
 
 fn note_debug_build() {
     if cfg!(debug_assertions) {
-        anstream::eprintln!("note: this is a debug build; its figures say nothing about a release build");
+        anstream::eprintln!("note: this is a debug build; its figures are not valid for a release build");
     }
 }
 
