@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Outcome {
 pub fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
     let place: Place = store.parse()?;
     if !place.has_store()? {
-        let why = format!("`{place}` has no store");
+        let why = format!("there is no store in `{place}`");
         return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes a store"));
     }
     Ok(place.open()?)

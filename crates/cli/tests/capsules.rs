@@ -491,7 +491,7 @@ fn numbers_of_capsules_that_cannot_be() {
         (&["--capsules", "2", "--store", "memory:"], 2, "a program over a store has one node"),
         (&["--join", "unix:///x", "--capsules", "2"], 2, "cannot be used with"),
         (&["--join", "unix:///x", "--seed", "2"], 2, "cannot be used with"),
-        (&["--join", "nonsense"], 2, "needs a scheme"),
+        (&["--join", "nonsense"], 2, "add a scheme"),
     ] {
         let output = run(way, &queens);
         assert!(stderr(&output).contains(said), "{way:?}: {}", stderr(&output));
@@ -500,6 +500,6 @@ fn numbers_of_capsules_that_cannot_be() {
     let mut command = bifrost();
     command.args(["capsule", "--listen", "tcp://127.0.0.1:0"]).arg(&queens);
     let output = command.output().unwrap();
-    assert!(stderr(&output).contains("who listens on TCP needs a token"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a capsule on TCP needs a token"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(2));
 }

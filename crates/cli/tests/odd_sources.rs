@@ -135,7 +135,7 @@ fn odd_settings_are_named() {
     let latin = failed(&["serve", "--config", "latin.toml"]);
     assert!(latin.starts_with("the settings cannot be used: in `") && latin.contains("UTF-8"), "{latin}");
     let huge = failed(&["run", "--stack-bytes", "99999999999999"]);
-    assert!(huge.starts_with("there is no thread with a stack of 1000000"), "{huge}");
+    assert!(huge.starts_with("a thread with a stack of 1000000"), "{huge}");
     let empty = failed(&["run", "--allow-files", "nowhere"]);
     assert!(empty.starts_with("cannot allow the files in `nowhere`: "), "{empty}");
 }

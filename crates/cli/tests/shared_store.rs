@@ -393,7 +393,7 @@ fn a_half_loaded_database_is_no_store() {
     second.stdin.take().unwrap().write_all(end.as_bytes()).unwrap();
     let output = second.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("was away from the store for too long"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("gave no sign of life for too long"), "{}", stderr(&output));
     assert_eq!(tool(&["check", &url], "").0, Some(0));
     let server = Server::serve(&program, &["--store", &url]);
     assert_eq!(value(&server), 0);

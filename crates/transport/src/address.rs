@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn wrong_addresses_say_what_a_right_one_looks_like() {
         let table = [
-            ("", "needs a scheme"),
-            ("/run/bifrost", "needs a scheme"),
-            ("localhost:80", "needs a scheme"),
+            ("", "add a scheme"),
+            ("/run/bifrost", "add a scheme"),
+            ("localhost:80", "add a scheme"),
             ("http://x:1", "`http` is not a transport"),
             ("SHM:///x", "`SHM` is not a transport"),
             ("://", "`` is not a transport"),

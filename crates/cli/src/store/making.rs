@@ -89,7 +89,7 @@ fn fill(store: &dyn Repository, args: &Load) -> Result<u64, Failure> {
 pub(super) fn backup(args: &Backup) -> Outcome {
     let (source, target) = (folder(&args.folder)?, folder(&args.target)?);
     if !embedded::exists(&source) {
-        return Err(Failure::new(Exit::Failed, format!("`{}` has no store", source.display())));
+        return Err(Failure::new(Exit::Failed, format!("there is no store in `{}`", source.display())));
     }
     make(&target, |folder| {
         let bar = ProgressBar::new(0);
