@@ -524,9 +524,9 @@ impl Shared {
                     cx.make_absent(object);
                     Err(match why {
                         Unreadable::Full(full) => NotFetched::Full(full),
-                        why => failed(
-                            self.schema.tell_as("what is stored of it cannot be read", &why.to_string()),
-                        ),
+                        why => {
+                            failed(self.schema.tell_as("its stored state cannot be read", &why.to_string()))
+                        }
                     })
                 }
             }
@@ -547,7 +547,7 @@ impl Shared {
     ) -> Result<bool, NotFetched> {
         let failed = |text: &str| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         if self.migrating.lock().contains(&object) {
-            return Err(failed("its migration looks at the object that it makes"));
+            return Err(failed("its migration uses the object that it makes"));
         }
         let valid_to = *self.valid_to.lock();
         self.migrating.lock().push(object);

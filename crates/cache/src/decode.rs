@@ -50,7 +50,7 @@ impl Decoder<'_> {
         let table = unsafe { Table::of(object) }.ordinary();
         if !std::ptr::eq(table, class.table) {
             let (said, is) = (&table.info().name, &class.table.info().name);
-            return Err(Unreadable::Other(format!("what refers to a `{is}` says that it is a `{said}`")));
+            return Err(Unreadable::Other(format!("a reference to a `{is}` has the class `{said}`")));
         }
         if table.info().content == Content::Native {
             // SAFETY: promised by the caller.

@@ -32,8 +32,10 @@ use crate::migration::{self, Migration};
 pub enum SchemaError {
     /// A class has changed.
     #[error(
-        "the class `{name}` is not what it was when its objects were stored: {change}{}; or put it back, or give it another name",
-        match migration { Some(m) => format!("; write a routine `{m}` beside it, which says what they are now"), None => String::new() }
+        "the class `{name}` has changed since its objects were stored: {change}; {}restore the class, or \
+            use another name",
+        match migration { Some(m) => format!("write a routine `{m}` beside the class, which converts them, \
+            or "), None => String::new() }
     )]
     Changed {
         /// The class.
@@ -180,7 +182,7 @@ impl Schema {
     pub(crate) fn tell_as(&self, short: &str, whole: &str) -> String {
         let Some(report) = self.report else { return whole.to_owned() };
         report(whole);
-        format!("{short}; the server's log says more")
+        format!("{short}; see the server's log")
     }
 
     /// Returns the counts of the caches of all sessions.
@@ -357,16 +359,18 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     let volatile = |why: &str| Volatile { class: def.name.clone(), why: why.to_owned() };
     let Some(info) = image.find_table(ty).map(Table::info) else { return Err(volatile("it is a routine")) };
     match def.kind {
-        TypeKind::Group(_) => return Err(volatile("it is of actors")),
-        TypeKind::Replier(_) => return Err(volatile("it is where a reply goes")),
+        TypeKind::Group(_) => return Err(volatile("it is a group of actors")),
+        TypeKind::Replier(_) => return Err(volatile("it is a reply destination")),
         _ => {}
     }
     let value = |place: &Place| field_kind(place.kind);
     let kind = match &info.content {
         Content::Native => {
             let persistence = info.persistence.ok_or_else(|| {
-                volatile("it is native, and not persistent: implement `Persist` for its class and register it with `with_persistent_class`, or let \
-                 nothing that the root leads to refer to it")
+                volatile(
+                    "it is native, and not persistent: implement `Persist` for its class and register \
+                    it with `with_persistent_class`, or keep it unreachable from the root directory",
+                )
             })?;
             version = persistence.version;
             Kind::Native
@@ -388,7 +392,7 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         Content::Cell(element) => Kind::Cell(value(element)),
         Content::Map(key, element) => Kind::Map(value(key), value(element)),
         Content::Directory => return Ok(ClassDescriptor::directory()),
-        Content::Whole => return Err(volatile("it is a part of what refers to it")),
+        Content::Whole => return Err(volatile("it is a part of another object")),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
     Ok(ClassDescriptor {
@@ -410,8 +414,8 @@ fn difference(then: &[Field], now: &[Field]) -> String {
         (gone, new) if gone.is_empty() && new.is_empty() => {
             "its instance variables have another order".to_owned()
         }
-        (gone, new) if gone.is_empty() => format!("{new} came"),
-        (gone, new) if new.is_empty() => format!("{gone} went"),
-        (gone, new) => format!("{gone} went and {new} came"),
+        (gone, new) if gone.is_empty() => format!("{new} added"),
+        (gone, new) if new.is_empty() => format!("{gone} removed"),
+        (gone, new) => format!("{gone} removed and {new} added"),
     }
 }

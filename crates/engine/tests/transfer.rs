@@ -200,7 +200,7 @@ fn actors_and_destinations_of_answers_are_sent_as_addresses() {
         // An actor is no value for a place of another type, and nobody is made who is not there.
         let node = place(named("Node"));
         let unfit = try_decoded(&mut there, &bytes, &[node]).unwrap_err();
-        assert_eq!(unfit.to_string(), "a `Tally` stands where a `Node` belongs");
+        assert_eq!(unfit.to_string(), "expected `Node`, found `Tally`");
         let mut unknown = bytes.clone();
         unknown[8] = 9;
         let error = try_decoded(&mut there, &unknown, &places).unwrap_err();
@@ -230,7 +230,7 @@ fn what_stays_is_refused_by_name() {
     let mut here = context(Collect::Checked);
     for (name, text) in [
         ("refused_routine", "an object of `plus#"),
-        ("refused_directory", "an object of `directory` cannot be sent: its names are those of one store"),
+        ("refused_directory", "an object of `directory` cannot be sent: its names belong to one store"),
     ] {
         let (value, place) = call(&mut here, name, &[]);
         let _kept = here.keep(value);
@@ -258,21 +258,26 @@ fn bytes_of_others_are_refused() {
     check(&word(0xd800), "char", "at byte 8: 55296 is no value of the kind Char");
     check(&word(1), "null", "at byte 8: 1 is no value of the kind Null");
     check(&[0; 7], "int", "at byte 0: the bytes end too early");
-    check(&short(0), "string", "a reference leads nowhere");
+    check(&short(0), "string", "a reference has no object");
     check(&short(9), "string", "at byte 4: there is no object 9 before this place");
     check(&short(7), "string", "at byte 4: there is no object 7 before this place");
     check(&[short(1), short(2), vec![0xc3, 0x28]].concat(), "string", "at byte 10: the string is not UTF-8");
     check(&[short(1), short(u32::MAX), vec![0; 40]].concat(), "string", "at byte 8: the bytes end too early");
-    check(&[short(1), short(0)].concat(), "Node", "a `string` stands where a `Node` belongs");
-    check(&object_of(u32::MAX), "any", "at byte 8: there is no class 4294967295 whose objects are sent so");
+    check(&[short(1), short(0)].concat(), "Node", "expected `Node`, found `string`");
+    check(
+        &object_of(u32::MAX),
+        "any",
+        "at byte 8: no class 4294967295 has objects that are sent in this \
+        form",
+    );
     let numbers = named("array[int]").as_u32();
-    check(&object_of(numbers), "Node", "a `array[int]` stands where a `Node` belongs");
+    check(&object_of(numbers), "Node", "expected `Node`, found `array[int]`");
     check(&object_of(numbers), "array[int]", "at byte 8: the bytes end too early");
     let array = |count: u64| [object_of(numbers), word(1), word(count), word(7)].concat();
     check(&array(2), "array[int]", "at byte 24: the bytes end too early");
     check(&array(u64::MAX), "array[int]", "at byte 24: the bytes end too early");
     let class = |name: &str| IMAGE.program().classes[IMAGE.program().find_class(name).unwrap()].ty.as_u32();
-    let wrong = |class: u32| format!("at byte 8: there is no class {class} whose objects are sent so");
+    let wrong = |class: u32| format!("at byte 8: no class {class} has objects that are sent in this form");
     check(&object_of(tally().as_u32()), "Counter", &wrong(tally().as_u32()));
     check(&object_of(Types::DIRECTORY.as_u32()), "directory", &wrong(Types::DIRECTORY.as_u32()));
     check(&object_of(Types::STRING.as_u32()), "string", &wrong(Types::STRING.as_u32()));

@@ -176,7 +176,7 @@ impl Marker {
         );
         // SAFETY: promised by the caller of `mark`.
         let table = unsafe { *(object as *const Word) };
-        assert!(table != POISON, "an object was freed while something referred to it: {object:#x}");
+        assert!(table != POISON, "an object was freed while a reference to it existed: {object:#x}");
         assert!(
             table != 0 && table.is_multiple_of(8),
             "no object is at {object:#x}: its first word is {table:#x}"

@@ -338,7 +338,7 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u6
 /// as it is, without a trampoline, so it must not collect.
 pub(crate) extern "C" fn no_code(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
-    unsafe { (*cx).exhausted("out of memory: no room for code") }
+    unsafe { (*cx).exhausted("out of memory: no memory for code") }
 }
 
 #[cfg(test)]

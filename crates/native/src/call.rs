@@ -291,7 +291,7 @@ pub(crate) fn method<A: Arguments, R: Returned>(
     });
     let (Some(method), true) = (method, fits) else {
         let heading = signature.map_or_else(|| name.to_owned(), |s| program.types.heading(name, s));
-        let text = format!("a native calls `{}.{heading}` otherwise than it is", program.types.name(ty));
+        let text = format!("a native calls `{}.{heading}` with another heading", program.types.name(ty));
         return Err(Raised::failure(text));
     };
     // SAFETY: the heading was compared above.

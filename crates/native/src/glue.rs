@@ -126,14 +126,14 @@ pub(crate) fn persistence<C: Persist>() -> Persistence {
             return Err(format!("the object of `{}` is poisoned by a panic", C::NAME));
         }
         let Ok(value) = value.value.try_borrow() else {
-            return Err(format!("the object of `{}` is being used", C::NAME));
+            return Err(format!("the object of `{}` is in use", C::NAME));
         };
         let parts = unpanicked::<C, _>("encode", || Ok(value.encode()))?;
         let mut cx = Cx::new(raw);
         let objects = parts.objects.iter().map(|object| object.word(&mut cx));
         let objects = objects.collect::<Result<_, _>>();
         let objects =
-            objects.map_err(|_| format!("the object of `{}` holds one of another program", C::NAME))?;
+            objects.map_err(|_| format!("the object of `{}` holds an object of another program", C::NAME))?;
         Ok(native::Parts { bytes: parts.bytes, objects })
     }
     unsafe fn decode<C: Persist>(
@@ -270,7 +270,7 @@ macro_rules! methods {
             }
             #[allow(unused_mut, reason = "one of the two borrows changes")]
             let Ok(mut value) = native.value.$borrow() else {
-                return cx.failure(&format!("native `{name}`: the object is being used"));
+                return cx.failure(&format!("native `{name}`: the object is in use"));
             };
             let mut ended = false;
             // SAFETY: promised by the caller.

@@ -148,16 +148,16 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Its length is not that of the reference by which it was made.
-    #[error("what refers to it says another length")]
+    #[error("its reference has another length")]
     Length,
     /// A list that is not empty has no first element.
     #[error("a list lacks an element")]
     Element,
     /// There must be an object.
-    #[error("a reference leads nowhere")]
+    #[error("a reference has no object")]
     Nothing,
     /// The object is not of the type that its place has.
-    #[error("a `{found}` stands where a `{wanted}` belongs")]
+    #[error("expected `{wanted}`, found `{found}`")]
     Class {
         /// The class.
         found: String,

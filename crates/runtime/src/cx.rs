@@ -49,9 +49,9 @@ impl std::fmt::Display for Kill {
             Kill::Time => "it ran too long",
             Kill::Fuel => "it ran too many steps",
             Kill::Stop => "the run was cancelled",
-            Kill::Conflict => "others have changed what the transaction has read",
+            Kill::Conflict => "another session has changed an object that the transaction has read",
             Kill::Objects => "the transaction reads more objects than it may",
-            Kill::Answers => "more answers came than it has room for",
+            Kill::Answers => "its queued answers exceed the limit",
             Kill::Memory => "the objects of all sessions need too much memory",
         })
     }
@@ -119,7 +119,7 @@ impl std::str::FromStr for Collect {
             ("check", _) => Ok(Collect::Checked),
             ("zeal", _) => Ok(Collect::Zeal(1)),
             (_, Some(every)) => Ok(Collect::Zeal(every)),
-            _ => Err(format!("`{text}` is none of `ordinary`, `check`, `zeal` and `zeal=100`")),
+            _ => Err(format!("`{text}` is not `ordinary`, `check`, `zeal` or `zeal=100`")),
         }
     }
 }

@@ -132,7 +132,7 @@ pub enum NotFetched {
     #[error(transparent)]
     Full(#[from] HeapFull),
     /// A run that was necessary for it was ended, with this outcome.
-    #[error("what the object is made by was ended")]
+    #[error("the decoding of the object was interrupted")]
     Ended(Ret),
     /// The repository does not have it, or cannot be reached.
     #[error("{0}")]
@@ -152,7 +152,7 @@ pub struct Overtaken {
 /// object that the transaction has read and they have changed, if one is known.
 pub fn changed_by_others(overtaken: &[Overtaken]) -> String {
     let class = overtaken.first().map_or(String::new(), |one| format!(" (`{}`)", one.class));
-    format!("others have changed what the transaction has read{class}")
+    format!("another session has changed an object that the transaction has read{class}")
 }
 
 /// The reasons for which an object has no undo copy.
@@ -325,7 +325,7 @@ impl Cx {
                 continue;
             }
             let Some(keeper) = self.transaction.keeper.clone() else {
-                return self.failure("internal error: an object is absent, and nobody keeps it");
+                return self.failure("internal error: an object is absent, and it is in no cache");
             };
             self.transaction.fetched += 1;
             match keeper.fetch(self, object) {

@@ -140,7 +140,7 @@ impl Transfer {
             TypeKind::Class(class) => class,
             TypeKind::String => return Transfer::Text,
             TypeKind::Bytes => return Transfer::Bytes,
-            TypeKind::Directory => return Transfer::Never("its names are those of one store"),
+            TypeKind::Directory => return Transfer::Never("its names belong to one store"),
             TypeKind::Replier(_) => return Transfer::Address(Leaf::Replier),
             _ => return Transfer::Content,
         };
@@ -173,10 +173,10 @@ pub enum NotSent {
         why: String,
     },
     /// They are more than fits.
-    #[error("what a message carries may have {BYTES_MAX} bytes at most; send less at once")]
+    #[error("the values of a message have at most {BYTES_MAX} bytes; send fewer values at once")]
     TooLarge,
     /// The run was ended, or an object could not be fetched: the outcome to end with.
-    #[error("sending was ended")]
+    #[error("sending was interrupted")]
     Ended(Ret),
 }
 
@@ -198,7 +198,7 @@ pub enum NotReceived {
     #[error(transparent)]
     Full(#[from] HeapFull),
     /// There is nothing at an address, or not the object that was said.
-    #[error("{0:?} is no address here")]
+    #[error("{0:?} is not an address here")]
     Address(Address),
 }
 
@@ -218,7 +218,7 @@ pub enum Wrong {
     #[error("there is no object {0} before this place")]
     Number(u32),
     /// No class of that number has objects that are sent so.
-    #[error("there is no class {0} whose objects are sent so")]
+    #[error("no class {0} has objects that are sent in this form")]
     Class(u32),
     /// The lists behind this one are not one element shorter.
     #[error("the length of a list is not that of its elements")]

@@ -30,7 +30,7 @@ use crate::run::pump;
 use crate::send::{keep_words, send};
 
 /// The failure of guests that wait for an answer when nothing is left that could answer.
-pub(crate) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
+pub(crate) const NO_ANSWER: &str = "no request can be answered: all methods wait";
 
 /// Enters an answer that has arrived.
 pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {

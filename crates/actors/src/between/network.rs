@@ -143,7 +143,8 @@ pub enum Received {
 pub type Named = (Address, TypeId);
 
 /// The failure of a program that publishes actors where there are no clients.
-pub(super) const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
+pub(super) const NOBODY_SERVED: &str = "names of actors exist only in `bifrost serve`: in `start`, routines of \
+    clients and actors";
 
 /// Returns the failure of a network that has no names.
 pub(crate) fn no_names() -> String {

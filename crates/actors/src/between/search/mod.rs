@@ -151,7 +151,7 @@ pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Re
             cx.actors().remote.hear(from, Counts { sent, received });
         }
         SWEEP if from == 0 => cx.actors().remote.sweep(node),
-        _ => return Err("it is not of the first node, or not for it".into()),
+        _ => return Err("it is not from the first node, or not for the first node".into()),
     }
     Ok(())
 }
