@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_heap::{
-    Heap, HeapFull, LARGE_BYTES_MIN, LINE_BYTES, OBJECT_WORDS, SIZE_MASK, Shape, Window, Word,
+    Heap, HeapFull, LARGE_BYTES_MIN, LINE_BYTES, OBJECT_WORDS, Reference, SIZE_MASK, Shape, Window, Word,
 };
 use proptest::prelude::*;
 

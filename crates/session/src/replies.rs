@@ -2,7 +2,7 @@
 
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Table, object};
+use bifrost_runtime::{Object, Table, object};
 use bifrost_wire::{ErrorNumber, ExceptionKind, Outcome, Value};
 
 use crate::failures::{Failure, FailureKind};
@@ -10,12 +10,8 @@ use crate::handles::Handles;
 use crate::tables::Tables;
 
 /// Returns the type under which clients know an object.
-///
-/// # Safety
-/// It is an object of the session's context.
-pub(crate) unsafe fn seen_as(tables: &Tables, object: Word) -> &str {
-    // SAFETY: promised by the caller.
-    tables.type_name(unsafe { Table::of(object) }.info().seen_as)
+pub(crate) fn seen_as(tables: &Tables, object: Object) -> &str {
+    tables.type_name(object.info().seen_as)
 }
 
 /// A word of a basic type as it crosses.

@@ -24,7 +24,7 @@
 //! and the table of names, take no part ([`wait_ms`]). The loss of a node ends a search
 //! ([`Remote::give_up_search`]). Numbers tell the searches apart.
 
-use bifrost_heap::{Marker, Summary};
+use bifrost_heap::{Marker, Reference, Summary};
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::transfer::Address;
 use rustc_hash::FxHashMap;
@@ -213,7 +213,8 @@ impl Remote {
         });
         for (address, word) in exports.chain(born) {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(word) } {
+            let object = unsafe { Reference::new(word) };
+            if marker.lives(object) {
                 continue;
             }
             if let Some(name) = names.get(&word) {
@@ -222,19 +223,18 @@ impl Remote {
             }
             names.insert(word, part.names.len() as u32);
             part.names.push(address);
-            from.push(word);
+            from.push(object);
         }
         for (address, (proxy, _)) in &self.proxies {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(*proxy) } {
+            if marker.lives(unsafe { Reference::new(*proxy) }) {
                 part.untold[address.node as usize].push((address.index, address.generation));
             } else {
                 names.insert(*proxy, part.names.len() as u32);
                 part.names.push(*address);
             }
         }
-        // SAFETY: it is an object that the node knows.
-        part.summary = unsafe { marker.summarise(&names, &from) };
+        part.summary = marker.summarise(&names, &from);
         let twins = part.twins.iter().map(|(name, address)| (*name, address));
         let addresses = (0..).zip(&part.names).chain(twins);
         let vertex = |(name, address): (u32, &Address)| Some((*address, part.summary.vertex(name as usize)?));
