@@ -3,7 +3,7 @@
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
-use bifrost_runtime::{Cx, Overtaken};
+use bifrost_runtime::{Cx, Object, Overtaken};
 use bifrost_wire::{ErrorNumber, Limit, mention};
 use bytes::Bytes;
 use smallvec::SmallVec;
