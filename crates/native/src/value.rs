@@ -90,7 +90,8 @@ impl<T> FromIterator<T> for Seq<T> {
 pub struct Given<'a, T> {
     word: Word,
     ty: TypeId,
-    lives: PhantomData<(&'a (), fn() -> T)>,
+    lives: PhantomData<&'a ()>,
+    fits: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Given<'_, T> {
@@ -114,7 +115,7 @@ impl<'a, T> Given<'a, T> {
     /// The word has a type that [`native_type`](Argument::native_type) of `T` fits, `ty` if `T` is
     /// `TYPED`, and the object that it refers to lives for `'a`.
     pub unsafe fn new(word: Word, ty: TypeId) -> Given<'a, T> {
-        Given { word, ty, lives: PhantomData }
+        Given { word, ty, lives: PhantomData, fits: PhantomData }
     }
 
     /// Returns the word.

@@ -23,7 +23,6 @@ use crate::cx::{Collect, Cx, Hosting, Kill};
 use crate::engine::Engine;
 use crate::image::Table;
 use crate::mode::Doom;
-use crate::reference::Object;
 use crate::roots::Frame;
 
 /// The bytes that may be allocated beyond the heap's limit for the text that says that it is
@@ -283,13 +282,7 @@ impl Cx {
                     marker.name(named);
                 }
                 marker.root(Reference::of(*root_object));
-                for object in &transaction.reads {
-                    marker.root(Some(object.reference()));
-                }
-                for (object, copy) in &transaction.undo {
-                    marker.root(Some(object.reference()));
-                    marker.root(copy.map(Object::reference));
-                }
+                transaction.trace(marker);
                 roots.trace(marker);
                 words.spare = Default::default();
                 if let (Some(Hosting(host)), Some(state)) = (&*host, node_state.as_mut()) {

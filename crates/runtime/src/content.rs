@@ -470,17 +470,19 @@ pub fn write<S: Sink>(object: Open, to: &mut S) -> Result<(), S::Error> {
     let object = object.object();
     let word = object.word();
     // SAFETY: in each arm the content says the kind of the class's objects.
-    match &object.info().content {
-        Content::Fields(places) => write_fields(object, places, to),
-        Content::Array(element) => write_array(unsafe { ArrayRef::new(word) }, *element, to),
-        Content::Vector(element) | Content::Sequence(element) => {
-            write_sequence(unsafe { SequenceRef::new(word) }, *element, to)
+    unsafe {
+        match &object.info().content {
+            Content::Fields(places) => write_fields(object, places, to),
+            Content::Array(element) => write_array(ArrayRef::new(word), *element, to),
+            Content::Vector(element) | Content::Sequence(element) => {
+                write_sequence(SequenceRef::new(word), *element, to)
+            }
+            Content::List(first, rest) => write_list(ListRef::new(word), *first, *rest, to),
+            Content::Cell(element) => write_cell(CellRef::new(word), *element, to),
+            Content::Map(key, value) => write_map(MapRef::new(word), *key, *value, to),
+            Content::Directory => write_directory(DirectoryRef::new(word), to),
+            Content::Native | Content::Whole => Ok(()),
         }
-        Content::List(first, rest) => write_list(unsafe { ListRef::new(word) }, *first, *rest, to),
-        Content::Cell(element) => write_cell(unsafe { CellRef::new(word) }, *element, to),
-        Content::Map(key, value) => write_map(unsafe { MapRef::new(word) }, *key, *value, to),
-        Content::Directory => write_directory(unsafe { DirectoryRef::new(word) }, to),
-        Content::Native | Content::Whole => Ok(()),
     }
 }
 
@@ -585,17 +587,19 @@ pub fn fill<S: Source>(cx: &mut Cx, object: Blank, from: &mut S) -> Result<(), S
     let object = object.object();
     let word = object.word();
     // SAFETY: in each arm the content says the kind of the class's objects.
-    match &object.info().content {
-        Content::Fields(places) => fill_fields(cx, object, places, from),
-        Content::Array(element) => fill_array(cx, unsafe { ArrayRef::new(word) }, *element, from),
-        Content::Vector(element) | Content::Sequence(element) => {
-            fill_sequence(cx, unsafe { SequenceRef::new(word) }, *element, from)
+    unsafe {
+        match &object.info().content {
+            Content::Fields(places) => fill_fields(cx, object, places, from),
+            Content::Array(element) => fill_array(cx, ArrayRef::new(word), *element, from),
+            Content::Vector(element) | Content::Sequence(element) => {
+                fill_sequence(cx, SequenceRef::new(word), *element, from)
+            }
+            Content::List(first, rest) => fill_list(cx, ListRef::new(word), *first, *rest, from),
+            Content::Cell(element) => fill_cell(cx, CellRef::new(word), *element, from),
+            Content::Map(key, value) => fill_map(cx, MapRef::new(word), *key, *value, from),
+            Content::Directory => fill_directory(cx, DirectoryRef::new(word), from),
+            Content::Native | Content::Whole => Ok(()),
         }
-        Content::List(first, rest) => fill_list(cx, unsafe { ListRef::new(word) }, *first, *rest, from),
-        Content::Cell(element) => fill_cell(cx, unsafe { CellRef::new(word) }, *element, from),
-        Content::Map(key, value) => fill_map(cx, unsafe { MapRef::new(word) }, *key, *value, from),
-        Content::Directory => fill_directory(cx, unsafe { DirectoryRef::new(word) }, from),
-        Content::Native | Content::Whole => Ok(()),
     }
 }
 

@@ -30,7 +30,7 @@
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::Arc;
 
-use bifrost_heap::HeapFull;
+use bifrost_heap::{HeapFull, Marker};
 use bifrost_ir::ABORTED;
 
 use crate::abi::{Ret, Word};
@@ -261,6 +261,15 @@ pub(crate) struct Transaction {
     pub doomed: Option<Doom>,
     /// The value of the last `aborted` that a transaction ended with, and its text.
     pub aborted: Option<(Word, String)>,
+}
+
+impl Transaction {
+    /// Hands the objects that it has read and changed to the collector, and their copies.
+    pub fn trace(&self, marker: &mut Marker) {
+        let copies = self.undo.iter().flat_map(|(object, copy)| [Some(*object), *copy]);
+        let objects = self.reads.iter().copied().chain(copies.flatten());
+        objects.for_each(|object| marker.root(Some(object.reference())));
+    }
 }
 
 impl std::fmt::Debug for Transaction {

@@ -13,8 +13,10 @@
 //! | type | object |
 //! | --- | --- |
 //! | [`Object`] | any object |
-//! | [`ArrayRef`], [`SequenceRef`], [`ListRef`], [`CellRef`], [`MapRef`], [`DirectoryRef`] | one of that built-in type; a vector and a group have the fields of a sequence |
 //! | [`StringRef`], [`BytesRef`] | a string, bytes |
+//! | [`ArrayRef`], [`ListRef`], [`CellRef`] | one of that built-in type |
+//! | [`MapRef`], [`DirectoryRef`] | the same |
+//! | [`SequenceRef`] | a sequence, vector or group |
 //! | [`Open`] | an object that may be looked into |
 //! | [`Blank`] | an object with zeroed fields that no code has looked into |
 //! | [`Unseen`] | an object that no running code has looked into |
