@@ -32,6 +32,8 @@ mod encode;
 mod migration;
 mod residents;
 pub mod schema;
+#[cfg(test)]
+mod tests;
 
 pub use ahead::Prefetch;
 pub use cache::{Cache, MIGRATIONS_MAX, NotCommitted, Options};
