@@ -5,7 +5,7 @@
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bifrost_ir::native::{NativeHeading, NativeType};
 use bifrost_ir::{TypeId, Types};
@@ -19,11 +19,13 @@ use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::map_entries::{MapEntries, prepare_map};
 use bifrost_runtime::native::{NativeFunction, Natives};
 use bifrost_runtime::object::{self, map, sequence};
-use bifrost_runtime::reference::{ArrayRef, CellRef, ListRef, SequenceRef};
+use bifrost_runtime::reference::{ArrayRef, Blank, CellRef, ListRef, SequenceRef};
 use bifrost_runtime::{Cx, Doom, Image, Kill, Limits, Mode, Object, Ret, invoke, link_with};
 use bifrost_theta::{Colour, Sources, compile, render_all};
 use bytes::Bytes;
+use parking_lot::Mutex;
 
+use crate::decode::{Decoder, Filled, Unreadable};
 use crate::residents::Residents;
 use crate::{Cache, NotCommitted, Options, Prefetch, Schema, SchemaError};
 
@@ -410,8 +412,10 @@ fn a_transaction_with_too_many_objects_is_refused() {
     let mut cx = Cx::new(image, limits, 1, || 0);
     let cache = Cache::open(&mut cx, schema);
     cx.begin();
+    let mut kept = Vec::new();
     for count in 1..=4 {
         let made = item(&mut cx, "one of them");
+        kept.push(cx.root(made));
         enter(&mut cx, &format!("item {count}"), made);
     }
     match cache.commit(&mut cx, None) {
@@ -420,12 +424,23 @@ fn a_transaction_with_too_many_objects_is_refused() {
         other => panic!("{other:?}"),
     }
     assert_eq!(cx.lookup("item 1").unwrap(), None);
+    // Their orefs were taken away.
+    // SAFETY: they are rooted.
+    assert!(kept.iter().all(|root| unsafe { Object::new(root.word()) }.is_undone()));
 }
 
-/// A repository that has lost the objects from this oref on.
+/// A repository that has lost the objects from an oref on, and the ends of others.
 struct Lossy {
     inner: Memory,
     lost: AtomicU64,
+    /// The bytes that are left of each object but the root.
+    left: AtomicUsize,
+}
+
+impl Lossy {
+    fn new() -> Lossy {
+        Lossy { inner: Memory::new(), lost: AtomicU64::new(u64::MAX), left: AtomicUsize::new(usize::MAX) }
+    }
 }
 
 impl Repository for Lossy {
@@ -434,6 +449,9 @@ impl Repository for Lossy {
         for (oref, state) in orefs.iter().zip(&mut fetched.states) {
             if oref.get() >= self.lost.load(Ordering::Relaxed) {
                 *state = None;
+            }
+            if let Some(stored) = state.as_mut().filter(|_| *oref != Oref::ROOT) {
+                stored.bytes.truncate(self.left.load(Ordering::Relaxed));
             }
         }
         Ok(fetched)
@@ -495,7 +513,7 @@ impl Repository for Lossy {
 #[test]
 fn an_object_that_the_repository_has_lost_cannot_be_fetched() {
     let image = image(KINDS);
-    let repository = Arc::new(Lossy { inner: Memory::new(), lost: AtomicU64::new(u64::MAX) });
+    let repository = Arc::new(Lossy::new());
     let schema = Schema::new(image, repository.clone()).unwrap();
     let (mut cx, cache) = session(&schema);
     let made = item(&mut cx, "lost");
@@ -513,6 +531,60 @@ fn an_object_that_the_repository_has_lost_cannot_be_fetched() {
 }
 
 #[test]
+fn an_object_whose_record_is_damaged_stays_absent_and_empty() {
+    let image = image(KINDS);
+    let repository = Arc::new(Lossy::new());
+    let schema = Schema::new(image, repository.clone()).unwrap();
+    let (mut cx, cache) = session(&schema);
+    let made = shelf(&mut cx);
+    enter(&mut cx, "shelf", made);
+    cache.commit(&mut cx, None).unwrap();
+    repository.left.store(40, Ordering::Relaxed);
+    let (mut cx, _cache) = session(&schema);
+    let shelf = find(&mut cx, "shelf");
+    assert!(!cx.opened(shelf).returned());
+    let told = failure(&cx);
+    assert!(told.starts_with("the object cannot be fetched: "), "{told}");
+    assert_eq!(shelf.mode(), Mode::Absent);
+    // SAFETY: it has such a field.
+    assert_eq!(unsafe { object::get(shelf.word(), 0) }, 0);
+    repository.left.store(usize::MAX, Ordering::Relaxed);
+    let (mut cx, _cache) = session(&schema);
+    let shelf = find(&mut cx, "shelf");
+    assert_eq!(field(&mut cx, shelf, 0), -4i64 as Word);
+}
+
+#[test]
+fn a_reference_says_the_class_and_length_of_its_object() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    let made = item(&mut cx, "item");
+    enter(&mut cx, "item", made);
+    cache.commit(&mut cx, None).unwrap();
+    let item = find(&mut cx, "item");
+    assert_ne!(item.number(), 0);
+    // The first object that was made.
+    let objects = repository.scan(Oref::ROOT, 10).unwrap();
+    let (_, stored) = objects.into_iter().find(|(oref, _)| *oref != Oref::ROOT).unwrap();
+    // A place of another class.
+    let (mut cx, _cache) = session(&schema);
+    let residents = Mutex::new(Residents::default());
+    let mut decoder = Decoder { schema: &schema, residents: &residents, classes: schema.snapshot() };
+    // SAFETY: they were just made, and nothing is collected.
+    let [other, one] = ["cell[int]", "I"].map(|class| unsafe {
+        Blank::new(Object::new(new(&mut cx, class, &[0; 2][..if class == "I" { 1 } else { 2 }])))
+    });
+    let wrong = decoder.fill(&mut cx, other, &stored.bytes).err().unwrap().to_string();
+    assert_eq!(wrong, "what refers to a `I` says that it is a `cell[int]`");
+    assert!(matches!(decoder.fill(&mut cx, one, &stored.bytes), Ok(Filled::Whole)));
+    assert_eq!(text(field(&mut cx, one.object(), 0)), "item");
+    // Something stands behind the record.
+    let longer = [&stored.bytes[..], &[0]].concat();
+    assert!(matches!(decoder.fill(&mut cx, one, &longer), Err(Unreadable::Record(_))));
+}
+
+#[test]
 fn objects_that_are_not_used_are_evicted_and_fetched_again() {
     let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
     let schema = schema(&image, &repository);
@@ -523,7 +595,7 @@ fn objects_that_are_not_used_are_evicted_and_fetched_again() {
         enter(&mut cx, name, made);
     }
     cache.commit(&mut cx, None).unwrap();
-    let options = Options { bytes_max: 4 << 10, ..Options::default() };
+    let options = Options { bytes_max: 1 << 10, ..Options::default() };
     let (mut cx, cache) = session_with(&schema, &options);
     let read = |cx: &mut Cx| {
         for name in &names {
@@ -591,6 +663,7 @@ fn residents_have_numbers_that_are_used_again() {
     assert_eq!((residents.bytes(), residents.find(oref(20)), objects[1].number()), (200, None, 0));
     residents.enter(oref(40), objects[1]).unwrap();
     assert_eq!((objects[1].number(), residents.oref(2)), (2, oref(40)));
+    assert_eq!(residents.find(oref(20)), None);
     residents.collected(&|object| object == objects[2]);
     assert_eq!(residents.objects().collect::<Vec<_>>(), [objects[2]]);
     assert_eq!(residents.bytes(), 100);
