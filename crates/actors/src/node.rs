@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use bifrost_heap::Marker;
+use bifrost_heap::{Marker, Reference};
 use bifrost_runtime::abi::{Ret, Word};
 use bifrost_runtime::node_words::NodeWords;
 
@@ -291,7 +291,7 @@ impl Actors {
         }
         for known in self.remote.known_objects() {
             // SAFETY: as for this function.
-            unsafe { marker.root(known) };
+            marker.root(unsafe { Reference::of(known) });
         }
     }
 

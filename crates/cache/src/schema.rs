@@ -20,7 +20,7 @@ use bifrost_ir::{Program, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_repository::{ClassNumber, Error, Repository, SPECIFICATION_BYTES_MAX};
 use bifrost_runtime::content::{Content, Place, PlaceKind};
-use bifrost_runtime::{Image, Table};
+use bifrost_runtime::{Image, Object, Table};
 use parking_lot::RwLock;
 
 use crate::counters::Counters;
@@ -69,7 +69,7 @@ pub(crate) struct Known {
     /// than that, and this is 0.
     pub fields: usize,
     /// The one object of it, if there is only one.
-    pub lasting: Option<u64>,
+    pub lasting: Option<Object>,
     /// The contents of its records.
     pub kind: Arc<Kind>,
     pub version: u32,
@@ -288,6 +288,8 @@ impl Schema {
         let (kind, version) = (Arc::new(class.kind.clone()), class.version);
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
+        // SAFETY: the only objects of classes live as long as the process.
+        let lasting = lasting.map(|object| unsafe { Object::new(object) });
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
         let (migration, held) = migration.map_or((None, Vec::new()), |(m, held)| (Some(m), held));
         let known = Arc::new(Known { number, table, fields, lasting, kind, version, held, migration });

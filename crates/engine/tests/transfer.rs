@@ -7,12 +7,12 @@ use std::sync::{Arc, LazyLock};
 use bifrost_interp::Interp;
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::content::{Content, Place, Unfit};
+use bifrost_runtime::content::{Content, Place, Unfit, Values};
 use bifrost_runtime::object::{self, array, cell, list, map, sequence};
 use bifrost_runtime::transfer::{
     Address, Leaf, NotReceived, NotSent, Pattern, Transfer, Wrong, decode, encode,
 };
-use bifrost_runtime::{Collect, Cx, Image, Limits, RootSet, Table, invoke};
+use bifrost_runtime::{Collect, Cx, Image, Limits, Object, RootSet, Table, invoke};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use proptest::prelude::*;
 
@@ -63,9 +63,9 @@ fn text(cx: &mut Cx, name: &str, args: &[Word]) -> String {
 }
 
 /// What is sent as an address has that in its first field.
-fn address_of(_: &mut Cx, object: Word, leaf: Leaf) -> Result<Address, NotSent> {
+fn address_of(_: &mut Cx, object: Object, leaf: Leaf) -> Result<Address, NotSent> {
     // SAFETY: it was made below.
-    let (class, index) = unsafe { (Table::of(object).info(), object::get(object, 0) as u32) };
+    let (class, index) = (object.info(), unsafe { object::get(object.word(), 0) } as u32);
     assert_eq!(class.transfer, Transfer::Address(leaf));
     Ok(Address { capsule: 1, node: 2, index, generation: 3 })
 }
@@ -81,11 +81,12 @@ fn tally() -> TypeId {
     IMAGE.program().classes[IMAGE.program().find_class("Tally").unwrap()].ty
 }
 
-fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result<Word, NotReceived> {
+fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result<Object, NotReceived> {
     assert_eq!(IMAGE.table_of(class).info().transfer, Transfer::Address(leaf));
     match address {
         Address { capsule: 1, node: 2, index, generation: 3 } => {
-            Ok(new_addressed(cx, class, Word::from(index)))
+            // SAFETY: it was just made.
+            Ok(unsafe { Object::new(new_addressed(cx, class, Word::from(index))) })
         }
         _ => Err(NotReceived::Address(address)),
     }
@@ -94,7 +95,8 @@ fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result
 fn try_encoded(cx: &mut Cx, values: &[Word], places: &[Place]) -> Result<Vec<u8>, NotSent> {
     let mut bytes = b"before".to_vec();
     // SAFETY: the callers pass values of the places' types.
-    let sent = unsafe { encode(cx, values, places, &mut address_of, &mut bytes) };
+    let values = unsafe { Values::new(values, places) };
+    let sent = encode(cx, values, &mut address_of, &mut bytes);
     let rest = bytes.split_off(6);
     assert_eq!(bytes, b"before");
     assert!(sent.is_ok() || rest.is_empty(), "what is not sent leaves nothing behind");
@@ -106,16 +108,14 @@ fn encoded(cx: &mut Cx, values: &[Word], places: &[Place]) -> Vec<u8> {
 }
 
 fn try_decoded(cx: &mut Cx, mut bytes: &[u8], places: &[Place]) -> Result<Vec<Word>, NotReceived> {
-    // SAFETY: no code runs in the context.
-    let made = unsafe { decode(cx, &mut bytes, places, &mut object_at)? };
+    let made = decode(cx, &mut bytes, places, &mut object_at)?;
     Ok(made.to_vec())
 }
 
 fn decoded(cx: &mut Cx, bytes: &[u8], places: &[Place]) -> Vec<Word> {
     let mut rest = [bytes, b"behind"].concat();
     let mut left = &rest[..];
-    // SAFETY: as above.
-    let made = unsafe { decode(cx, &mut left, places, &mut object_at) }.unwrap_or_else(|e| panic!("{e}"));
+    let made = decode(cx, &mut left, places, &mut object_at).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(left, b"behind");
     rest.fill(0xff);
     made.to_vec()
@@ -631,8 +631,7 @@ proptest! {
         }
         bytes.truncate(bytes.len() - [0, 1, 9, 0][cut].min(bytes.len()));
         let (mut rest, mut words) = (&bytes[..], vec![0; places.len()]);
-        // SAFETY: no code runs in the context.
-        let read = unsafe { pattern.read(&mut there, &mut rest, &mut object_at, &mut words) };
+        let read = pattern.read(&mut there, &mut rest, &mut object_at, &mut words);
         match try_decoded(&mut there, &bytes, &places) {
             Err(_) => prop_assert!(read.is_err()),
             Ok(made) => {

@@ -140,8 +140,7 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
 /// Reads the values at the front of the rest of a packet.
 #[inline]
 fn read(cx: &mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
-    // SAFETY: no code runs meanwhile, and the words are as many as the pattern has places.
-    unsafe { pattern.read(cx, packet, &mut at_address, words) }.map_err(Wrong::from)
+    pattern.read(cx, packet, &mut at_address, words).map_err(Wrong::from)
 }
 
 /// Refuses a message that is not understood: its waiter is told.

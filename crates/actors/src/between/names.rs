@@ -63,5 +63,5 @@ pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Actor>, Ret> {
     let found = at_address(cx, Leaf::Actor, address, ty);
     cx.actors().remote.under_way = before;
     // SAFETY: the address is one of an actor, as its leaf says.
-    found.map(|word| unsafe { Actor::of(word) }).map_err(|why| cx.failure(&why.to_string()))
+    found.map(|found| unsafe { Actor::of(found.word()) }).map_err(|why| cx.failure(&why.to_string()))
 }

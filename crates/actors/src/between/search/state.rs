@@ -1,6 +1,6 @@
 //! A node's part in the searches for cycles of garbage, without its context.
 
-use bifrost_heap::{Marker, Summary};
+use bifrost_heap::{Marker, Reference, Summary};
 use bifrost_runtime::transfer::Address;
 use rustc_hash::FxHashMap;
 
@@ -180,7 +180,8 @@ impl Remote {
         });
         for (address, word) in exports.chain(born) {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(word) } {
+            let object = unsafe { Reference::new(word) };
+            if marker.lives(object) {
                 continue;
             }
             if let Some(name) = names.get(&word) {
@@ -189,19 +190,18 @@ impl Remote {
             }
             names.insert(word, part.names.len() as u32);
             part.names.push(address);
-            from.push(word);
+            from.push(object);
         }
         for (address, (proxy, _)) in &self.proxies {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(*proxy) } {
+            if marker.lives(unsafe { Reference::new(*proxy) }) {
                 part.untold[address.node as usize].push((address.index, address.generation));
             } else {
                 names.insert(*proxy, part.names.len() as u32);
                 part.names.push(*address);
             }
         }
-        // SAFETY: it is an object that the node knows.
-        part.summary = unsafe { marker.summarise(&names, &from) };
+        part.summary = marker.summarise(&names, &from);
         let twins = part.twins.iter().map(|(name, address)| (*name, address));
         let addresses = (0..).zip(&part.names).chain(twins);
         let vertex = |(name, address): (u32, &Address)| Some((*address, part.summary.vertex(name as usize)?));
