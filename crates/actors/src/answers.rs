@@ -315,7 +315,7 @@ fn bring_to(cx: &mut Cx, destination: Replier, value: Word) -> Option<Join> {
         return None;
     }
     if destination.is_used() {
-        cx.actors().log("a second answer to one message is ignored");
+        cx.actors().log("a second answer to a message is ignored");
         return None;
     }
     destination.keep(Answer::Value(value));

@@ -6,9 +6,10 @@ use bifrost_runtime::image::Image;
 use bifrost_runtime::node_host::NodeState;
 use bifrost_runtime::node_words::NodeWords;
 
+use crate::between::network::Network;
 use crate::node::Actors;
 use crate::object::Owing;
-use crate::trace::What;
+use crate::trace::{Trace, What};
 
 /// Access to the actors of a context.
 pub trait WithActors {
@@ -80,4 +81,22 @@ pub(crate) fn note(cx: &mut Cx, what: What, start_ns: u64) {
             trace.add(what, start_ns, now);
         }
     }
+}
+
+/// Starts to keep a trace of a node's events.
+pub fn start_trace(cx: &mut Cx) {
+    cx.actors().trace = Some(Box::default());
+    cx.words.looks_at_messages = true;
+}
+
+/// Returns the trace of the events since then, and ends it.
+pub fn take_trace(cx: &mut Cx) -> Option<Trace> {
+    cx.words.looks_at_messages = cx.actors().is_ordered();
+    cx.actors().trace.take().map(|trace| *trace)
+}
+
+/// Lets a node reach others; [`Cx::set_node`] sets their number.
+pub fn set_network(cx: &mut Cx, network: Box<dyn Network>, nodes: u32) {
+    let (actors, words) = cx.actors_and_words();
+    actors.set_network(words, network, nodes);
 }

@@ -182,7 +182,7 @@ pub fn log_lost(cx: &mut Cx, kept: Exception) {
     let values = (0..kept.count()).zip(origin.values(program, id));
     let values =
         values.map(|(at, ty)| shown(&program.types, ty, kept.value(at))).collect::<Vec<_>>().join(", ");
-    let mut text = format!("nobody awaits the exception {}", program.types.signal_name(id));
+    let mut text = format!("exception without a receiver: {}", program.types.signal_name(id));
     if !values.is_empty() {
         text += &format!("({values})");
     }

@@ -1,6 +1,6 @@
 //! The actors of a node as its context sees them.
 
-use bifrost_heap::Marker;
+use bifrost_heap::{Marker, Reference};
 use bifrost_runtime::abi::{Ret, Word};
 use bifrost_runtime::cx::{Cx, Limits};
 use bifrost_runtime::node_host::{NodeHost, NodeState};
@@ -65,7 +65,7 @@ unsafe impl NodeHost for Host {
     unsafe fn trace(&self, state: &mut NodeState, marker: &mut Marker) {
         for word in of(state).roots() {
             // SAFETY: the node keeps objects of its heap, by the caller's promise.
-            unsafe { marker.root(word) };
+            marker.root(unsafe { Reference::of(word) });
         }
     }
 
@@ -74,7 +74,7 @@ unsafe impl NodeHost for Host {
         unsafe {
             let actors = of(state);
             actors.trace_known(node, marker);
-            actors.collected(node, marker.live_bytes(), &|object| marker.lives(object));
+            actors.collected(node, marker.live_bytes(), &|object| marker.lives(Reference::new(object)));
         }
     }
 

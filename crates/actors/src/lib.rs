@@ -55,13 +55,13 @@ pub use between::guest::{
     number_from, open_requests, post_messages, set_guest, set_open_max,
 };
 pub use between::kinds::{PACKETS, PacketKind};
-pub use between::names::{Named, grant, published, release};
-pub use between::network::{Names, Network, Observer, Packets, Placement, Received, Wait};
+pub use between::names::{grant, published, release};
+pub use between::network::{Named, Names, Network, Observer, Packets, Placement, Received, Wait};
 pub use between::outlet;
 pub use between::placement::LOOKS;
 pub use between::requests::{Asked, Base, Wanted};
 pub use code::{begin, go_on, goes_on_as_code, kept, layout_for, log_sent, next_request, pend};
-pub use context::{WithActors, owing_of, pending};
+pub use context::{WithActors, owing_of, pending, set_network, start_trace, take_trace};
 pub use create::{Site, create};
 pub use end::UNANSWERED;
 pub use exceptions::{
@@ -70,7 +70,7 @@ pub use exceptions::{
 pub use find::{Condition, Verdict, take_message};
 pub use host::HOST;
 pub use next::{Exit, LANDED, Next, given};
-pub use node::{Actors, set_network, start_trace, take_trace};
+pub use node::Actors;
 pub use object::{Actor, Answer, Call, Exception, Join, Mail, Message, Owing, Replier};
 pub use others::must_make_way;
 pub use program::{call_main, send_past};

@@ -6,19 +6,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use bifrost_heap::Marker;
+use bifrost_heap::{Marker, Reference};
 use bifrost_runtime::abi::{Ret, Word};
-use bifrost_runtime::cx::Cx;
 use bifrost_runtime::node_words::NodeWords;
 
 use crate::between::network::Network;
 use crate::between::remote::Remote;
 use crate::between::requests::Guest;
 use crate::between::round_waits::Rounds;
-use crate::between::search::ORDERED;
-use crate::context::WithActors;
-use crate::cycles::Suspects;
-use crate::mailbox::Mailboxes;
+use crate::between::search::state::ORDERED;
+use crate::cycles::suspects::Suspects;
+use crate::mailbox::state::Mailboxes;
 use crate::next::{LANDED, Next};
 use crate::object::{Actor, Answer, Join, Message, Replier};
 use crate::trace::Trace;
@@ -293,7 +291,7 @@ impl Actors {
         }
         for known in self.remote.known_objects() {
             // SAFETY: as for this function.
-            unsafe { marker.root(known) };
+            marker.root(unsafe { Reference::of(known) });
         }
     }
 
@@ -311,22 +309,4 @@ impl Actors {
         let at_random = self.is_ordered() && self.choose(ORDERED) == Some(0);
         at_random && self.remote.known() > 0 || self.remote.wants_search()
     }
-}
-
-/// Starts to keep a trace of a node's events.
-pub fn start_trace(cx: &mut Cx) {
-    cx.actors().trace = Some(Box::default());
-    cx.words.looks_at_messages = true;
-}
-
-/// Returns the trace of the events since then, and ends it.
-pub fn take_trace(cx: &mut Cx) -> Option<Trace> {
-    cx.words.looks_at_messages = cx.actors().is_ordered();
-    cx.actors().trace.take().map(|trace| *trace)
-}
-
-/// Lets a node reach others; [`Cx::set_node`] sets their number.
-pub fn set_network(cx: &mut Cx, network: Box<dyn Network>, nodes: u32) {
-    let (actors, words) = cx.actors_and_words();
-    actors.set_network(words, network, nodes);
 }

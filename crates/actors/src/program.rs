@@ -118,7 +118,7 @@ pub unsafe fn call_main(cx: &mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
     match cx.actors().take_main() {
         Some(Answer::Value(word)) => Ret::of(word),
         Some(Answer::Exception(kept)) => raise_kept(cx, kept),
-        None => cx.failure("nobody answers `main`"),
+        None => cx.failure("the request of `main` has no answer"),
     }
 }
 

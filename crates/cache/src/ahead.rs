@@ -26,8 +26,7 @@ use std::collections::VecDeque;
 
 use bifrost_ir::TypeId;
 use bifrost_repository::{Oref, Stored};
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Mode, Table};
+use bifrost_runtime::{Mode, Object};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::residents::Residents;
@@ -185,10 +184,9 @@ impl Ahead {
     }
 
     /// Returns the objects to ask for together with an absent object.
-    pub fn plan(&mut self, residents: &Residents, number: u32, object: Word) -> Plan {
+    pub fn plan(&mut self, residents: &Residents, number: u32, object: Object) -> Plan {
         let asked = residents.oref(number);
-        // SAFETY: the caller's object is one of the context.
-        let ty = unsafe { Table::of(object) }.info().ty;
+        let ty = object.info().ty;
         let mut plan = Plan { orefs: vec![asked], ty, whys: Vec::new() };
         let most = self.bounds.objects_max;
         if most == 0 {
@@ -198,12 +196,7 @@ impl Ahead {
         let [references, creations] = windows.each_mut().map(Window::next);
         let mut seen = FxHashSet::default();
         seen.insert(asked);
-        let absent = |oref: Oref| {
-            residents.find(oref).is_none_or(|object| {
-                // SAFETY: entries are objects of the context.
-                unsafe { Table::of(object) }.mode() == Mode::Absent
-            })
-        };
+        let absent = |oref: Oref| residents.find(oref).is_none_or(|object| object.mode() == Mode::Absent);
         let mut add = |oref: Oref, why: Why| {
             if !self.records.contains_key(&oref) && seen.insert(oref) {
                 plan.orefs.push(oref);
@@ -217,8 +210,7 @@ impl Ahead {
         }
         for at in 1..=references as u32 {
             let Some(entry) = number.checked_add(at).and_then(|n| residents.entry(n)) else { continue };
-            // SAFETY: entries are objects of the context.
-            if unsafe { Table::of(entry.object) }.mode() == Mode::Absent {
+            if entry.object.mode() == Mode::Absent {
                 add(entry.oref, Why::Reference);
             }
         }

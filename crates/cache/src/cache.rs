@@ -17,12 +17,10 @@
 
 use std::sync::Arc;
 
-use bifrost_heap::number;
 use bifrost_repository::{BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{
-    Cx, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, UNDONE, is_undone,
-};
+use bifrost_runtime::reference::{Blank, Open, Unseen};
+use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Object, Overtaken, UNDONE};
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashSet;
@@ -84,8 +82,8 @@ struct Shared {
     valid_to: Mutex<Tid>,
     /// The objects that are being migrated from the state before their class was changed, and those
     /// that the transaction has migrated.
-    migrating: Mutex<Vec<Word>>,
-    migrated: Mutex<Vec<Word>>,
+    migrating: Mutex<Vec<Object>>,
+    migrated: Mutex<Vec<Object>>,
 }
 
 /// The persistent objects of one session.
@@ -135,12 +133,13 @@ impl Cache {
             migrated: Mutex::default(),
         });
         cx.set_keeper(Arc::new(KeptBy(shared.clone())));
-        let directory = cx.root_object();
         // SAFETY: the directory is an object of the context that was just made, and empty.
-        unsafe {
+        let directory = unsafe {
+            let directory = Object::new(cx.root_object());
             cx.set_mode(directory, Mode::Absent);
-            shared.residents.lock().enter(Oref::ROOT, directory).expect("the first object has a number");
-        }
+            directory
+        };
+        shared.residents.lock().enter(Oref::ROOT, directory).expect("the first object has a number");
         Cache { shared, _registration: registration }
     }
 
@@ -189,13 +188,10 @@ impl Cache {
     /// Names objects that calls will touch which have come and were not begun. When one object is
     /// fetched, these go along if they are absent. Objects that were named before and not fetched
     /// are forgotten.
-    pub fn expect(&self, objects: impl Iterator<Item = Word>) {
+    pub fn expect(&self, objects: impl Iterator<Item = Object>) {
         let residents = self.shared.residents.lock();
-        // SAFETY: the caller's objects are some of the context, or basic values never.
-        let absent = objects
-            .filter(|object| unsafe { Table::of(*object).mode() == Mode::Absent && !is_undone(*object) });
-        // SAFETY: as above.
-        let orefs = absent.map(|object| residents.oref(unsafe { number(object) }));
+        let absent = objects.filter(|object| object.mode() == Mode::Absent && !object.is_undone());
+        let orefs = absent.map(|object| residents.oref(object.number()));
         self.shared.ahead.lock().expect(orefs);
     }
 
@@ -213,8 +209,7 @@ impl Cache {
     /// Returns the bytes of the objects that are here, and their number.
     pub fn used(&self) -> (usize, usize) {
         let residents = self.shared.residents.lock();
-        // SAFETY: entries are objects of the context.
-        let here = residents.objects().filter(|object| unsafe { Table::of(*object) }.mode() != Mode::Absent);
+        let here = residents.objects().filter(|object| object.mode() != Mode::Absent);
         (residents.bytes(), here.count())
     }
 }
@@ -225,12 +220,25 @@ fn is_busy(cx: &Cx) -> bool {
 }
 
 /// Describes an object that others have changed.
-///
-/// # Safety
-/// It is one of the context.
-unsafe fn overtaken(object: Word) -> Overtaken {
-    // SAFETY: promised by the caller.
-    Overtaken { class: unsafe { Table::of(object) }.info().name.clone(), object }
+fn overtaken(object: Object) -> Overtaken {
+    Overtaken { class: object.info().name.clone(), object: object.word() }
+}
+
+/// Describes the failure of a fetch.
+fn failed(text: &str) -> NotFetched {
+    NotFetched::Failed(format!("the object cannot be fetched: {text}"))
+}
+
+/// Empties an object that is being fetched.
+fn make_absent(cx: &mut Cx, object: Object) {
+    // SAFETY: it was absent when its fetch began, and no code looks into it before its end.
+    cx.make_absent(unsafe { Unseen::new(object) });
+}
+
+/// Returns an object that the transaction has changed, or that one of those refers to and that the
+/// repository does not have: it is here.
+fn opened(object: Object) -> Open {
+    object.opened().expect("an object that is written is open")
 }
 
 impl Shared {
@@ -260,33 +268,29 @@ impl Shared {
     fn try_commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         let Shared { schema, residents, valid_to, .. } = self;
         let mut residents = residents.lock();
-        // SAFETY: changed objects are roots of the context, and no code runs.
-        let written: Vec<Word> = unsafe { cx.changed().filter(|object| number(*object) != 0).collect() };
+        let written: Vec<Object> = cx.changed().filter(|object| object.number() != 0).collect();
         let mut writes = Vec::with_capacity(written.len());
         let mut creates = Vec::new();
         let mut encoder = Encoder { cx, schema, residents: &mut residents, waiting: Vec::new() };
         let mut made = Vec::new();
-        // SAFETY: as above; objects that they refer to live as they do.
-        let encoded = unsafe {
-            (|| {
-                for object in &written {
-                    let mut bytes = Vec::new();
-                    encoder.record(*object, &mut bytes)?;
-                    writes.push((encoder.residents.oref(number(*object)), Bytes::from(bytes)));
-                }
-                while let Some(object) = encoder.waiting.pop() {
-                    made.push(object);
-                    let mut bytes = Vec::new();
-                    encoder.record(object, &mut bytes)?;
-                    let oref = match encoder.residents.lasting(object) {
-                        Some(oref) => oref,
-                        None => encoder.residents.oref(number(object)),
-                    };
-                    creates.push((oref, Bytes::from(bytes)));
-                }
-                Ok(())
-            })()
-        };
+        let encoded = (|| {
+            for object in &written {
+                let mut bytes = Vec::new();
+                encoder.record(opened(*object), &mut bytes)?;
+                writes.push((encoder.residents.oref(object.number()), Bytes::from(bytes)));
+            }
+            while let Some(object) = encoder.waiting.pop() {
+                made.push(object);
+                let mut bytes = Vec::new();
+                encoder.record(opened(object), &mut bytes)?;
+                let oref = match encoder.residents.lasting(object) {
+                    Some(oref) => oref,
+                    None => encoder.residents.oref(object.number()),
+                };
+                creates.push((oref, Bytes::from(bytes)));
+            }
+            Ok(())
+        })();
         made.append(&mut encoder.waiting);
         let (count, limit) = (cx.read_count() + creates.len(), cx.limits().transaction_objects);
         let within_limit =
@@ -300,10 +304,7 @@ impl Shared {
             let start = cx.now_ns();
             let done = schema.repository().commit(commit);
             schema.counters().committing.add(cx.now_ns().saturating_sub(start));
-            let overtaken = |oref: &Oref| {
-                // SAFETY: entries are objects of the context that commits.
-                residents.find(*oref).map(|object| unsafe { overtaken(object) })
-            };
+            let overtaken = |oref: &Oref| residents.find(*oref).map(overtaken);
             done.map_err(|error| NotCommitted::of(error, overtaken))
         });
         match committed {
@@ -319,10 +320,7 @@ impl Shared {
                 Ok(tid)
             }
             Err(error) => {
-                for object in made {
-                    // SAFETY: these were given orefs above.
-                    unsafe { residents.leave(object) };
-                }
+                made.into_iter().for_each(|object| residents.leave(object));
                 Err(error)
             }
         }
@@ -333,8 +331,7 @@ impl Shared {
         // Below that nothing is evicted before the hand has much to choose from.
         if residents.bytes() > self.bytes_max / 2 {
             for object in cx.reads() {
-                // SAFETY: what was read are objects of the context.
-                residents.touch(unsafe { number(*object) });
+                residents.touch(object.number());
             }
         }
         let migrated = std::mem::take(&mut *self.migrated.lock());
@@ -343,8 +340,8 @@ impl Shared {
         // The states made of old ones are not stored: they are made again when they are wanted.
         for object in migrated.into_iter().filter(|_| undo) {
             // SAFETY: these were changed in the transaction, so they are persistent objects of the
-            // context, and nothing was collected since.
-            unsafe { residents.make_absent(cx, object) };
+            // context, and nothing was collected since; no code is to go on with them.
+            residents.make_absent(cx, unsafe { Unseen::new(object) });
         }
     }
 
@@ -352,11 +349,7 @@ impl Shared {
     fn charge(&self, cx: &mut Cx, residents: &mut Residents, sizes: &[(Oref, usize)]) {
         for (oref, bytes) in sizes {
             let Some(object) = residents.find(*oref) else { continue };
-            // SAFETY: entries are objects of the context.
-            unsafe {
-                let fields = bifrost_runtime::object::fields(object) * size_of::<Word>();
-                residents.charge(number(object), fields + *bytes);
-            }
+            residents.charge(object.number(), object.fields() * size_of::<Word>() + *bytes);
         }
         cx.set_kept_bytes(residents.bytes());
     }
@@ -394,20 +387,14 @@ impl Shared {
             _ => false,
         };
         let mut good = Ok(());
-        let stale = |cx: &mut Cx, residents: &mut Residents, object: Word| {
-            // SAFETY: entries are objects of the context, and no code looks into those that are not
-            // open.
-            unsafe {
-                let table = Table::of(object);
-                match table.mode() {
-                    // Code around a transaction may be in the middle of it, and it was not changed.
-                    Mode::Unread if cx.spares(object) => {}
-                    Mode::Unread => residents.make_absent(cx, object),
-                    Mode::Absent => {}
-                    Mode::Clean | Mode::Ordinary => {
-                        return Err(vec![overtaken(object)]);
-                    }
-                }
+        let stale = |cx: &mut Cx, residents: &mut Residents, object: Object| {
+            match object.mode() {
+                // Code around a transaction may be in the middle of it, and it was not changed.
+                Mode::Unread if cx.spares(object) => {}
+                // SAFETY: no code looks into objects that are not open.
+                Mode::Unread => residents.make_absent(cx, unsafe { Unseen::new(object) }),
+                Mode::Absent => {}
+                Mode::Clean | Mode::Ordinary => return Err(vec![overtaken(object)]),
             }
             Ok(())
         };
@@ -444,7 +431,7 @@ impl Shared {
         good
     }
 
-    fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
+    fn fetch(&self, cx: &mut Cx, object: Object) -> Result<(), NotFetched> {
         let fetched = self.fetch_whole(cx, object);
         if let Err(NotFetched::Stale(_)) = fetched {
             self.schema.counters().stale.add(1);
@@ -452,7 +439,7 @@ impl Shared {
         fetched
     }
 
-    fn fetch_whole(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
+    fn fetch_whole(&self, cx: &mut Cx, object: Object) -> Result<(), NotFetched> {
         // A migration may take so long that others commit meanwhile.
         for _ in 0..MIGRATIONS_MAX {
             if self.try_fetch(cx, object)? {
@@ -463,15 +450,53 @@ impl Shared {
     }
 
     /// Fetches an object; returns false if the fetched state may be old by now.
-    fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
+    fn try_fetch(&self, cx: &mut Cx, object: Object) -> Result<bool, NotFetched> {
         let _fetching = self.fetching.lock();
-        let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
-        // SAFETY: the object is one of the context, and absent, so it has a number, if it was not
-        // made in an aborted transaction.
-        let number = unsafe { number(object) };
+        // It has a number, if it was not made in an aborted transaction.
+        let number = object.number();
         if number == 0 {
             return Err(NotFetched::Failed(UNDONE.to_owned()));
         }
+        let stored = self.stored(cx, number, object)?;
+        let before = cx.taken_bytes();
+        let (migrated, filled) = match self.fill(cx, object, &stored.bytes) {
+            Ok(Filled::Whole) => (false, Ok(())),
+            Ok(Filled::Before(migration, words)) => match self.migrate(cx, object, &migration, &words)? {
+                true => (true, Ok(())),
+                false => return Ok(false),
+            },
+            Err(why) => (false, Err(why)),
+        };
+        if let Err(why) = filled {
+            make_absent(cx, object);
+            return Err(match why {
+                Unreadable::Full(full) => NotFetched::Full(full),
+                why => {
+                    let text = self.schema.tell_as("its stored state cannot be read", &why.to_string());
+                    failed(&text)
+                }
+            });
+        }
+        // SAFETY: the object is one of the repository, and its fields are here.
+        unsafe { cx.set_mode(object, Mode::Unread) };
+        let bytes = usize::try_from(cx.taken_bytes() - before).unwrap_or(usize::MAX);
+        let mut residents = self.residents.lock();
+        residents.charge(number, (object.fields() * size_of::<Word>()).saturating_add(bytes));
+        cx.set_kept_bytes(residents.bytes());
+        drop(residents);
+        // The state made of the old one is written with the transaction, with all objects that it
+        // refers to.
+        if migrated {
+            let opened = cx.open_to_change(object);
+            if !opened.returned() {
+                return Err(NotFetched::Ended(opened));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns the record of an absent object, which has come along with another or is asked for.
+    fn stored(&self, cx: &mut Cx, number: u32, object: Object) -> Result<Stored, NotFetched> {
         let oref = {
             let mut residents = self.residents.lock();
             if residents.bytes() > self.bytes_max {
@@ -480,87 +505,52 @@ impl Shared {
             residents.oref(number)
         };
         let came_along = self.ahead.lock().take(oref);
-        let stored = match came_along {
-            Some(stored) => {
-                self.schema.counters().used.add(1);
-                stored
-            }
-            None => self.ask(cx, number, object)?,
-        };
-        let before = cx.taken_bytes();
-        let mut migrated = false;
+        if came_along.is_some() {
+            self.schema.counters().used.add(1);
+        }
+        came_along.map_or_else(|| self.ask(cx, number, object), Ok)
+    }
+
+    /// Fills an absent object from its record.
+    fn fill(&self, cx: &mut Cx, object: Object, bytes: &[u8]) -> Result<Filled, Unreadable> {
         let mut decoder =
             Decoder { schema: &self.schema, residents: &self.residents, classes: self.schema.snapshot() };
         // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
-        unsafe {
-            let mut filled = decoder.fill(cx, object, &stored.bytes);
-            if let Err(Unreadable::Record(_)) = filled {
+        let blank = unsafe { Blank::new(object) };
+        match decoder.fill(cx, blank, bytes) {
+            Err(Unreadable::Record(_)) => {
                 // It is of a class that is newer than those known here.
                 decoder.classes = self.schema.refresh();
-                cx.make_absent(object);
-                filled = decoder.fill(cx, object, &stored.bytes);
+                make_absent(cx, object);
+                decoder.fill(cx, blank, bytes)
             }
-            if let Ok(Filled::Before(migration, words)) = &filled {
-                if !self.migrate(cx, object, migration, words)? {
-                    return Ok(false);
-                }
-                migrated = true;
-            }
-            match filled {
-                Ok(_) => {
-                    cx.set_mode(object, Mode::Unread);
-                    let bytes = usize::try_from(cx.taken_bytes() - before).unwrap_or(usize::MAX);
-                    let fields = bifrost_runtime::object::fields(object) * size_of::<Word>();
-                    let mut residents = self.residents.lock();
-                    residents.charge(number, fields.saturating_add(bytes));
-                    cx.set_kept_bytes(residents.bytes());
-                    drop(residents);
-                    // The state made of the old one is written with the transaction, with all
-                    // objects that it refers to.
-                    let opened = if migrated { cx.open_to_change(object) } else { Ret::NOTHING };
-                    if opened.returned() { Ok(true) } else { Err(NotFetched::Ended(opened)) }
-                }
-                Err(why) => {
-                    cx.make_absent(object);
-                    Err(match why {
-                        Unreadable::Full(full) => NotFetched::Full(full),
-                        why => failed(
-                            self.schema.tell_as("what is stored of it cannot be read", &why.to_string()),
-                        ),
-                    })
-                }
-            }
+            filled => filled,
         }
     }
 
     /// Makes an object of its state before its class was changed. Returns false if others have
     /// committed meanwhile. It stays absent until it is whole.
-    ///
-    /// # Safety
-    /// As for [`Migration::run`].
-    unsafe fn migrate(
+    fn migrate(
         &self,
         cx: &mut Cx,
-        object: Word,
+        object: Object,
         migration: &Migration,
         words: &[(Word, Option<Kept>)],
     ) -> Result<bool, NotFetched> {
-        let failed = |text: &str| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         if self.migrating.lock().contains(&object) {
-            return Err(failed("its migration looks at the object that it makes"));
+            return Err(failed("its migration uses the object that it makes"));
         }
         let valid_to = *self.valid_to.lock();
         self.migrating.lock().push(object);
-        // SAFETY: promised by the caller.
-        let done = unsafe { migration.run(cx, object, words) };
+        // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
+        let done = migration.run(cx, unsafe { Blank::new(object) }, words);
         self.migrating.lock().retain(|other| *other != object);
         let done = done.map_err(|why| match why {
             NotFetched::Failed(text) => failed(&text),
             why => why,
         });
         if done.is_err() || valid_to != *self.valid_to.lock() {
-            // SAFETY: the object is absent, and nobody has looked into it.
-            unsafe { cx.make_absent(object) };
+            make_absent(cx, object);
             return done.map(|()| false);
         }
         self.migrated.lock().push(object);
@@ -568,8 +558,7 @@ impl Shared {
     }
 
     /// Asks the repository for an absent object and those that go along with it.
-    fn ask(&self, cx: &mut Cx, number: u32, object: Word) -> Result<Stored, NotFetched> {
-        let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
+    fn ask(&self, cx: &mut Cx, number: u32, object: Object) -> Result<Stored, NotFetched> {
         let plan = {
             let residents = self.residents.lock();
             self.ahead.lock().plan(&residents, number, object)
@@ -586,7 +575,7 @@ impl Shared {
                 fetched = self.schema.repository().fetch(&plan.orefs[..1]);
             }
             counters.fetching.add(cx.now_ns().saturating_sub(start));
-            let fetched = fetched.map_err(|error| failed(self.schema.tell(&error)))?;
+            let fetched = fetched.map_err(|error| failed(&self.schema.tell(&error)))?;
             // States of a later moment are used only when all changes until then are known here.
             if fetched.as_of > *self.valid_to.lock() {
                 self.advance(cx).map_err(NotFetched::Stale)?;
@@ -596,7 +585,7 @@ impl Shared {
             }
             let mut states = fetched.states.into_iter();
             let Some(Some(stored)) = states.next() else {
-                return Err(failed("it is not in the repository".to_owned()));
+                return Err(failed("it is not in the repository"));
             };
             counters.asked.add(1);
             counters.ahead.add(self.ahead.lock().put(&plan, states));
@@ -609,7 +598,7 @@ impl Shared {
 struct KeptBy(Arc<Shared>);
 
 impl Keeper for KeptBy {
-    fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
+    fn fetch(&self, cx: &mut Cx, object: Object) -> Result<(), NotFetched> {
         self.0.fetch(cx, object)
     }
 
@@ -630,7 +619,7 @@ impl Keeper for KeptBy {
         self.0.abort(cx);
     }
 
-    fn collected(&self, lives: &dyn Fn(Word) -> bool) {
+    fn collected(&self, lives: &dyn Fn(Object) -> bool) {
         self.0.residents.lock().collected(lives);
     }
 }

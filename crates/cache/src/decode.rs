@@ -8,7 +8,8 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{self, Content, Place, PlaceKind, Source, Unfit};
 use bifrost_runtime::native::Parts;
 use bifrost_runtime::object::sequence;
-use bifrost_runtime::{Cx, Kept, Mode, Table};
+use bifrost_runtime::reference::Blank;
+use bifrost_runtime::{Cx, Kept, Mode, Object};
 use parking_lot::Mutex;
 
 use crate::error::Unreadable;
@@ -40,76 +41,65 @@ struct Record<'r, 'd, 'b> {
 
 impl Decoder<'_> {
     /// Fills the fields of an absent object.
-    ///
-    /// # Safety
-    /// `object` is an absent object of the context, which something keeps.
-    pub unsafe fn fill(&mut self, cx: &mut Cx, object: Word, bytes: &[u8]) -> Result<Filled, Unreadable> {
+    pub fn fill(&mut self, cx: &mut Cx, object: Blank, bytes: &[u8]) -> Result<Filled, Unreadable> {
         let (from, number) = Reader::new(bytes)?;
         let class = self.class(number)?;
-        // SAFETY: promised by the caller.
-        let table = unsafe { Table::of(object) }.ordinary();
+        let table = object.object().table().ordinary();
         if !std::ptr::eq(table, class.table) {
             let (said, is) = (&table.info().name, &class.table.info().name);
-            return Err(Unreadable::Other(format!("what refers to a `{is}` says that it is a `{said}`")));
+            return Err(Unreadable::Other(format!("a reference to a `{is}` has the class `{said}`")));
         }
         if table.info().content == Content::Native {
-            // SAFETY: promised by the caller.
-            unsafe { self.native(cx, object, class.version, from)? };
+            self.native(cx, object, class.version, from)?;
             return Ok(Filled::Whole);
         }
         let mut from = Record { of: self, from };
         if let Some(migration) = &class.migration {
             let mut words = Vec::with_capacity(class.held.len());
             for place in &class.held {
-                // SAFETY: as promised; what has been read is kept while the rest is.
-                let word = unsafe { from.value(cx, *place)? };
+                // The words that have been read are kept while the rest is.
+                let word = from.value(cx, *place)?;
                 words.push((word, place.is_reference().then(|| cx.keep(word))));
             }
             from.from.end()?;
             return Ok(Filled::Before(migration.clone(), words));
         }
-        // SAFETY: promised by the caller.
-        unsafe { content::fill(cx, object, &mut from)? };
+        content::fill(cx, object, &mut from)?;
         from.from.end()?;
         Ok(Filled::Whole)
     }
 
-    /// The native value of an object.
-    unsafe fn native(
+    /// Puts the native value behind an object.
+    fn native(
         &mut self,
         cx: &mut Cx,
-        object: Word,
+        object: Blank,
         version: u32,
         from: Reader<'_>,
     ) -> Result<(), Unreadable> {
         let mut from = Record { of: self, from };
-        // SAFETY: promised by the caller of `fill`.
-        unsafe {
-            let count = from.elements()?;
-            // Decoded objects are kept until the value keeps them.
-            let mut objects = Vec::with_capacity(count);
-            for _ in 0..count {
-                let word = from.value(cx, Place::ANY)?;
-                objects.push(cx.keep(word));
-            }
-            let objects = objects.iter().map(Kept::word).collect();
-            let parts = Parts { bytes: from.from.bytes()?.to_vec(), objects };
-            cx.set_native(object, version, parts).map_err(Unreadable::Other)?;
+        let count = from.elements()?;
+        // Decoded objects are kept until the value keeps them.
+        let mut kept = Vec::with_capacity(count);
+        for _ in 0..count {
+            let word = from.value(cx, Place::ANY)?;
+            kept.push(cx.keep(word));
         }
+        // SAFETY: a value of this place is a reference.
+        let objects = kept.iter().map(|kept| unsafe { Object::new(kept.word()) }).collect();
+        let parts = Parts { bytes: from.from.bytes()?.to_vec(), objects };
+        cx.set_native(object, version, parts).map_err(Unreadable::Other)?;
         Ok(from.from.end()?)
     }
 
     /// Returns the object that stands for an oref: an absent one is made if there is none.
-    ///
-    /// # Safety
-    /// No code runs.
-    pub unsafe fn place(
+    pub fn place(
         &mut self,
         cx: &mut Cx,
         oref: Oref,
         class: ClassNumber,
         length: Option<u64>,
-    ) -> Result<Word, Unreadable> {
+    ) -> Result<Object, Unreadable> {
         if let Some(object) = self.residents.lock().find(oref) {
             return Ok(object);
         }
@@ -126,12 +116,13 @@ impl Decoder<'_> {
             Some(_) => cx.alloc_finalizable(class.table, fields)?,
             None => cx.alloc(class.table, fields)?,
         };
-        let object = object.as_ptr() as Word;
-        // SAFETY: the object was just made; a collection in between would have had no use for it.
-        unsafe {
+        // SAFETY: the object was just made, of a class that has modes, and its fields are empty.
+        let object = unsafe {
+            let object = Object::new(object.as_ptr() as Word);
             cx.set_mode(object, Mode::Absent);
-            self.residents.lock().enter(oref, object).map_err(|e| Unreadable::Other(e.to_string()))?;
-        }
+            object
+        };
+        self.residents.lock().enter(oref, object).map_err(|e| Unreadable::Other(e.to_string()))?;
         Ok(object)
     }
 
@@ -140,7 +131,9 @@ impl Decoder<'_> {
     }
 }
 
-impl Source for Record<'_, '_, '_> {
+// SAFETY: references are compared with the place, and lead to objects of the context whose residents
+// these are; no code runs.
+unsafe impl Source for Record<'_, '_, '_> {
     type Error = Unreadable;
 
     fn bool(&mut self) -> Result<bool, Unreadable> {
@@ -159,7 +152,7 @@ impl Source for Record<'_, '_, '_> {
         Ok(self.from.elements()?)
     }
 
-    unsafe fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Unreadable> {
+    fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Unreadable> {
         let kind = field_kind(place.kind);
         let value = self.from.value(kind, &*self.of.classes)?;
         let word = match value {
@@ -172,13 +165,12 @@ impl Source for Record<'_, '_, '_> {
             Value::Bytes(bytes) | Value::Ref(Reference::Bytes(bytes)) => cx.new_bytes(&[bytes])?,
             Value::Ref(Reference::Nothing) => 0,
             Value::Ref(Reference::Object { oref, class, length }) => {
-                // SAFETY: promised by the caller.
-                unsafe { self.of.place(cx, oref, class, length)? }
+                self.of.place(cx, oref, class, length)?.word()
             }
         };
         if word != 0 && place.kind == PlaceKind::Object {
             // SAFETY: the word is a reference.
-            Unfit::check(cx.image(), unsafe { Table::of(word) }.info(), place.ty)?;
+            Unfit::check(cx.image(), unsafe { Object::new(word) }.info(), place.ty)?;
         }
         Ok(word)
     }

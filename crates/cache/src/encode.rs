@@ -1,12 +1,12 @@
 //! Objects as records.
 
-use bifrost_heap::number;
-use bifrost_ir::TypeId;
+use bifrost_ir::{TypeId, Types};
+use bifrost_repository::Oref;
 use bifrost_repository::record::{Reference, Value, Writer};
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::content::{self, Content, Place, PlaceKind, Sink};
-use bifrost_runtime::object::{self, sequence};
-use bifrost_runtime::{Cx, Image, Table, UNDONE, is_undone};
+use bifrost_runtime::content::{self, Content, Meaning, Place, PlaceKind, Sink, Value as Held};
+use bifrost_runtime::object::sequence;
+use bifrost_runtime::reference::{BytesRef, Open, StringRef};
+use bifrost_runtime::{Cx, Image, Object, UNDONE};
 
 use crate::error::{NotCommitted, Volatile};
 use crate::residents::Residents;
@@ -18,7 +18,7 @@ pub(crate) struct Encoder<'e> {
     pub schema: &'e Schema,
     pub residents: &'e mut Residents,
     /// Objects that became persistent and are not written yet.
-    pub waiting: Vec<Word>,
+    pub waiting: Vec<Object>,
 }
 
 /// A record being written.
@@ -28,62 +28,67 @@ struct Record<'r, 'e> {
 }
 
 impl Encoder<'_> {
-    /// Appends the record of an object.
-    ///
-    /// # Safety
-    /// `object` is an open object of the schema's image, and no code runs.
-    pub unsafe fn record(&mut self, object: Word, out: &mut Vec<u8>) -> Result<(), NotCommitted> {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let info = Table::of(object).info();
-            let class = self.schema.of_type(info.ty)??;
-            let mut to = Writer::new(out, class.number);
-            if info.content == Content::Native {
-                let parts = self.cx.native_parts(object).map_err(|why| self.volatile(info.ty, why))?;
-                to.count(parts.objects.len() as u64);
-                for object in parts.objects {
-                    to.reference(self.reference(object)?);
-                }
-                to.bytes(&parts.bytes);
-                return Ok(());
-            }
-            content::write(object, &mut Record { of: self, to })
+    /// Appends the record of an object of the schema's image.
+    pub fn record(&mut self, object: Open, out: &mut Vec<u8>) -> Result<(), NotCommitted> {
+        let info = object.object().info();
+        let class = self.schema.of_type(info.ty)??;
+        let mut to = Writer::new(out, class.number);
+        if info.content != Content::Native {
+            return content::write(object, &mut Record { of: self, to });
         }
+        let parts = self.cx.native_parts(object.object()).map_err(|why| self.volatile(info.ty, why))?;
+        to.count(parts.objects.len() as u64);
+        for object in parts.objects {
+            self.refer(Some(object), &mut to)?;
+        }
+        to.bytes(&parts.bytes);
+        Ok(())
     }
 
-    unsafe fn reference<'w>(&mut self, word: Word) -> Result<Reference<'w>, NotCommitted> {
-        if word == 0 {
-            return Ok(Reference::Nothing);
-        }
-        // SAFETY: what is not 0 is a reference, and its strings and bytes never change while the
-        // record is written.
-        unsafe {
-            let ty = Table::of(word).info().ty;
-            match ty {
-                bifrost_ir::Types::STRING => return Ok(Reference::Str(object::text(word))),
-                bifrost_ir::Types::BYTES => return Ok(Reference::Bytes(object::byte_slice(word))),
-                _ => {}
+    /// Writes a reference; gives its object an oref if it has none.
+    fn refer(&mut self, object: Option<Object>, to: &mut Writer<'_>) -> Result<(), NotCommitted> {
+        let Some(object) = object else {
+            to.reference(Reference::Nothing);
+            return Ok(());
+        };
+        match object.info().ty {
+            Types::STRING => {
+                // SAFETY: an object of this type is a string.
+                let string = unsafe { StringRef::new(object.word()) };
+                to.reference(Reference::Str(string.text()));
             }
-            let class = self.schema.of_type(ty)??;
-            let oref = match number(word) {
-                0 if object::is_lasting(word) => match self.residents.lasting(word) {
-                    Some(oref) => oref,
-                    None => self.persist(word)?,
-                },
-                0 if is_undone(word) => return Err(self.volatile(ty, UNDONE.to_owned())),
-                0 => self.persist(word)?,
-                number => self.residents.oref(number),
-            };
-            let length = class.kind.has_length().then(|| object::get(word, sequence::LENGTH));
-            Ok(Reference::Object { oref, class: class.number, length })
+            Types::BYTES => {
+                // SAFETY: objects of this type are bytes.
+                let bytes = unsafe { BytesRef::new(object.word()) };
+                to.reference(Reference::Bytes(bytes.bytes()));
+            }
+            ty => {
+                let reference = self.reference(object, ty)?;
+                to.reference(reference);
+            }
         }
+        Ok(())
     }
 
-    unsafe fn persist(&mut self, word: Word) -> Result<bifrost_repository::Oref, NotCommitted> {
+    fn reference(&mut self, object: Object, ty: TypeId) -> Result<Reference<'static>, NotCommitted> {
+        let class = self.schema.of_type(ty)??;
+        let oref = match object.number() {
+            0 if object.is_lasting() => match self.residents.lasting(object) {
+                Some(oref) => oref,
+                None => self.persist(object)?,
+            },
+            0 if object.is_undone() => return Err(self.volatile(ty, UNDONE.to_owned())),
+            0 => self.persist(object)?,
+            number => self.residents.oref(number),
+        };
+        let length = class.kind.has_length().then(|| (object.fields() - sequence::ELEMENTS) as u64);
+        Ok(Reference::Object { oref, class: class.number, length })
+    }
+
+    fn persist(&mut self, object: Object) -> Result<Oref, NotCommitted> {
         let oref = self.residents.fresh(&**self.schema.repository())?;
-        // SAFETY: promised by the caller of `record`.
-        unsafe { self.residents.enter(oref, word)? };
-        self.waiting.push(word);
+        self.residents.enter(oref, object)?;
+        self.waiting.push(object);
         Ok(oref)
     }
 
@@ -97,7 +102,8 @@ impl Encoder<'_> {
     }
 }
 
-impl Sink for Record<'_, '_> {
+// SAFETY: it makes no objects, and runs no code of the program.
+unsafe impl Sink for Record<'_, '_> {
     type Error = NotCommitted;
 
     fn bool(&mut self, value: bool) {
@@ -112,25 +118,17 @@ impl Sink for Record<'_, '_> {
         self.to.count(value);
     }
 
-    unsafe fn value(&mut self, place: Place, word: Word) -> Result<(), NotCommitted> {
+    fn value(&mut self, value: Held) -> Result<(), NotCommitted> {
         let to = &mut self.to;
-        // SAFETY: promised by the caller.
-        unsafe {
-            match place.kind {
-                PlaceKind::Null => to.nil(),
-                PlaceKind::Bool => to.bool(word != 0),
-                PlaceKind::Int => to.int(word as i64),
-                PlaceKind::Real => to.value(Value::Real(f64::from_bits(word))),
-                PlaceKind::Char => {
-                    to.char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
-                }
-                PlaceKind::String => to.str(object::text(word)),
-                PlaceKind::Bytes => to.bytes(object::byte_slice(word)),
-                PlaceKind::Object => {
-                    let reference = self.of.reference(word)?;
-                    to.reference(reference);
-                }
-            }
+        match value.meaning() {
+            Meaning::Null => to.nil(),
+            Meaning::Bool(value) => to.bool(value),
+            Meaning::Int(value) => to.int(value),
+            Meaning::Real(value) => to.value(Value::Real(value)),
+            Meaning::Char(value) => to.char(value),
+            Meaning::String(string) => to.str(string.text()),
+            Meaning::Bytes(bytes) => to.bytes(bytes.bytes()),
+            Meaning::Object(object) => self.of.refer(object, to)?,
         }
         Ok(())
     }
@@ -141,7 +139,7 @@ impl Sink for Record<'_, '_> {
             PlaceKind::String => self.to.str(""),
             PlaceKind::Bytes => self.to.bytes(&[]),
             // SAFETY: a word of 0 is none or the smallest value.
-            _ => unsafe { self.value(place, 0)? },
+            _ => self.value(unsafe { Held::new(place, 0) })?,
         }
         Ok(())
     }

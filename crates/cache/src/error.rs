@@ -23,7 +23,7 @@ pub const OVERTAKEN_MAX: usize = 64;
 pub enum NotCommitted {
     /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it
     /// is until it is aborted.
-    #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
+    #[error("a method may have been interrupted ({0}); the transaction can only be aborted")]
     Doomed(Doom),
     /// Others have changed objects that it has read: those that are still here, at most
     /// [`OVERTAKEN_MAX`].
@@ -33,10 +33,10 @@ pub enum NotCommitted {
     #[error(transparent)]
     Volatile(#[from] Volatile),
     /// The context has as many persistent objects as it can number.
-    #[error("the session's cache has {NUMBER_MAX} objects, and more it cannot have")]
+    #[error("the session's cache has {NUMBER_MAX} objects; this is the limit")]
     TooMany,
     /// It has read and made more objects than a transaction may.
-    #[error("it has read and made {count} objects, and {limit} is the limit")]
+    #[error("it reads and makes {count} objects; the limit is {limit}")]
     TooManyObjects {
         /// The number of objects.
         count: usize,
@@ -47,7 +47,7 @@ pub enum NotCommitted {
     #[error("the batch was committed before")]
     Repeated(Bytes),
     /// A later batch of the same client was committed before.
-    #[error("batch {last} of the same client was committed before, and numbers must grow")]
+    #[error("batch {last} of the same client was committed before; numbers must increase")]
     OutOfOrder {
         /// The number of the last batch.
         last: u64,

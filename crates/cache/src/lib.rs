@@ -33,6 +33,8 @@ mod error;
 mod migration;
 mod residents;
 pub mod schema;
+#[cfg(test)]
+mod tests;
 
 pub use ahead::Prefetch;
 pub use cache::{Cache, MIGRATIONS_MAX, Options};

@@ -12,7 +12,8 @@ use bifrost_ir::{Program, RoutineId, SignalId, Signature, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::content::Place;
-use bifrost_runtime::{Cx, Kept, NotFetched, Table, invoke, object};
+use bifrost_runtime::reference::Blank;
+use bifrost_runtime::{Cx, Kept, NotFetched, Object, invoke};
 
 use crate::schema::field_kind;
 
@@ -112,48 +113,40 @@ fn type_of<'p>(program: &'p Program, now: TypeId, field: &Field) -> &'p str {
 }
 
 impl Migration {
-    /// Runs the routine, and copies the contents of its result to an object.
-    ///
-    /// # Safety
-    /// `object` is an object of the class that the routine returns, and `words` are the values of
-    /// the instance variables in the order of the class as it was.
-    pub unsafe fn run(
-        &self,
-        cx: &mut Cx,
-        object: Word,
-        words: &[(Word, Option<Kept>)],
-    ) -> Result<(), NotFetched> {
+    /// Runs the routine, and copies the contents of its result to an object. `words` are the values
+    /// of the instance variables in the order of the class as it was.
+    pub fn run(&self, cx: &mut Cx, object: Blank, words: &[(Word, Option<Kept>)]) -> Result<(), NotFetched> {
+        let made = self.call(cx, words)?;
+        let _kept = cx.keep(made.word());
+        let name = || &cx.image().routine(self.routine).name;
+        if !std::ptr::eq(made.table().ordinary(), object.object().table().ordinary()) {
+            let class = &made.info().name;
+            let text = format!("the migration `{}` returned an object of `{class}`", name());
+            return Err(NotFetched::Failed(text));
+        }
+        let made = cx.open_object(made).map_err(NotFetched::Ended)?;
+        object.copy_fields(made);
+        Ok(())
+    }
+
+    /// Runs the routine, and returns its result.
+    fn call(&self, cx: &mut Cx, words: &[(Word, Option<Kept>)]) -> Result<Object, NotFetched> {
         let image = cx.image().clone();
         let desc = image.routine(self.routine);
         let mut args = vec![0];
         args.extend(self.places.iter().map(|place| words[*place].0));
-        // SAFETY: promised by the caller; the parameters' types were compared when the migration
-        // was found, and references were compared with them when they were read.
-        unsafe {
-            let ended = invoke::routine(cx, desc, &mut args);
-            if !ended.returned() {
-                if ended.outcome() == Outcome::Signalled {
-                    let name = image.program().types.signal_name(SignalId::from_u32(cx.signal_id as u32));
-                    let text = format!("the migration `{}` ended with `{name}`", desc.name);
-                    return Err(NotFetched::Failed(text));
-                }
-                return Err(NotFetched::Ended(ended));
-            }
-            let made = ended.value;
-            let _kept = cx.keep(made);
-            if !std::ptr::eq(Table::of(made).ordinary(), Table::of(object).ordinary()) {
-                let class = &Table::of(made).info().name;
-                let text = format!("the migration `{}` returned an object of `{class}`", desc.name);
-                return Err(NotFetched::Failed(text));
-            }
-            let opened = cx.opened(made);
-            if !opened.returned() {
-                return Err(NotFetched::Ended(opened));
-            }
-            for field in 0..object::fields(object) {
-                object::set(object, field, object::get(made, field));
-            }
+        // SAFETY: the parameters' types were compared when the migration was found, and references
+        // were compared with them when they were read.
+        let ended = unsafe { invoke::routine(cx, desc, &mut args) };
+        if ended.returned() {
+            // SAFETY: a migration returns an object.
+            return Ok(unsafe { Object::new(ended.value) });
         }
-        Ok(())
+        if ended.outcome() == Outcome::Signalled {
+            let name = image.program().types.signal_name(SignalId::from_u32(cx.signal_id as u32));
+            let text = format!("the migration `{}` ended with `{name}`", desc.name);
+            return Err(NotFetched::Failed(text));
+        }
+        Err(NotFetched::Ended(ended))
     }
 }

@@ -6,10 +6,10 @@
 //! absent. Its hand passes over the entries, gives a second chance to those that a transaction has
 //! used since it passed last, and evicts the others.
 
-use bifrost_heap::{NUMBER_MAX, number, set_number};
+use bifrost_heap::NUMBER_MAX;
 use bifrost_repository::{Error, Oref, Repository};
-use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Mode, Table};
+use bifrost_runtime::reference::Unseen;
+use bifrost_runtime::{Cx, Mode, Object};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::NotCommitted;
@@ -21,7 +21,7 @@ const OREFS_AT_ONCE: u32 = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub oref: Oref,
-    pub object: Word,
+    pub object: Object,
     /// The bytes that it took to fetch it; 0 if it is absent.
     bytes: u32,
     /// True if it was used since the hand of the clock passed.
@@ -36,7 +36,7 @@ pub(crate) struct Residents {
     free: Vec<u32>,
     by_oref: FxHashMap<Oref, u32>,
     /// Orefs of objects that all contexts share.
-    lasting: FxHashMap<Word, Oref>,
+    lasting: FxHashMap<Object, Oref>,
     /// Orefs that no object has yet.
     orefs: std::ops::Range<u64>,
     /// The objects that the transaction has read and that are not here any more.
@@ -51,7 +51,7 @@ pub(crate) struct Residents {
 
 impl Residents {
     /// Returns the object that stands for an oref.
-    pub fn find(&self, oref: Oref) -> Option<Word> {
+    pub fn find(&self, oref: Oref) -> Option<Object> {
         self.by_oref.get(&oref).and_then(|number| Some(self.entry(*number)?.object))
     }
 
@@ -69,15 +69,15 @@ impl Residents {
     }
 
     /// Returns all objects that are here or absent.
-    pub fn objects(&self) -> impl Iterator<Item = Word> + '_ {
+    pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
         self.entries.iter().flatten().map(|entry| entry.object)
     }
 
-    pub fn lasting(&self, object: Word) -> Option<Oref> {
+    pub fn lasting(&self, object: Object) -> Option<Oref> {
         self.lasting.get(&object).copied()
     }
 
-    pub fn set_lasting(&mut self, object: Word, oref: Oref) {
+    pub fn set_lasting(&mut self, object: Object, oref: Oref) {
         self.lasting.insert(object, oref);
     }
 
@@ -88,8 +88,7 @@ impl Residents {
 
     /// True if the transaction under way has read an object.
     pub fn has_read(&self, oref: Oref) -> bool {
-        // SAFETY: entries are objects of the context that asks; this is its thread.
-        self.find(oref).is_some_and(|object| unsafe { Table::of(object) }.mode().is_open())
+        self.find(oref).is_some_and(|object| object.mode().is_open())
             || self.gone.contains(&oref)
             || self.lasting.values().any(|lasting| *lasting == oref)
     }
@@ -114,13 +113,9 @@ impl Residents {
         Ok(oref.expect("a repository gives as many orefs as it is asked for, from 1 on"))
     }
 
-    /// Gives an object an oref.
-    ///
-    /// # Safety
-    /// `object` is an object of the context without a number, or a lasting one.
-    pub unsafe fn enter(&mut self, oref: Oref, object: Word) -> Result<(), NotCommitted> {
-        // SAFETY: promised by the caller.
-        if unsafe { bifrost_runtime::object::is_lasting(object) } {
+    /// Gives an oref to an object of the context without a number, or to a lasting one.
+    pub fn enter(&mut self, oref: Oref, object: Object) -> Result<(), NotCommitted> {
+        if object.is_lasting() {
             self.lasting.insert(object, oref);
             return Ok(());
         }
@@ -136,25 +131,18 @@ impl Residents {
         }
         self.entries[number as usize] = Some(Entry { oref, object, bytes: 0, used: false });
         self.by_oref.insert(oref, number);
-        // SAFETY: promised by the caller.
-        unsafe { set_number(object, number) };
+        object.set_number(number);
         Ok(())
     }
 
     /// Takes an object's oref away.
-    ///
-    /// # Safety
-    /// `object` is an object of the context, or a lasting one.
-    pub unsafe fn leave(&mut self, object: Word) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if bifrost_runtime::object::is_lasting(object) {
-                self.lasting.remove(&object);
-                return;
-            }
-            self.remove(number(object));
-            set_number(object, 0);
+    pub fn leave(&mut self, object: Object) {
+        if object.is_lasting() {
+            self.lasting.remove(&object);
+            return;
         }
+        self.remove(object.number());
+        object.set_number(0);
     }
 
     fn remove(&mut self, number: u32) {
@@ -166,7 +154,7 @@ impl Residents {
     }
 
     /// Forgets the objects that do not live.
-    pub fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+    pub fn collected(&mut self, lives: &dyn Fn(Object) -> bool) {
         // From the last to the first, so that the next numbers are ascending again.
         for number in (0..self.entries.len()).rev() {
             if self.entries[number].is_some_and(|entry| !lives(entry.object)) {
@@ -198,18 +186,12 @@ impl Residents {
     }
 
     /// Makes an object absent, if it has been here.
-    ///
-    /// # Safety
-    /// As for [`Cx::make_absent`].
-    pub unsafe fn make_absent(&mut self, cx: &mut Cx, object: Word) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if let Some(Some(entry)) = self.entries.get_mut(number(object) as usize) {
-                self.bytes -= entry.bytes as usize;
-                entry.bytes = 0;
-            }
-            cx.make_absent(object);
+    pub fn make_absent(&mut self, cx: &mut Cx, object: Unseen) {
+        if let Some(Some(entry)) = self.entries.get_mut(object.object().number() as usize) {
+            self.bytes -= entry.bytes as usize;
+            entry.bytes = 0;
         }
+        cx.make_absent(object);
     }
 
     /// Makes objects absent that the transaction has not read, if those that are here have more
@@ -234,11 +216,8 @@ impl Residents {
                 continue;
             }
             let Entry { oref, object, .. } = *entry;
-            // SAFETY: entries are objects of the context, and this is its thread.
-            let mode = unsafe { Table::of(object) }.mode();
-            match mode {
-                // SAFETY: as above.
-                Mode::Unread if unsafe { cx.spares(object) } => continue,
+            match object.mode() {
+                Mode::Unread if cx.spares(object) => continue,
                 Mode::Unread if std::mem::take(&mut entry.used) => continue,
                 Mode::Unread => {}
                 Mode::Clean if open => {
@@ -248,12 +227,11 @@ impl Residents {
             }
             // SAFETY: no code looks into what is unread, and none runs that has looked into the
             // others.
-            unsafe { self.make_absent(cx, object) };
+            self.make_absent(cx, unsafe { Unseen::new(object) });
             evicted += 1;
         }
         if open {
-            // SAFETY: what was read are objects of the context.
-            cx.forget_reads(&|object| unsafe { Table::of(object) }.mode() == Mode::Absent);
+            cx.forget_reads(&|object| object.mode() == Mode::Absent);
         }
         self.stuck = if self.bytes > enough { self.bytes + most / 8 } else { 0 };
         evicted

@@ -20,7 +20,7 @@ use bifrost_ir::{Program, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_repository::{ClassNumber, Error, Repository, SPECIFICATION_BYTES_MAX};
 use bifrost_runtime::content::{Content, Place, PlaceKind};
-use bifrost_runtime::{Image, Table};
+use bifrost_runtime::{Image, Object, Table};
 use parking_lot::RwLock;
 
 use crate::counters::Counters;
@@ -32,8 +32,10 @@ use crate::migration::{self, Migration};
 pub enum SchemaError {
     /// A class has changed.
     #[error(
-        "the class `{name}` is not what it was when its objects were stored: {change}{}; or put it back, or give it another name",
-        match migration { Some(m) => format!("; write a routine `{m}` beside it, which says what they are now"), None => String::new() }
+        "the class `{name}` has changed since its objects were stored: {change}; {}restore the class, or \
+            use another name",
+        match migration { Some(m) => format!("write a routine `{m}` beside the class, which converts them, \
+            or "), None => String::new() }
     )]
     Changed {
         /// The class.
@@ -67,7 +69,7 @@ pub(crate) struct Known {
     /// than that, and this is 0.
     pub fields: usize,
     /// The one object of it, if there is only one.
-    pub lasting: Option<u64>,
+    pub lasting: Option<Object>,
     /// The contents of its records.
     pub kind: Arc<Kind>,
     pub version: u32,
@@ -180,7 +182,7 @@ impl Schema {
     pub(crate) fn tell_as(&self, short: &str, whole: &str) -> String {
         let Some(report) = self.report else { return whole.to_owned() };
         report(whole);
-        format!("{short}; the server's log says more")
+        format!("{short}; see the server's log")
     }
 
     /// Returns the counts of the caches of all sessions.
@@ -286,6 +288,8 @@ impl Schema {
         let (kind, version) = (Arc::new(class.kind.clone()), class.version);
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
+        // SAFETY: the only objects of classes live as long as the process.
+        let lasting = lasting.map(|object| unsafe { Object::new(object) });
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
         let (migration, held) = migration.map_or((None, Vec::new()), |(m, held)| (Some(m), held));
         let known = Arc::new(Known { number, table, fields, lasting, kind, version, held, migration });
@@ -357,16 +361,18 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     let volatile = |why: &str| Volatile { class: def.name.clone(), why: why.to_owned() };
     let Some(info) = image.find_table(ty).map(Table::info) else { return Err(volatile("it is a routine")) };
     match def.kind {
-        TypeKind::Group(_) => return Err(volatile("it is of actors")),
-        TypeKind::Replier(_) => return Err(volatile("it is where a reply goes")),
+        TypeKind::Group(_) => return Err(volatile("it is a group of actors")),
+        TypeKind::Replier(_) => return Err(volatile("it is a reply destination")),
         _ => {}
     }
     let value = |place: &Place| field_kind(place.kind);
     let kind = match &info.content {
         Content::Native => {
             let persistence = info.persistence.ok_or_else(|| {
-                volatile("it is native, and not persistent: implement `Persist` for its class and register it with `with_persistent_class`, or let \
-                 nothing that the root leads to refer to it")
+                volatile(
+                    "it is native, and not persistent: implement `Persist` for its class and register \
+                    it with `with_persistent_class`, or keep it unreachable from the root directory",
+                )
             })?;
             version = persistence.version;
             Kind::Native
@@ -388,7 +394,7 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         Content::Cell(element) => Kind::Cell(value(element)),
         Content::Map(key, element) => Kind::Map(value(key), value(element)),
         Content::Directory => return Ok(ClassDescriptor::directory()),
-        Content::Whole => return Err(volatile("it is a part of what refers to it")),
+        Content::Whole => return Err(volatile("it is a part of another object")),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
     Ok(ClassDescriptor {
@@ -410,8 +416,8 @@ fn difference(then: &[Field], now: &[Field]) -> String {
         (gone, new) if gone.is_empty() && new.is_empty() => {
             "its instance variables have another order".to_owned()
         }
-        (gone, new) if gone.is_empty() => format!("{new} came"),
-        (gone, new) if new.is_empty() => format!("{gone} went"),
-        (gone, new) => format!("{gone} went and {new} came"),
+        (gone, new) if gone.is_empty() => format!("{new} added"),
+        (gone, new) if new.is_empty() => format!("{gone} removed"),
+        (gone, new) => format!("{gone} removed and {new} added"),
     }
 }

@@ -102,7 +102,7 @@ impl Space {
             let thread = thread.map_err(|e| {
                 std::io::Error::new(
                     e.kind(),
-                    format!("there is no thread with a stack of {bytes} bytes: {e}"),
+                    format!("a thread with a stack of {bytes} bytes cannot be started: {e}"),
                 )
             })?;
             match thread.join() {

@@ -562,7 +562,7 @@ main ()
 end main";
     prints(
         text,
-        "no answer can come: all that could answer waits: main on node 0 waits for Box.get on node 0; \
+        "no request can be answered: all methods wait: main on node 0 waits for Box.get on node 0; \
          Box.get on node 0 waits for a message\n",
     );
 }

@@ -110,13 +110,16 @@ end main";
             let node = nodes - 1;
             let expected = [
                 format!(
-                    "nobody awaits the exception failure(\"unhandled exception: zero\") of Worker.early, on node {node}"
+                    "exception without a receiver: failure(\"unhandled exception: zero\") of Worker.early, \
+                        on node {node}"
                 ),
                 format!(
-                    "nobody awaits the exception none(1.5, 'x', sequence[int]) of Worker.value, on node {node}"
+                    "exception without a receiver: none(1.5, 'x', sequence[int]) of Worker.value, on node \
+                        {node}"
                 ),
                 format!(
-                    "nobody awaits the exception odd(3, \"a \\\"word\\\"\", false) of Worker.fail, on node {node}"
+                    "exception without a receiver: odd(3, \"a \\\"word\\\"\", false) of Worker.fail, on \
+                        node {node}"
                 ),
             ];
             assert_eq!(logged, expected, "{mode:?} on {nodes} nodes");

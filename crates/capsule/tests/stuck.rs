@@ -425,11 +425,11 @@ main ()
 end main";
     for nodes in 1..=3 {
         let far = nodes - 1;
-        let vain = "no answer can come: all that could answer waits: main on node 0 waits for";
+        let vain = "no request can be answered: all methods wait: main on node 0 waits for";
         let expected = [
             format!("{vain} Desk.ask on node 0; "),
-            format!("{vain} Box.shut on node {far}, which its actor refuses"),
-            "no answer can come: all that could answer waits".to_owned(),
+            format!("{vain} Box.shut on node {far}, which its actor disables"),
+            "no request can be answered: all methods wait".to_owned(),
         ];
         let others = [
             format!("Box.get on node {far} waits for a message"),

@@ -35,8 +35,8 @@ Examples:
   bifrost run --join tcp://other:7448 --token-file secret queens.theta 10
       on another machine; with several addresses, all capsules must reach each other by them
 
-A line `ready URL` on the standard output says that it listens. The exit status is 0 if the run was ended by its `main`,
-else 1.")]
+A line `ready URL` on the standard output means that the capsule listens. The exit status is 0 if the run was
+ended by its `main`, else 1.")]
 pub struct Args {
     /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
@@ -57,8 +57,10 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let token = args.token.token()?;
     if let (Address::Tcp { .. }, None) = (&args.listen, &token) {
-        return Err(Failure::new(Exit::Usage, "who listens on TCP needs a token, or anybody could join")
-            .help("give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN"));
+        return Err(Failure::new(Exit::Usage, "a capsule on TCP needs a token, or any process could join")
+            .help(
+                "pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN",
+            ));
     }
     // Before the program is compiled, which may take a while: a process that connects meanwhile
     // waits.

@@ -26,9 +26,9 @@ Examples:
   bifrost check database.theta
   bifrost check --deny warnings *.theta     exit status 1 for warnings too, for continuous integration
   bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
-  bifrost check --emit interface db.theta   what clients of a server with this file will see
+  bifrost check --emit interface db.theta   the interface that clients of a server with this file see
   bifrost check --store bank.store bank.theta   the migrations that stored objects need, ready to paste
-  bifrost check --emit regions queens.theta   which requests run at once, and who waits for them
+  bifrost check --emit regions queens.theta   the requests that run at once, and the methods that wait for them
   bifrost check --emit asm --only main db.theta   the machine's instructions of one routine")]
 pub struct Args {
     /// The files; their imports are found by themselves
@@ -145,7 +145,7 @@ fn migrations(engine: &Engine, store: &str, json: bool) -> Outcome {
             let line = json!({"store": store, "message": difference.to_string(), "migration": migration});
             text += &format!("{line}\n");
         } else if let SchemaError::Changed { name, change, .. } = difference {
-            let what = if migration.is_some() { "to stand beside" } else { "no migration helps" };
+            let what = if migration.is_some() { "to place beside" } else { "no migration helps" };
             text += &format!("% {what} `{name}`: {change}\n{}\n", migration.unwrap_or_default());
         }
     }
@@ -156,7 +156,7 @@ fn migrations(engine: &Engine, store: &str, json: bool) -> Outcome {
             Exit::Failed,
             format!("{} of the store changed, and a migration is missing for each", counted(count, "class")),
         )
-        .help("paste what is written above beside the classes, and say there what their objects are now")),
+        .help("paste the text above beside the classes, and complete the bodies")),
     }
 }
 
@@ -192,7 +192,7 @@ fn regions(program: &Program, sources: &Sources, only: Option<&str>) -> Result<S
             let count = match region.replies {
                 Some(1) => "1 reply".to_owned(),
                 Some(count) => format!("{count} replies"),
-                None => "as many replies as it asks for".to_owned(),
+                None => "one reply for each request".to_owned(),
             };
             out += &format!("  region {}: requests in line {}, {count}\n", number + 1, lines.join(", "));
             for join in &region.joins {

@@ -164,7 +164,7 @@ impl Client {
         let deadline = Instant::now() + ANSWER_WITHIN;
         loop {
             let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {
-                Failure::new(Exit::Refused, format!("{} sent what is no reply: {e}", self.address))
+                Failure::new(Exit::Refused, format!("{} sent a malformed reply: {e}", self.address))
             })?;
             if let DecodedReply::Reply(reply, length) = decoded {
                 let taken = match &reply {
@@ -173,10 +173,7 @@ impl Client {
                         Err(refusal(&self.address, *number, text))
                     }
                     reply => take(reply).ok_or_else(|| {
-                        Failure::new(
-                            Exit::Refused,
-                            format!("{} sent another reply than asked for", self.address),
-                        )
+                        Failure::new(Exit::Refused, format!("{} sent an unexpected reply", self.address))
                     }),
                 };
                 self.crossings += u64::from(matches!(reply, Reply::Flushed(_)));
@@ -221,7 +218,7 @@ fn refusal(address: &Address, number: u32, text: &str) -> Failure {
     let failure = Failure::new(Exit::Refused, format!("{address} ended the session: {text}"));
     if number == ErrorNumber::BadToken as u32 {
         return failure
-            .help("give the server's token with `--token-file FILE` or the variable BIFROST_TOKEN");
+            .help("pass the server's token with `--token-file FILE` or the variable BIFROST_TOKEN");
     }
     failure
 }

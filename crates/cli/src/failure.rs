@@ -118,7 +118,7 @@ impl From<StartError> for Failure {
         match error {
             StartError::Config(error) => error.into(),
             StartError::Listen(error) => Failure::new(Exit::Unreachable, error)
-                .help("stop the other server, or listen somewhere else with `--listen URL`"),
+                .help("stop the other server, or listen on another address with `--listen URL`"),
             other => Failure::new(Exit::Failed, other),
         }
     }
@@ -127,8 +127,9 @@ impl From<StartError> for Failure {
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Failure {
         match error {
-            JoinError::Connect(error) => Failure::new(Exit::Unreachable, error)
-                .help("start it with `bifrost capsule --listen ADDRESS FILE.theta`, with the same file"),
+            JoinError::Connect(error) => Failure::new(Exit::Unreachable, error).help(
+                "start the capsule with `bifrost capsule --listen ADDRESS FILE.theta`, with the same file",
+            ),
             JoinError::Count { .. } => Failure::new(Exit::Usage, error),
             JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing => {
                 Failure::new(Exit::Unreachable, error)
@@ -137,7 +138,7 @@ impl From<JoinError> for Failure {
                 Failure::new(Exit::Refused, error)
             }
             JoinError::Token(_) => Failure::new(Exit::Refused, error).help(
-                "give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN",
+                "pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN",
             ),
             JoinError::System(_) => Failure::new(Exit::Failed, error),
         }

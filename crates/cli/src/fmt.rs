@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure, Outcome, print};
 #[command(after_help = "\
 Examples:
   bifrost fmt database.theta
-  bifrost fmt --check src/*.theta           for tests: names the files that are not set well
+  bifrost fmt --check src/*.theta           for tests: names the files that are not formatted
   bifrost fmt --stdin < a.theta > b.theta   for editors")]
 pub struct Args {
     /// The files

@@ -40,19 +40,19 @@ use clap::{Parser, Subcommand};
 Try this:
   bifrost demo                      a tour of batching, in less than a minute
   bifrost serve database.theta      serve the objects of a program
-  bifrost shell                     talk to them
+  bifrost shell                     call them
 
 Exit status:
   0  it worked
   1  the program or its sources failed
-  2  the arguments or the settings make no sense
-  3  nobody listens at the address, or nothing can listen there
-  4  the server ended the session: wrong token, no room, a limit
+  2  the arguments or the settings are wrong
+  3  no server listens at the address, or the address cannot be used
+  4  the server ended the session: wrong token, too many sessions, a limit
 
 Environment:
   BIFROST_URL    the server that clients connect to
-  BIFROST_TOKEN  what clients show, and servers ask for, over TCP
-  BIFROST_LOG    which events go to the standard error: warn, info, bifrost_server=debug ...
+  BIFROST_TOKEN  the token that clients send, and servers require, over TCP
+  BIFROST_LOG    the events to write to the standard error: warn, info, bifrost_server=debug ...
   BIFROST_*      the settings of `bifrost serve`, such as BIFROST_SESSIONS_MAX")]
 struct Cli {
     #[command(subcommand)]

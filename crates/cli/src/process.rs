@@ -43,7 +43,7 @@ impl ServerProcess {
         let _ = child.kill();
         let _ = child.wait();
         let said = std::fs::read_to_string(&log).unwrap_or_default();
-        Err(std::io::Error::other(format!("the server did not start; it says:\n{said}")))
+        Err(std::io::Error::other(format!("the server did not start; its output:\n{said}")))
     }
 
     /// Returns the address at which it listens.

@@ -27,7 +27,7 @@ use crate::failure::{Exit, Failure, Outcome};
 /// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception
 /// is printed with its values and the exit status is 1.
 ///
-/// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's
+/// With `--store`, or if `main` has transactions, it runs over a store: `root()` is the store's
 /// directory, inside transactions only.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -35,8 +35,8 @@ Examples:
   bifrost run hello.theta
   bifrost run queens.theta 8
   bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
-  bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and what they did
-  bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of what ran when
+  bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and their counts
+  bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of the events in time
   bifrost run --nodes 2 --capsules 3 queens.theta 10   six nodes, in three processes
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
@@ -48,7 +48,7 @@ pub struct Args {
     arguments: Vec<String>,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Where objects are kept: a folder, which is made if it is not there, a database as
+    /// Where objects are kept: a folder, which is made if it does not exist, a database as
     /// postgres://user@host/name, or `memory:` [default: `memory:` if the program has transactions,
     /// else nowhere]
     #[arg(long, value_name = "STORE")]
@@ -113,7 +113,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     })?;
     if !args.arguments.is_empty() && !main.takes_arguments {
         return Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
-            .help("write `main (args: sequence[string])` to get them"));
+            .help("write `main (args: sequence[string])` to receive arguments"));
     }
     let limits = args.program.limits();
     let (space, _cache) = match store {

@@ -45,12 +45,12 @@ Examples:
       over TCP, to clients with the token
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
   bifrost serve --store objects --metrics tcp://127.0.0.1:9464 database.theta
-      `curl http://127.0.0.1:9464/metrics` says what sessions and store have done
+      `curl http://127.0.0.1:9464/metrics` prints the counts of sessions and store
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
-A line `ready URL...` on the standard output says that clients can connect. SIGUSR1 has the server print how many
-sessions are open and what the collector did, on one line of the standard error; SIGHUP changes nothing; BIFROST_LOG=bifrost_server=debug tells
-of each collection (`heap.collected`).")]
+A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
+sessions and the figures of the collector, on one line of the standard error; SIGHUP has no effect;
+BIFROST_LOG=bifrost_server=debug logs each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
@@ -66,12 +66,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
-    /// servers may share, or `memory:`, where they are gone when the server ends [default:
+    /// servers may share, or `memory:`, where they are lost when the server ends [default:
     /// `memory:`]. A password is better put into bifrost.toml or BIFROST_STORE: other users can
     /// read arguments in the process table
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port,
+    /// Where metrics are exported, as Prometheus reads them, at `/metrics`: tcp://host:port,
     /// unix:///path
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
@@ -83,7 +83,7 @@ pub struct Args {
     /// batches are ended
     #[arg(long, value_name = "BYTES")]
     server_heap_bytes_max: Option<usize>,
-    /// Let everybody in over TCP on loopback addresses
+    /// Accept all clients over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
     /// The settings file [default: bifrost.toml, if there is one]
@@ -176,7 +176,7 @@ fn check_settings(file: &Path) -> std::io::Result<()> {
     if File::open(file)?.metadata()?.is_file() || program::read_file(file)?.is_empty() {
         return Ok(());
     }
-    Err(std::io::Error::other("it is no regular file"))
+    Err(std::io::Error::other("it is not a regular file"))
 }
 
 /// Returns the arguments in the shape of the settings.
@@ -196,7 +196,7 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
                 _ => {
                     return Err(Failure::new(
                         Exit::Usage,
-                        format!("the setting `{part}` has no parts, as `{name}` says"),
+                        format!("the setting `{part}` has no parts, and `{name}` sets one"),
                     ));
                 }
             };
@@ -248,7 +248,7 @@ fn wait(mut signals: Signals, server: &Server) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
-            SIGHUP => say("SIGHUP changes nothing: the settings are read at the start"),
+            SIGHUP => say("SIGHUP has no effect: the settings are read at the start"),
             _ => return,
         }
     }

@@ -30,7 +30,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Say how many objects there are, and how many bytes they take
+    /// Print the number of objects and of their bytes
     Info(Asked),
     /// Read everything, and report damage; the exit status is 1 if there is some
     Check(Asked),
@@ -44,7 +44,7 @@ enum Command {
     Load(making::Load),
     /// Copy a store, file by file, to a new folder
     Backup(making::Backup),
-    /// Free the objects that nothing leads to
+    /// Free the objects that are not reachable
     Gc(Asked),
 }
 
@@ -119,7 +119,7 @@ fn check(asked: &Asked) -> Outcome {
     match mistakes.len() {
         0 => Ok(()),
         count => Err(Failure::new(Exit::Failed, format!("mistakes in the store: {count}"))
-            .help("restore it from a copy")),
+            .help("restore the store from a copy")),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Args {
     /// The files of the program
     #[arg(value_name = "FILE.theta", required_unless_present = "from")]
     files: Vec<PathBuf>,
-    /// A running server to ask instead
+    /// A running server whose interface is used instead
     #[arg(long, value_name = "URL", conflicts_with = "files")]
     from: Option<String>,
     /// Where to write

@@ -27,7 +27,9 @@ fn programs_of_actors_give_what_others_give() {
     // Who is not there is named, with what to do about it.
     let said = stdout(&output);
     assert!(
-        said.contains("kameo is not here: left out; `bench/actors/peers/rust/Cargo.toml` is not there"),
+        said.contains(
+            "kameo is not installed, and left out; `bench/actors/peers/rust/Cargo.toml` is not there"
+        ),
         "{said}"
     );
     let installed = |program: &str, flag: &str| Command::new(program).arg(flag).output().is_ok();

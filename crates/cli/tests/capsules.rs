@@ -446,8 +446,8 @@ fn who_does_not_belong_to_a_run_is_refused() {
         let _ = visitor.read(&mut [0]);
     }
     let output = run(&["--join", "tcp://127.0.0.1:1", "--token", "x"], &file);
-    refused(output.clone(), 3, "nobody listens on tcp://127.0.0.1:1");
-    refused(output, 3, "help: start it with `bifrost capsule --listen ADDRESS FILE.theta`");
+    refused(output.clone(), 3, "no server listens on tcp://127.0.0.1:1");
+    refused(output, 3, "help: start the capsule with `bifrost capsule --listen ADDRESS FILE.theta`");
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn a_capsule_that_hears_nothing_of_a_run_ends_after_its_time() {
     visitor.write_all(&[45, 0, 0, 0, 16]).unwrap();
     let output = capsule.end();
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("no run has begun within 200 ms"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no run began within 200 ms"), "{}", stderr(&output));
 }
 
 #[test]
@@ -491,7 +491,7 @@ fn numbers_of_capsules_that_cannot_be() {
         (&["--capsules", "2", "--store", "memory:"], 2, "a program over a store has one node"),
         (&["--join", "unix:///x", "--capsules", "2"], 2, "cannot be used with"),
         (&["--join", "unix:///x", "--seed", "2"], 2, "cannot be used with"),
-        (&["--join", "nonsense"], 2, "needs a scheme"),
+        (&["--join", "nonsense"], 2, "add a scheme"),
     ] {
         let output = run(way, &queens);
         assert!(stderr(&output).contains(said), "{way:?}: {}", stderr(&output));
@@ -500,6 +500,6 @@ fn numbers_of_capsules_that_cannot_be() {
     let mut command = bifrost();
     command.args(["capsule", "--listen", "tcp://127.0.0.1:0"]).arg(&queens);
     let output = command.output().unwrap();
-    assert!(stderr(&output).contains("who listens on TCP needs a token"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a capsule on TCP needs a token"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(2));
 }

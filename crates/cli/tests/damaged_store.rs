@@ -138,7 +138,7 @@ fn a_flipped_bit_is_told_with_the_object_that_is_lost() {
     let output = tool(&["store", "check"], &store);
     assert_eq!(output.status.code(), Some(1));
     let said = stdout(&output);
-    assert!(said.contains(" is lost: its state is not what was written"), "{said}");
+    assert!(said.contains(" is lost: its state is corrupted"), "{said}");
     let output = tool(&["store", "dump"], &store);
     assert!(!output.status.success() && stderr(&output).contains("is lost"), "{}", stderr(&output));
 }

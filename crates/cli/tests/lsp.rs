@@ -391,7 +391,7 @@ fn variables_and_the_methods_that_they_stand_for_change_together() {
     assert_eq!(from_variable, Ok::<_, Value>(everywhere.replace("end v\n", "end size\n")));
     let error = renamed("set_v (x: int)", 0, "size").unwrap_err();
     assert_eq!(error, "instance variables `v` stand for `set_v`: its new name must begin with `set_`");
-    assert_eq!(renamed("v: int   other", 0, "other").unwrap_err(), "`other` is taken already (line 10)");
+    assert_eq!(renamed("v: int   other", 0, "other").unwrap_err(), "`other` is used already (line 10)");
     let fields = renamed("left: int, right", 0, "west").unwrap();
     assert!(
         fields.contains("  p.set_west(p.west)\n  p.west := 4\n") && fields.contains("oneof[left"),
@@ -434,11 +434,11 @@ fn new_names_are_refused_where_they_mean_something() {
     assert_eq!(refused("square (", 0, "end"), "`end` is a reserved word");
     assert_eq!(refused("square (", 0, "2x"), "`2x` is not a name");
     assert_eq!(refused("square (", 0, "print"), "`print` is predeclared");
-    assert_eq!(refused("square (", 0, "Square"), "`Square` is taken already (line 7)");
-    assert_eq!(refused("area ()", 0, "grow"), "`grow` is taken already (line 10)");
-    assert_eq!(refused("by: real", 0, "side"), "`side` is taken already (line 8)");
+    assert_eq!(refused("square (", 0, "Square"), "`Square` is used already (line 7)");
+    assert_eq!(refused("area ()", 0, "grow"), "`grow` is used already (line 10)");
+    assert_eq!(refused("by: real", 0, "side"), "`side` is used already (line 8)");
     assert_eq!(refused("print(", 0, "say"), "`print` is predeclared");
-    assert_eq!(refused("for s", 0, "x"), "there is no name here that is known");
+    assert_eq!(refused("for s", 0, "x"), "no known name is here");
     let place = client.open("a.theta", &marked("by: real", 0));
     let range = client.request("textDocument/prepareRename", place).unwrap();
     assert_eq!(range["start"], json!({ "line": 9, "character": 10 }));

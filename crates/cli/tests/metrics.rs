@@ -167,6 +167,6 @@ fn other_requests() {
     let (_, said) = tcp.end("TERM");
     assert!(said.contains("metrics on tcp://127.0.0.1:") && !said.contains("127.0.0.1:0\n"), "{said}");
     let output = bifrost().args(["serve", "--metrics", "shm:///metrics", "x.theta"]).output().unwrap();
-    let said = "metrics cannot be told on `shm:///metrics`: write `tcp://host:port` or `unix:///path`";
+    let said = "metrics cannot be exported on `shm:///metrics`: write `tcp://host:port` or `unix:///path`";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }

@@ -113,7 +113,7 @@ fn the_standard_input_is_held_to_the_same() {
     let long = output(vec![b' '; (16 << 20) + 1]);
     assert_eq!(stderr(&long), "error: cannot read the standard input: it is longer than 16 MiB\n");
     let latin = output(b"% caf\xe9".to_vec());
-    assert_eq!(stderr(&latin), "error: cannot read the standard input: it is no UTF-8 text, see line 1\n");
+    assert_eq!(stderr(&latin), "error: cannot read the standard input: it is not UTF-8 text, see line 1\n");
     assert_eq!(latin.status.code(), Some(1));
 }
 
@@ -135,7 +135,7 @@ fn odd_settings_are_named() {
     let latin = failed(&["serve", "--config", "latin.toml"]);
     assert!(latin.starts_with("the settings cannot be used: in `") && latin.contains("UTF-8"), "{latin}");
     let huge = failed(&["run", "--stack-bytes", "99999999999999"]);
-    assert!(huge.starts_with("there is no thread with a stack of 1000000"), "{huge}");
+    assert!(huge.starts_with("a thread with a stack of 1000000"), "{huge}");
     let empty = failed(&["run", "--allow-files", "nowhere"]);
     assert!(empty.starts_with("cannot allow the files in `nowhere`: "), "{empty}");
 }

@@ -89,7 +89,7 @@ fn clients_cannot_run_what_runs_the_program() {
     for (line, name) in lines.iter().zip(["setup", "start", "main"]) {
         assert_eq!(*line, format!("error: column 1: there is no routine or procedure `{name}`"));
     }
-    assert_eq!(lines[3], "error: column 1: there is no such type or routine; try `describe`");
+    assert_eq!(lines[3], "error: column 1: no type or routine has this name; try `describe`");
     let routines: Vec<&&str> =
         lines.iter().filter(|line| line.contains(" (") && !line.contains(':')).collect();
     assert!(routines.iter().any(|line| line.starts_with("new_box ()")), "{answers}");
@@ -231,7 +231,7 @@ fn what_the_system_says_of_a_failure_is_in_the_log_alone() {
         for word in ["os error", "too large", "offset", "byte", &path.to_string()] {
             assert!(!line.contains(word), "`{word}` in {line}");
         }
-        assert!(line.ends_with("; the server's log says more"), "{line}");
+        assert!(line.ends_with("; see the server's log"), "{line}");
     }
     server.0.kill().unwrap();
     let mut log = String::new();

@@ -71,7 +71,7 @@ fn the_transcripts_of_the_examples_hold() {
             std::fs::write(&file, stdout(&output)).unwrap();
         }
         assert_eq!(stdout(&output), std::fs::read_to_string(&file).unwrap(), "{name}: {}", stderr(&output));
-        let note = "note: the changes that were not committed are gone; `commit` keeps them\n";
+        let note = "note: the changes that were not committed are lost; use `commit`\n";
         assert!(["", note].contains(&stderr(&output)), "{name}: {}", stderr(&output));
         assert_eq!(output.status.code(), Some(0), "{name}");
     }
@@ -364,7 +364,7 @@ fn a_bare_socket_speaks_the_text_form() {
     let expected = concat!(
         "welcome 1 bifrost ",
         env!("CARGO_PKG_VERSION"),
-        " session 1\n@3 = 0\nok 2 calls\nerror: column 1: `what` means nothing here; try `help`\nbye\n"
+        " session 1\n@3 = 0\nok 2 calls\nerror: column 1: `what` is not a command or value; try `help`\nbye\n"
     );
     assert_eq!(heard, expected);
 }

@@ -309,7 +309,7 @@ fn stores_go_into_databases_and_back() {
     for (text, wrong) in [
         (
             dump.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
-            "object 1 refers to 2, which is not there",
+            "object 1 refers to 2, which does not exist",
         ),
         (dump.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),
     ] {
@@ -393,7 +393,7 @@ fn a_half_loaded_database_is_no_store() {
     second.stdin.take().unwrap().write_all(end.as_bytes()).unwrap();
     let output = second.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("was away from the store for too long"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("gave no sign of life for too long"), "{}", stderr(&output));
     assert_eq!(tool(&["check", &url], "").0, Some(0));
     let server = Server::serve(&program, &["--store", &url]);
     assert_eq!(value(&server), 0);

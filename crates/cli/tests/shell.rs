@@ -89,7 +89,7 @@ fn commands_can_be_arguments() {
     assert_eq!((said.as_str(), complaint.as_str(), status), ("@3 = 1\nvalue = 7\nok 2 calls\n", "", Some(0)));
     let (said, complaint, status) = asked(&server, &["--command", "frob"]);
     assert_eq!((said.as_str(), status), ("", Some(1)));
-    assert!(complaint.contains("line 1, column 1: `frob` means nothing here"), "{complaint}");
+    assert!(complaint.contains("line 1, column 1: `frob` is not a command or value"), "{complaint}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn iterators_can_be_listed() {
     let said = stdout(&output);
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[..3].iter().all(|line| line.ends_with(": item")), "{said}");
-    assert_eq!(lines[3..7], ["ok 3 values", "1, \"1!\"", "2, \"2!\"", "ok 2 values, and there are more"]);
+    assert_eq!(lines[3..7], ["ok 3 values", "1, \"1!\"", "2, \"2!\"", "ok 2 values, and more exist"]);
     assert_eq!(lines[7..9], ["1", "2"]);
     assert!(lines[9].ends_with("! bad") && lines[10] == "ok 2 values", "{said}");
     assert_eq!((lines[11], lines[1010], lines[1011]), ("1", "1000", "ok 1000 values"));
@@ -191,14 +191,14 @@ fn equates_can_be_described_and_used() {
 fn a_command_in_the_wrong_place_is_blamed_itself() {
     let (_folder, server) = kinds();
     let cases = [
-        ("$n := 1\nbreak\n$m := 2\n", "line 2, column 1: `break` belongs inside a loop"),
-        ("if true then\ncontinue\nend\n", "line 2, column 1: `continue` belongs inside a loop"),
-        ("\nreturn 3\n", "line 2, column 1: `return` belongs inside a `procedure`"),
+        ("$n := 1\nbreak\n$m := 2\n", "line 2, column 1: `break` is allowed only inside a loop"),
+        ("if true then\ncontinue\nend\n", "line 2, column 1: `continue` is allowed only inside a loop"),
+        ("\nreturn 3\n", "line 2, column 1: `return` is allowed only inside a `procedure`"),
         (
             "while true do\n$c := commit\nend\n",
-            "line 2, column 7: `commit` cannot be said inside a structure",
+            "line 2, column 7: `commit` is not allowed inside a structure",
         ),
-        ("while true do\nhistory\nend\n", "line 2, column 1: `history` cannot be said inside a structure"),
+        ("while true do\nhistory\nend\n", "line 2, column 1: `history` is not allowed inside a structure"),
     ];
     for (script, expected) in cases {
         let output = server.shell(&server.urls[0], &[], script);
@@ -211,7 +211,7 @@ fn a_command_in_the_wrong_place_is_blamed_itself() {
 fn a_script_that_leaves_changes_behind_is_told() {
     let (_folder, server) = kinds();
     let change = "$i := lookup shop: Shop.first()\n$i.set(9)\n";
-    let note = "note: the changes that were not committed are gone; `commit` keeps them\n";
+    let note = "note: the changes that were not committed are lost; use `commit`\n";
     for script in [change.to_owned(), format!("{change}bye\n"), format!("{change}?\n")] {
         let output = server.shell(&server.urls[0], &[], &script);
         assert_eq!((stderr(&output), output.status.code()), (note, Some(0)), "{script}");

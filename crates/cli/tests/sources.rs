@@ -66,8 +66,8 @@ fn natives_of_another_program_are_named() {
     let output = bifrost().args(["check", "natives.theta"]).current_dir(folder).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(said.contains("error[E0213]: there is no native `index::new_index` here"), "{said}");
-    assert!(said.contains("help: natives are registered by the program that runs this one"), "{said}");
+    assert!(said.contains("error[E0213]: no native `index::new_index` is registered"), "{said}");
+    assert!(said.contains("help: register the native in the Rust program that runs this program"), "{said}");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn unknown_modules_are_compared_with_those_that_there_are() {
         stderr(&output).lines().find_map(|l| l.trim().strip_prefix("= help: ")).unwrap().to_owned()
     };
     assert_eq!(help("std.fils"), "a similar name exists: `std.files`");
-    assert_eq!(help("std.collections"), "there are `std.files`, `std.random`, `std.system`");
-    assert_eq!(help("shapes"), "it would be `shapes.theta`");
+    assert_eq!(help("std.collections"), "existing files: `std.files`, `std.random`, `std.system`");
+    assert_eq!(help("shapes"), "the expected file is `shapes.theta`");
 }
 
 #[test]
@@ -172,7 +172,7 @@ Fib.comp
   region 1: requests in line 4, 4, 2 replies
     join in line 4: %4, %7; keeps nothing
 NQueen.comp
-  region 1: requests in line 18, 20, as many replies as it asks for
+  region 1: requests in line 18, 20, one reply for each request
     join in line 24: replies; keeps sols
 main
   region 1: requests in line 34, 35, 2 replies

@@ -39,7 +39,7 @@ fn said(server: &Server, script: &str) -> String {
 #[track_caller]
 fn said_in_vain(server: &Server, script: &str) -> String {
     let output = server.shell(&server.urls[0], &[], script);
-    let note = "note: the changes that were not committed are gone; `commit` keeps them\n";
+    let note = "note: the changes that were not committed are lost; use `commit`\n";
     assert_eq!(stderr(&output), note);
     stdout(&output).to_owned()
 }
@@ -131,10 +131,7 @@ fn a_changed_class_is_refused_with_its_name() {
     let output = bifrost().args(["serve", "--store", &store]).arg(&program).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
-    assert!(
-        said.contains("the class `C` is not what it was when its objects were stored: `step` came"),
-        "{said}"
-    );
+    assert!(said.contains("the class `C` has changed since its objects were stored: `step` added"), "{said}");
 }
 
 #[test]
@@ -144,7 +141,7 @@ fn a_store_has_one_server() {
     let store = folder.path().join("store").display().to_string();
     let first = Server::serve(&program, &["--store", &store]);
     let output = bifrost().args(["serve", "--store", &store]).arg(&program).output().unwrap();
-    assert!(stderr(&output).contains("has the store open: end it"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("has the store open: end that process"), "{}", stderr(&output));
     drop(first);
 }
 
@@ -163,7 +160,7 @@ fn a_store_can_be_looked_into() {
     let server = Server::serve(&program, &["--store", &store]);
     let script = "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n";
     assert!(self::said(&server, script).contains("ok 1 calls"));
-    assert!(tool(&["info", &store]).1.contains("has the store open: end it"));
+    assert!(tool(&["info", &store]).1.contains("has the store open: end that process"));
     server.end("TERM");
     let (_, said) = tool(&["info", &store, "--json"]);
     assert!(said.contains("\"objects\":2"), "{said}");
@@ -271,7 +268,7 @@ fn a_store_is_copied_and_made_again() {
     // Not while somebody changes it.
     let (status, told) = tool(&["backup", &store, &path("copy")]);
     assert_eq!(status, Some(1));
-    assert!(told.contains("has the store open: end it"), "{told}");
+    assert!(told.contains("has the store open: end that process"), "{told}");
     assert!(!folder.path().join("copy").exists() && !folder.path().join("copy.partial").exists());
     // What is in the log only is copied, too.
     server.end("KILL");
@@ -280,7 +277,7 @@ fn a_store_is_copied_and_made_again() {
     assert_eq!(tool(&["dump", &path("copy")]).1, lines);
     let (status, told) = tool(&["backup", &store, &path("copy")]);
     assert_eq!(status, Some(1));
-    assert!(told.contains("there is something in"), "{told}");
+    assert!(told.contains("is not empty"), "{told}");
 
     std::fs::write(&dump, &lines).unwrap();
     assert_eq!(tool(&["load", &path("made"), &dump]), (Some(0), "2 objects\n".to_owned()));
@@ -294,9 +291,9 @@ fn a_store_is_copied_and_made_again() {
     for (text, wrong) in [
         (
             lines.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
-            "object 1 refers to 2, which is not there",
+            "object 1 refers to 2, which does not exist",
         ),
-        (lines.replacen("descriptor", "descriptions", 1), "line 1: the descriptor is wanted"),
+        (lines.replacen("descriptor", "descriptions", 1), "line 1: expected the descriptor"),
         (lines.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),
     ] {
         std::fs::write(&dump, text).unwrap();
@@ -307,9 +304,9 @@ fn a_store_is_copied_and_made_again() {
     }
     std::fs::create_dir(path("later.partial")).unwrap();
     std::fs::write(path("later.partial/mine"), "").unwrap();
-    assert!(tool(&["backup", &store, &path("later")]).1.contains("is in the way"));
+    assert!(tool(&["backup", &store, &path("later")]).1.contains("exists already"));
     std::fs::write(path("later.partial/lock"), "").unwrap();
-    assert!(tool(&["backup", &store, &path("later")]).1.contains("is in the way"));
+    assert!(tool(&["backup", &store, &path("later")]).1.contains("exists already"));
     std::fs::remove_file(path("later.partial/mine")).unwrap();
     assert_eq!(tool(&["backup", &store, &path("later")]).0, Some(0));
     assert_eq!(tool(&["check", &path("later")]).0, Some(0));

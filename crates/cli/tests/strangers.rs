@@ -177,7 +177,7 @@ fn wrong_tokens_slow_their_address() {
     assert!(line(&mut other, "hello 1 token s3cret\n").starts_with("welcome"));
     let told: Vec<String> = many.iter_mut().map(|stream| line(stream, "")).collect();
     assert!(told.iter().all(|told| told.contains("BadToken")), "{told:?}");
-    let late = told.iter().filter(|told| told.contains("the next one is looked at in")).count();
+    let late = told.iter().filter(|told| told.contains("the next is checked in")).count();
     assert!(late >= 10, "{told:?}");
     // The right one waits for its turn as well, and is right.
     let end = Instant::now() + SOON;

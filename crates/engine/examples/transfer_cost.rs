@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bifrost_interp::Interp;
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::content::Place;
+use bifrost_runtime::content::{Place, Values};
 use bifrost_runtime::transfer::{NotReceived, NotSent, decode, encode};
 use bifrost_runtime::{Cx, Limits, invoke};
 use bifrost_theta::{Options, Sources, compile};
@@ -72,12 +72,12 @@ fn main() {
             bytes.clear();
             let mut address = |_: &mut Cx, _, _| Err(NotSent::TooLarge);
             // SAFETY: the values are those that the routines returned.
-            unsafe { encode(&mut here, &values, &places, &mut address, &mut bytes) }.expect("it is sent");
+            let values = unsafe { Values::new(&values, &places) };
+            encode(&mut here, values, &mut address, &mut bytes).expect("it is sent");
         });
         let received = cheapest(rounds, || {
             let mut reference = |_: &mut Cx, _, address, _| Err(NotReceived::Address(address));
-            // SAFETY: no code runs in the context.
-            let made = unsafe { decode(&mut there, &mut &bytes[..], &places, &mut reference) };
+            let made = decode(&mut there, &mut &bytes[..], &places, &mut reference);
             std::hint::black_box(made.expect("it was written above"));
         });
         println!("{title:<22}{:>12}{written:>14.1}{received:>14.1}", bytes.len());

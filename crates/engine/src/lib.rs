@@ -60,7 +60,7 @@ pub enum LoadError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// There is no code generator for this machine.
-    #[error("no machine code can be made on this machine: {0}")]
+    #[error("machine code cannot be generated on this machine: {0}")]
     Compiler(String),
 }
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, LazyLock};
 use bifrost_interp::Interp;
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::content::{Content, Place, Unfit};
+use bifrost_runtime::content::{Content, Place, Unfit, Values};
 use bifrost_runtime::object::{self, array, cell, list, map, sequence};
 use bifrost_runtime::transfer::{
     Address, Leaf, NotReceived, NotSent, Pattern, Transfer, Wrong, decode, encode,
 };
-use bifrost_runtime::{Collect, Cx, Image, Limits, RootSet, Table, invoke};
+use bifrost_runtime::{Collect, Cx, Image, Limits, Object, RootSet, Table, invoke};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use proptest::prelude::*;
 
@@ -63,9 +63,9 @@ fn text(cx: &mut Cx, name: &str, args: &[Word]) -> String {
 }
 
 /// What is sent as an address has that in its first field.
-fn address_of(_: &mut Cx, object: Word, leaf: Leaf) -> Result<Address, NotSent> {
+fn address_of(_: &mut Cx, object: Object, leaf: Leaf) -> Result<Address, NotSent> {
     // SAFETY: it was made below.
-    let (class, index) = unsafe { (Table::of(object).info(), object::get(object, 0) as u32) };
+    let (class, index) = (object.info(), unsafe { object::get(object.word(), 0) } as u32);
     assert_eq!(class.transfer, Transfer::Address(leaf));
     Ok(Address { capsule: 1, node: 2, index, generation: 3 })
 }
@@ -81,11 +81,12 @@ fn tally() -> TypeId {
     IMAGE.program().classes[IMAGE.program().find_class("Tally").unwrap()].ty
 }
 
-fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result<Word, NotReceived> {
+fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result<Object, NotReceived> {
     assert_eq!(IMAGE.table_of(class).info().transfer, Transfer::Address(leaf));
     match address {
         Address { capsule: 1, node: 2, index, generation: 3 } => {
-            Ok(new_addressed(cx, class, Word::from(index)))
+            // SAFETY: it was just made.
+            Ok(unsafe { Object::new(new_addressed(cx, class, Word::from(index))) })
         }
         _ => Err(NotReceived::Address(address)),
     }
@@ -94,7 +95,8 @@ fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result
 fn try_encoded(cx: &mut Cx, values: &[Word], places: &[Place]) -> Result<Vec<u8>, NotSent> {
     let mut bytes = b"before".to_vec();
     // SAFETY: the callers pass values of the places' types.
-    let sent = unsafe { encode(cx, values, places, &mut address_of, &mut bytes) };
+    let values = unsafe { Values::new(values, places) };
+    let sent = encode(cx, values, &mut address_of, &mut bytes);
     let rest = bytes.split_off(6);
     assert_eq!(bytes, b"before");
     assert!(sent.is_ok() || rest.is_empty(), "what is not sent leaves nothing behind");
@@ -106,16 +108,14 @@ fn encoded(cx: &mut Cx, values: &[Word], places: &[Place]) -> Vec<u8> {
 }
 
 fn try_decoded(cx: &mut Cx, mut bytes: &[u8], places: &[Place]) -> Result<Vec<Word>, NotReceived> {
-    // SAFETY: no code runs in the context.
-    let made = unsafe { decode(cx, &mut bytes, places, &mut object_at)? };
+    let made = decode(cx, &mut bytes, places, &mut object_at)?;
     Ok(made.to_vec())
 }
 
 fn decoded(cx: &mut Cx, bytes: &[u8], places: &[Place]) -> Vec<Word> {
     let mut rest = [bytes, b"behind"].concat();
     let mut left = &rest[..];
-    // SAFETY: as above.
-    let made = unsafe { decode(cx, &mut left, places, &mut object_at) }.unwrap_or_else(|e| panic!("{e}"));
+    let made = decode(cx, &mut left, places, &mut object_at).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(left, b"behind");
     rest.fill(0xff);
     made.to_vec()
@@ -200,7 +200,7 @@ fn actors_and_destinations_of_answers_are_sent_as_addresses() {
         // An actor is no value for a place of another type, and nobody is made who is not there.
         let node = place(named("Node"));
         let unfit = try_decoded(&mut there, &bytes, &[node]).unwrap_err();
-        assert_eq!(unfit.to_string(), "a `Tally` stands where a `Node` belongs");
+        assert_eq!(unfit.to_string(), "expected `Node`, found `Tally`");
         let mut unknown = bytes.clone();
         unknown[8] = 9;
         let error = try_decoded(&mut there, &unknown, &places).unwrap_err();
@@ -230,7 +230,7 @@ fn what_stays_is_refused_by_name() {
     let mut here = context(Collect::Checked);
     for (name, text) in [
         ("refused_routine", "an object of `plus#"),
-        ("refused_directory", "an object of `directory` cannot be sent: its names are those of one store"),
+        ("refused_directory", "an object of `directory` cannot be sent: its names belong to one store"),
     ] {
         let (value, place) = call(&mut here, name, &[]);
         let _kept = here.keep(value);
@@ -258,21 +258,26 @@ fn bytes_of_others_are_refused() {
     check(&word(0xd800), "char", "at byte 8: 55296 is no value of the kind Char");
     check(&word(1), "null", "at byte 8: 1 is no value of the kind Null");
     check(&[0; 7], "int", "at byte 0: the bytes end too early");
-    check(&short(0), "string", "a reference leads nowhere");
+    check(&short(0), "string", "a reference has no object");
     check(&short(9), "string", "at byte 4: there is no object 9 before this place");
     check(&short(7), "string", "at byte 4: there is no object 7 before this place");
     check(&[short(1), short(2), vec![0xc3, 0x28]].concat(), "string", "at byte 10: the string is not UTF-8");
     check(&[short(1), short(u32::MAX), vec![0; 40]].concat(), "string", "at byte 8: the bytes end too early");
-    check(&[short(1), short(0)].concat(), "Node", "a `string` stands where a `Node` belongs");
-    check(&object_of(u32::MAX), "any", "at byte 8: there is no class 4294967295 whose objects are sent so");
+    check(&[short(1), short(0)].concat(), "Node", "expected `Node`, found `string`");
+    check(
+        &object_of(u32::MAX),
+        "any",
+        "at byte 8: no class 4294967295 has objects that are sent in this \
+        form",
+    );
     let numbers = named("array[int]").as_u32();
-    check(&object_of(numbers), "Node", "a `array[int]` stands where a `Node` belongs");
+    check(&object_of(numbers), "Node", "expected `Node`, found `array[int]`");
     check(&object_of(numbers), "array[int]", "at byte 8: the bytes end too early");
     let array = |count: u64| [object_of(numbers), word(1), word(count), word(7)].concat();
     check(&array(2), "array[int]", "at byte 24: the bytes end too early");
     check(&array(u64::MAX), "array[int]", "at byte 24: the bytes end too early");
     let class = |name: &str| IMAGE.program().classes[IMAGE.program().find_class(name).unwrap()].ty.as_u32();
-    let wrong = |class: u32| format!("at byte 8: there is no class {class} whose objects are sent so");
+    let wrong = |class: u32| format!("at byte 8: no class {class} has objects that are sent in this form");
     check(&object_of(tally().as_u32()), "Counter", &wrong(tally().as_u32()));
     check(&object_of(Types::DIRECTORY.as_u32()), "directory", &wrong(Types::DIRECTORY.as_u32()));
     check(&object_of(Types::STRING.as_u32()), "string", &wrong(Types::STRING.as_u32()));
@@ -626,8 +631,7 @@ proptest! {
         }
         bytes.truncate(bytes.len() - [0, 1, 9, 0][cut].min(bytes.len()));
         let (mut rest, mut words) = (&bytes[..], vec![0; places.len()]);
-        // SAFETY: no code runs in the context.
-        let read = unsafe { pattern.read(&mut there, &mut rest, &mut object_at, &mut words) };
+        let read = pattern.read(&mut there, &mut rest, &mut object_at, &mut words);
         match try_decoded(&mut there, &bytes, &places) {
             Err(_) => prop_assert!(read.is_err()),
             Ok(made) => {

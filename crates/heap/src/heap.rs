@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use crate::blocks::{BLOCK_BYTES, Block, CHUNK_BYTES, Chunks, Hole, LINE_BYTES};
 use crate::large::Large;
-use crate::mark::{Marker, is_marked, shape};
+use crate::mark::Marker;
 use crate::source::return_free_memory;
-use crate::{Exhausted, HeapFull, LARGE, Need, POISON, SIZE_MASK, Source, Window, Word};
+use crate::{Exhausted, HeapFull, LARGE, Need, POISON, Reference, SIZE_MASK, Source, Window, Word};
 
 /// Objects of so many bytes and more that do not fit the window are large: each has an allocation
 /// of its own.
@@ -406,7 +406,7 @@ impl Heap {
         for large in &self.large {
             // SAFETY: the list has objects of this heap; what is not marked is freed after this.
             unsafe {
-                if !is_marked(large.object().as_ptr() as Word, self.epoch) {
+                if !Reference::new(large.object().as_ptr() as Word).is_marked(self.epoch) {
                     large.object().write(POISON);
                 }
             }
@@ -417,10 +417,11 @@ impl Heap {
         let epoch = self.epoch;
         self.finalizable.retain(|object| {
             // SAFETY: the list has objects of this heap, whose memory is freed after this.
-            let lives = unsafe { is_marked(object.as_ptr() as Word, epoch) };
+            let object = unsafe { Reference::new(object.as_ptr() as Word) };
+            let lives = object.is_marked(epoch);
             if !lives {
                 // SAFETY: as above; nothing refers to the object, and it leaves the list.
-                unsafe { finalize(*object) };
+                unsafe { finalize(object) };
             }
             lives
         });
@@ -431,7 +432,7 @@ impl Heap {
         let (epoch, mut freed) = (self.epoch, 0);
         self.large.retain(|large| {
             // SAFETY: the list has objects of this heap.
-            let lives = unsafe { is_marked(large.object().as_ptr() as Word, epoch) };
+            let lives = unsafe { Reference::new(large.object().as_ptr() as Word) }.is_marked(epoch);
             if !lives {
                 freed += large.bytes();
             }
@@ -481,13 +482,11 @@ impl Heap {
 /// Frees the things that an object owns outside the heap.
 ///
 /// # Safety
-/// The object's shape has a finalizer, which has not been called for it.
-unsafe fn finalize(object: NonNull<Word>) {
-    // SAFETY: promised by the caller; the object's memory is still there.
-    unsafe {
-        if let Some(finalizer) = shape(object.as_ptr() as Word).finalizer() {
-            finalizer(object.as_ptr());
-        }
+/// The object's finalizer has not been called for it.
+unsafe fn finalize(object: Reference) {
+    if let Some(finalizer) = object.shape().finalizer() {
+        // SAFETY: it is the finalizer of the object's shape, called once; the memory is still there.
+        unsafe { finalizer(object.word() as *mut Word) };
     }
 }
 
@@ -495,7 +494,7 @@ impl Drop for Heap {
     fn drop(&mut self) {
         for object in self.finalizable.drain(..) {
             // SAFETY: finalized objects leave the list; all memory is still there.
-            unsafe { finalize(object) };
+            unsafe { finalize(Reference::new(object.as_ptr() as Word)) };
         }
         let held = self.held_bytes();
         (self.large, self.chunks) = (Vec::new(), Chunks::default());

@@ -30,6 +30,7 @@ mod blocks;
 mod heap;
 mod large;
 mod mark;
+mod reference;
 mod shape;
 mod source;
 mod summary;
@@ -39,6 +40,7 @@ use std::ptr::NonNull;
 pub use blocks::{BLOCK_BYTES, CHUNK_BYTES, LINE_BYTES};
 pub use heap::{Heap, HeapUse, LARGE_BYTES_MIN};
 pub use mark::Marker;
+pub use reference::Reference;
 pub use shape::{Finalizer, Shape};
 pub use source::{Need, Source};
 pub use summary::Summary;
@@ -65,36 +67,11 @@ pub(crate) const EPOCH_SHIFT: u32 = 28;
 pub(crate) const EPOCH_MASK: u64 = 0xff << EPOCH_SHIFT;
 
 /// The position in the header of the number that the keeper of the object has given it
-/// ([`number`]); 0 for none.
+/// ([`Reference::number`]); 0 for none.
 const NUMBER_SHIFT: u32 = 36;
 
 /// The largest number of an object: 26 bits.
 pub const NUMBER_MAX: u32 = (1 << 26) - 1;
-
-/// The number that an object was given.
-///
-/// # Safety
-/// `object` is a reference.
-#[inline]
-pub unsafe fn number(object: Word) -> u32 {
-    // SAFETY: every object has a header.
-    let header = unsafe { *(object as *const Word).add(1) };
-    (header >> NUMBER_SHIFT) as u32 & NUMBER_MAX
-}
-
-/// Gives an object a number of at most [`NUMBER_MAX`]; 0 takes it away.
-///
-/// # Safety
-/// `object` is a reference to an object of a heap, which nobody else uses meanwhile.
-#[inline]
-pub unsafe fn set_number(object: Word, number: u32) {
-    debug_assert!(number <= NUMBER_MAX);
-    // SAFETY: promised by the caller; every object has a header.
-    unsafe {
-        let header = (object as *mut Word).add(1);
-        *header = *header & !(u64::from(NUMBER_MAX) << NUMBER_SHIFT) | u64::from(number) << NUMBER_SHIFT;
-    }
-}
 
 /// Set in the header of an object with an allocation of its own. Not all objects of that size have
 /// one: they may have found room in the window.

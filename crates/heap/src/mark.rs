@@ -1,7 +1,7 @@
 //! Marking: everything that can be reached gets the epoch of the collection.
 
 use crate::blocks::mark_lines;
-use crate::{EPOCH_MASK, EPOCH_SHIFT, LARGE, LASTING, OBJECT_WORDS, POISON, SIZE_MASK, Shape, Word};
+use crate::{EPOCH_MASK, EPOCH_SHIFT, LARGE, LASTING, POISON, Reference, SIZE_MASK, Word};
 
 /// Most fields of an object that are followed before its other fields wait their turn: the mark
 /// stack grows with the depth of structures, not with the length of arrays.
@@ -23,33 +23,11 @@ pub struct Marker {
     looks: bool,
     named: Option<fn(Word) -> bool>,
     found: Vec<Word>,
-    stack: Vec<Word>,
+    stack: Vec<Reference>,
     /// Objects whose fields from the given one on have not been followed.
-    rest: Vec<(Word, usize)>,
+    rest: Vec<(Reference, usize)>,
     live_bytes: usize,
     live_objects: usize,
-}
-
-/// The shape of an object.
-///
-/// # Safety
-/// `object` is a reference.
-#[inline]
-pub(crate) unsafe fn shape(object: Word) -> &'static Shape {
-    // SAFETY: the first word of an object is its table, and the first word of that its shape;
-    // tables are never freed.
-    unsafe { *(*(object as *const *const &'static Shape)) }
-}
-
-/// True if an object was found by the collection of this epoch.
-///
-/// # Safety
-/// `object` is a reference.
-#[inline]
-pub(crate) unsafe fn is_marked(object: Word, epoch: u8) -> bool {
-    // SAFETY: the second word of an object is its header.
-    let header = unsafe { *(object as *const Word).add(1) };
-    (header & EPOCH_MASK) >> EPOCH_SHIFT == u64::from(epoch)
 }
 
 impl Marker {
@@ -78,25 +56,16 @@ impl Marker {
         std::mem::take(&mut self.found)
     }
 
-    /// Takes a root; 0 is none.
-    ///
-    /// # Safety
-    /// `word` is 0 or a reference to an object of the heap that collects, or to a lasting one.
-    pub unsafe fn root(&mut self, word: Word) {
-        // SAFETY: promised by the caller; what objects refer to are objects.
-        unsafe {
-            self.mark(word);
-            self.drain();
-        }
+    /// Takes a root, if there is one: a reference to an object of the heap that collects, or to a
+    /// lasting one.
+    pub fn root(&mut self, object: Option<Reference>) {
+        self.mark(object);
+        self.drain();
     }
 
-    /// True if an object has been found so far.
-    ///
-    /// # Safety
-    /// `object` is a reference to an object that was there when the collection began.
-    pub unsafe fn lives(&self, object: Word) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe { is_marked(object, self.epoch) }
+    /// True if an object has been found so far that was there when the collection began.
+    pub fn lives(&self, object: Reference) -> bool {
+        object.is_marked(self.epoch)
     }
 
     /// Bytes and number of the objects found.
@@ -110,120 +79,96 @@ impl Marker {
     }
 
     #[inline]
-    unsafe fn mark(&mut self, object: Word) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if self.claim(object) && !shape(object).is_leaf() {
-                self.stack.push(object);
-            }
+    fn mark(&mut self, object: Option<Reference>) {
+        if let Some(object) = object
+            && self.claim(object)
+            && !object.shape().is_leaf()
+        {
+            self.stack.push(object);
         }
     }
 
     /// Marks an object, without the objects that it refers to. Returns true if it is one of the
     /// heap that was not marked before.
-    ///
-    /// # Safety
-    /// As for [`Marker::root`].
     #[inline]
-    pub(crate) unsafe fn claim(&mut self, object: Word) -> bool {
-        if object == 0 {
-            return false;
-        }
-        let place = object as *mut Word;
+    pub(crate) fn claim(&mut self, object: Reference) -> bool {
         if self.looks {
-            // SAFETY: promised by the caller, and doubted here.
-            unsafe { self.look(object) };
+            self.look(object);
         }
-        // SAFETY: promised by the caller.
-        let header = unsafe { *place.add(1) };
+        let header = object.header();
         if header & LASTING != 0 || (header & EPOCH_MASK) >> EPOCH_SHIFT == u64::from(self.epoch) {
             return false;
         }
-        // SAFETY: as above; objects of the heap are ours to write.
-        unsafe { *place.add(1) = header & !EPOCH_MASK | u64::from(self.epoch) << EPOCH_SHIFT };
+        object.mark(header, self.epoch);
         let bytes = (header & SIZE_MASK) as usize * size_of::<Word>();
         self.live_bytes += bytes;
         self.live_objects += 1;
         if header & LARGE == 0 {
             // SAFETY: an object that is not large lies in a block.
-            unsafe { mark_lines(object as usize, bytes, self.epoch) };
+            unsafe { mark_lines(object.word() as usize, bytes, self.epoch) };
         }
         true
     }
 
     /// Checks a reference, if that is to be done, and names its object if it was not found before.
     #[cold]
-    unsafe fn look(&mut self, object: Word) {
-        // SAFETY: promised by the caller of `mark`.
-        unsafe {
-            if self.check {
-                self.doubt(object);
-            }
-            let header = *(object as *const Word).add(1);
-            let is_new = header & LASTING == 0 && !is_marked(object, self.epoch);
-            if is_new && self.named.is_some_and(|named| named(object)) {
-                self.found.push(object);
-            }
+    fn look(&mut self, object: Reference) {
+        if self.check {
+            doubt(object.word());
+        }
+        let is_new = !object.is_lasting() && !object.is_marked(self.epoch);
+        if is_new && self.named.is_some_and(|named| named(object.word())) {
+            self.found.push(object.word());
         }
     }
 
-    /// Looks whether a reference is one at all.
-    #[cold]
-    unsafe fn doubt(&self, object: Word) {
-        assert!(
-            object.is_multiple_of(8) && object != POISON,
-            "a word that is no reference was followed: {object:#x}"
-        );
-        // SAFETY: promised by the caller of `mark`.
-        let table = unsafe { *(object as *const Word) };
-        assert!(table != POISON, "an object was freed while something referred to it: {object:#x}");
-        assert!(
-            table != 0 && table.is_multiple_of(8),
-            "no object is at {object:#x}: its first word is {table:#x}"
-        );
-    }
-
-    unsafe fn drain(&mut self) {
+    fn drain(&mut self) {
         loop {
             if let Some(object) = self.stack.pop() {
-                // SAFETY: only references are on the stack.
-                unsafe { self.scan(object) };
+                self.scan(object);
             } else if let Some((object, from)) = self.rest.pop() {
-                // SAFETY: as above.
-                unsafe { self.scan_tail(object, from) };
+                self.scan_tail(object, from);
             } else {
                 return;
             }
         }
     }
 
-    unsafe fn scan(&mut self, object: Word) {
-        // SAFETY: promised by the caller; an object has the fields that its shape names.
-        unsafe {
-            let shape = shape(object);
-            let fields = (object as *const Word).add(OBJECT_WORDS);
-            for field in shape.fixed() {
-                self.mark(*fields.add(field));
-            }
-            if let Some(from) = shape.tail() {
-                self.scan_tail(object, from);
-            }
+    fn scan(&mut self, object: Reference) {
+        let shape = object.shape();
+        for field in shape.fixed() {
+            self.mark(object.follow(field));
+        }
+        if let Some(from) = shape.tail() {
+            self.scan_tail(object, from);
         }
     }
 
     /// Follows the references of the tail from one of them on.
-    unsafe fn scan_tail(&mut self, object: Word, from: usize) {
-        // SAFETY: promised by the caller; the header has the number of fields.
-        unsafe {
-            let place = object as *const Word;
-            let count = (*place.add(1) & SIZE_MASK) as usize - OBJECT_WORDS;
-            let to = count.min(from + FIELDS_AT_ONCE);
-            if to < count {
-                self.rest.push((object, to));
-            }
-            for field in (from..to).step_by(shape(object).step()) {
-                self.mark(*place.add(OBJECT_WORDS + field));
-            }
+    fn scan_tail(&mut self, object: Reference, from: usize) {
+        let count = object.fields();
+        let to = count.min(from + FIELDS_AT_ONCE);
+        if to < count {
+            self.rest.push((object, to));
+        }
+        for field in (from..to).step_by(object.shape().step()) {
+            self.mark(object.follow(field));
         }
     }
+}
+
+/// Looks whether a reference is one at all.
+#[cold]
+fn doubt(object: Word) {
+    assert!(
+        object.is_multiple_of(8) && object != POISON,
+        "a word that is no reference was followed: {object:#x}"
+    );
+    // SAFETY: it is said to be an object, and at least it is aligned.
+    let table = unsafe { *(object as *const Word) };
+    assert!(table != POISON, "an object was freed while a reference to it existed: {object:#x}");
+    assert!(
+        table != 0 && table.is_multiple_of(8),
+        "no object is at {object:#x}: its first word is {table:#x}"
+    );
 }

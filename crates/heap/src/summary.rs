@@ -14,8 +14,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::mark::{Marker, shape};
-use crate::{OBJECT_WORDS, SIZE_MASK, Word};
+use crate::mark::Marker;
+use crate::{Reference, Word};
 
 /// The graph of the named objects: which of them lead to which.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ enum Met {
 
 /// An object whose references are being followed.
 struct Frame {
-    object: Word,
+    object: Reference,
     number: u32,
     /// The least number of an object whose component is not complete that it leads to.
     low: u32,
@@ -85,7 +85,7 @@ struct Search {
     met: FxHashMap<Word, Met>,
     frames: Vec<Frame>,
     /// Objects whose component is not complete.
-    open: Vec<Word>,
+    open: Vec<Reference>,
     /// Edges of components that are not complete.
     edges: Vec<u32>,
     numbers: u32,
@@ -96,19 +96,13 @@ impl Marker {
     /// Marks the objects that the named objects reach and that were not found so far, and finds
     /// which named objects lead to which. `names` has the number of each, from 0 on; the ways are
     /// followed from those in `from`.
-    ///
-    /// # Safety
-    /// As for [`Marker::root`], for each named object.
-    pub unsafe fn summarise(&mut self, names: &FxHashMap<Word, u32>, from: &[Word]) -> Summary {
+    pub fn summarise(&mut self, names: &FxHashMap<Word, u32>, from: &[Reference]) -> Summary {
         let mut search = Search::default();
         search.summary.vertices = vec![None; names.len()];
         for object in from {
-            // SAFETY: promised by the caller; what objects refer to are objects.
-            unsafe {
-                if self.claim(*object) {
-                    search.enter(*object);
-                    search.run(self, names);
-                }
+            if self.claim(*object) {
+                search.enter(*object);
+                search.run(self, names);
             }
         }
         search.summary
@@ -116,47 +110,36 @@ impl Marker {
 }
 
 impl Search {
-    fn enter(&mut self, object: Word) {
+    fn enter(&mut self, object: Reference) {
         let number = self.numbers;
         self.numbers += 1;
-        self.met.insert(object, Met::Open(number));
+        self.met.insert(object.word(), Met::Open(number));
         self.open.push(object);
         self.frames.push(Frame { object, number, low: number, next: 0, edges: self.edges.len() });
     }
 
     /// Follows all ways from the object that was entered.
-    unsafe fn run(&mut self, marker: &mut Marker, names: &FxHashMap<Word, u32>) {
+    fn run(&mut self, marker: &mut Marker, names: &FxHashMap<Word, u32>) {
         while let Some(frame) = self.frames.last_mut() {
             let object = frame.object;
-            // SAFETY: promised by the caller: entered objects are objects.
-            let found = unsafe {
-                let fields = (*(object as *const Word).add(1) & SIZE_MASK) as usize - OBJECT_WORDS;
-                shape(object).next_reference(frame.next, fields)
-            };
-            let Some(field) = found else {
+            let Some(field) = object.shape().next_reference(frame.next, object.fields()) else {
                 self.leave(names);
                 continue;
             };
             frame.next = field + 1;
-            // SAFETY: the field is one of the object's, and a reference or 0.
-            unsafe {
-                let child = *(object as *const Word).add(OBJECT_WORDS + field);
-                if child == 0 {
-                    continue;
+            let Some(child) = object.follow(field) else { continue };
+            if marker.claim(child) {
+                if !child.shape().is_leaf() || names.contains_key(&child.word()) {
+                    self.enter(child);
                 }
-                if marker.claim(child) {
-                    if !shape(child).is_leaf() || names.contains_key(&child) {
-                        self.enter(child);
-                    }
-                    continue;
-                }
-                // An object found before the search lives in any case, and one that leads to no
-                // named object does not matter.
-                match self.met.get(&child) {
-                    Some(Met::Open(number)) => frame.low = frame.low.min(*number),
-                    Some(Met::Vertex(vertex)) => self.edges.push(*vertex),
-                    None => {}
-                }
+                continue;
+            }
+            // An object found before the search lives in any case, and one that leads to no named
+            // object does not matter.
+            match self.met.get(&child.word()) {
+                Some(Met::Open(number)) => frame.low = frame.low.min(*number),
+                Some(Met::Vertex(vertex)) => self.edges.push(*vertex),
+                None => {}
             }
         }
     }
@@ -174,7 +157,7 @@ impl Search {
         // The objects that came behind this one and are not complete are of its component.
         let start = self.open.iter().rposition(|open| *open == frame.object).unwrap_or_default();
         let found: Vec<u32> =
-            self.open[start..].iter().filter_map(|object| names.get(object).copied()).collect();
+            self.open[start..].iter().filter_map(|object| names.get(&object.word()).copied()).collect();
         let mut edges = self.edges.split_off(frame.edges);
         edges.sort_unstable();
         edges.dedup();
@@ -185,8 +168,8 @@ impl Search {
         };
         for object in self.open.drain(start..) {
             match vertex {
-                Some(vertex) => self.met.insert(object, Met::Vertex(vertex)),
-                None => self.met.remove(&object),
+                Some(vertex) => self.met.insert(object.word(), Met::Vertex(vertex)),
+                None => self.met.remove(&object.word()),
             };
         }
         self.edges.extend(vertex.filter(|_| !self.frames.is_empty()));

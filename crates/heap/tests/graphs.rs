@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_heap::{
-    Heap, HeapFull, LARGE_BYTES_MIN, LINE_BYTES, OBJECT_WORDS, SIZE_MASK, Shape, Window, Word,
+    Heap, HeapFull, LARGE_BYTES_MIN, LINE_BYTES, OBJECT_WORDS, Reference, SIZE_MASK, Shape, Window, Word,
 };
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ impl World {
         self.heap.collect(&mut self.window, |marker| {
             for root in roots {
                 // SAFETY: the address of an object.
-                unsafe { marker.root(root) };
+                marker.root(unsafe { Reference::of(root) });
             }
         });
         let live = self.reachable();
@@ -229,10 +229,10 @@ proptest! {
         world.heap.collect(&mut world.window, |marker| {
             let numbers = addresses.iter().copied().zip(0..).collect();
             // SAFETY: the addresses of objects.
-            unsafe {
-                roots.iter().for_each(|root| marker.root(*root));
-                summary = Some(marker.summarise(&numbers, &addresses));
-            }
+            let reference = |word: &Word| unsafe { Reference::new(*word) };
+            roots.iter().for_each(|root| marker.root(Some(reference(root))));
+            let from: Vec<Reference> = addresses.iter().map(reference).collect();
+            summary = Some(marker.summarise(&numbers, &from));
         });
         let summary = summary.unwrap();
         for (name, id) in names.iter().enumerate() {
@@ -368,7 +368,8 @@ fn a_long_chain_needs_no_stack() {
         last = object.as_ptr() as Word;
     }
     // SAFETY: the address of an object.
-    heap.collect(&mut window, |marker| unsafe { marker.root(last) });
+    let last = unsafe { Reference::of(last) };
+    heap.collect(&mut window, |marker| marker.root(last));
     assert_eq!(heap.usage().live_objects, 3_000_000);
     heap.collect(&mut window, |_| {});
     assert_eq!(heap.usage().live_objects, 0);
@@ -406,7 +407,8 @@ mod finalizers {
         make(&mut heap, &mut window, 10);
         for expected in [10, 10] {
             // SAFETY: the address of an object.
-            heap.collect(&mut window, |marker| unsafe { marker.root(kept) });
+            let kept = unsafe { Reference::of(kept) };
+            heap.collect(&mut window, |marker| marker.root(kept));
             assert_eq!(FINALIZED.load(Ordering::Relaxed), expected);
         }
         drop(heap);

@@ -16,7 +16,7 @@ use bifrost_runtime::image::{Image, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::node_host::NodeHost;
 use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
-use bifrost_runtime::{Cx, Mode, object, roots};
+use bifrost_runtime::{Cx, Mode, Object, object, roots};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
@@ -122,7 +122,7 @@ impl Interp {
         let structure = prepared.structure.as_ref();
         if let Some(code) = structure.and_then(|s| s.code(&self.image)) {
             // SAFETY: promised by the caller, and the code is that of `prepared`.
-            return unsafe { run_code(cx, prepared, code, args) };
+            return run_code(cx, unsafe { Entry::new(prepared, code, args) });
         }
         let fuel = cx.fuel;
         let cx: *mut Cx = cx;
@@ -148,40 +148,51 @@ impl Interp {
     }
 }
 
-/// Enters the code of a structure.
-///
-/// # Safety
-/// `cx` is the current context, `code` is that of `prepared`, and `args` are words of the types of
-/// its parameters.
-unsafe fn enter_code(cx: *mut Cx, prepared: &Prepared, code: Code, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller; a batch takes the address of its words, and a procedure that
-    // has code takes few enough.
-    unsafe {
-        let fuel = (*cx).fuel;
-        let ret = match prepared.kind {
-            FuncKind::Batch => enter(code, cx, &[args.as_ptr() as Word]),
-            _ => enter(code, cx, args),
+/// The code of a structure with the words of its parameters.
+#[derive(Clone, Copy)]
+struct Entry<'e> {
+    prepared: &'e Prepared,
+    code: Code,
+    args: &'e [Word],
+}
+
+impl<'e> Entry<'e> {
+    /// Makes an entry.
+    ///
+    /// # Safety
+    /// `code` is that of `prepared`, and `args` are words of the types of its parameters.
+    #[inline(always)]
+    unsafe fn new(prepared: &'e Prepared, code: Code, args: &'e [Word]) -> Entry<'e> {
+        Entry { prepared, code, args }
+    }
+
+    /// Enters the code.
+    fn enter(self, cx: &mut Cx) -> Ret {
+        let fuel = cx.fuel;
+        // SAFETY: the entry has words of the right types; a batch takes the address of its words,
+        // and a procedure that has code takes few enough.
+        let ret = unsafe {
+            match self.prepared.kind {
+                FuncKind::Batch => enter(self.code, cx, &[self.args.as_ptr() as Word]),
+                _ => enter(self.code, cx, self.args),
+            }
         };
         // The code has taken off the units that were no calls.
-        (*cx).calls = (*cx).calls.wrapping_add((fuel - (*cx).fuel) as u64);
+        cx.calls = cx.calls.wrapping_add((fuel - cx.fuel) as u64);
         ret
     }
 }
 
 /// Runs a batch or a procedure by itself as code.
-///
-/// # Safety
-/// As for [`enter_code`].
-unsafe fn run_code(cx: &mut Cx, prepared: &Prepared, code: Code, args: &[Word]) -> BatchEnd {
+fn run_code(cx: &mut Cx, entry: Entry<'_>) -> BatchEnd {
     cx.trace.clear();
-    // SAFETY: promised by the caller.
-    let ret = unsafe { enter_code(cx, prepared, code, args) };
+    let ret = entry.enter(cx);
     let trace = || {
         let (site, rounds) = cx.trace.place();
         Trace { site: Site(site), iterations: rounds.into() }
     };
     match ret.outcome() {
-        Outcome::Returned if prepared.results == 0 => BatchEnd::Done(0),
+        Outcome::Returned if entry.prepared.results == 0 => BatchEnd::Done(0),
         Outcome::Returned => BatchEnd::Done(ret.value),
         Outcome::Killed => BatchEnd::Killed(trace()),
         Outcome::Signalled | Outcome::Pending | Outcome::Left => BatchEnd::Signalled(trace()),
@@ -222,8 +233,8 @@ impl Interpreter for Interp {
     }
 
     unsafe fn go_on(&self, cx: *mut Cx, running: Word, path: &[u32], came: Option<Came>) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe { self.run_script(cx, running, path, came) }
+        // SAFETY: the runtime hands over the join of a function, which it keeps.
+        self.run_script(cx, unsafe { Join::new(running) }, path, came)
     }
 
     fn lay_out(&self, func: FuncId) {
@@ -464,29 +475,27 @@ impl Run<'_> {
                     }
                 }
                 Node::Get { dst, object, field } => {
-                    let object = frame.get(*object);
                     // SAFETY: the function is verified: the word is a reference, and the frame
                     // keeps the object.
-                    let opened = unsafe { self.cx().opened(object) };
+                    let object = unsafe { Object::new(frame.get(*object)) };
+                    let opened = self.cx().opened(object);
                     if opened.returned() {
                         // SAFETY: as above: the object's class has the field.
-                        frame.set(*dst, unsafe { object::get(object, *field as usize) });
+                        frame.set(*dst, unsafe { object::get(object.word(), *field as usize) });
                         continue;
                     }
                     self.failed(opened, Site::default())
                 }
                 Node::Set { object, field, value } => {
-                    let object = frame.get(*object);
                     // SAFETY: as above.
-                    let opened = unsafe {
-                        match Table::of(object).mode() {
-                            Mode::Ordinary => Ret::NOTHING,
-                            _ => self.cx().open_to_change(object),
-                        }
+                    let object = unsafe { Object::new(frame.get(*object)) };
+                    let opened = match object.mode() {
+                        Mode::Ordinary => Ret::NOTHING,
+                        _ => self.cx().open_to_change(object),
                     };
                     if opened.returned() {
                         // SAFETY: as above, and the value has the field's type.
-                        unsafe { object::set(object, *field as usize, frame.get(*value)) };
+                        unsafe { object::set(object.word(), *field as usize, frame.get(*value)) };
                         continue;
                     }
                     self.failed(opened, Site::default())
@@ -605,7 +614,7 @@ impl Run<'_> {
                 Target::Native(code) => enter(*code, cx, words),
                 Target::Routine(desc) => enter(desc.code(), cx, words),
                 Target::Interpret(slot) => {
-                    let opened = open_receiver(cx, *slot, words[0]);
+                    let opened = open_receiver(&mut *cx, *slot, Object::new(words[0]));
                     if !opened.returned() {
                         return opened;
                     }
@@ -632,7 +641,8 @@ impl Run<'_> {
         let structure = procedure.structure.as_ref();
         if let Some(code) = structure.and_then(|s| s.code(&self.interp.image)) {
             // SAFETY: the function is verified: the words are the procedure's, whose code it is.
-            let ret = unsafe { enter_code(self.cx, procedure, code, args) };
+            let entry = unsafe { Entry::new(procedure, code, args) };
+            let ret = entry.enter(self.cx());
             self.cx().procedure_depth -= 1;
             return ret;
         }

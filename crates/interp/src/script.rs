@@ -24,18 +24,7 @@ use crate::run::{Flow, Frame, Interp, Run};
 
 impl Interp {
     /// Runs a function that has a join.
-    ///
-    /// # Safety
-    /// As for [`Interpreter::go_on`](bifrost_runtime::engine::Interpreter::go_on).
-    pub(crate) unsafe fn run_script(
-        &self,
-        cx: *mut Cx,
-        running: Word,
-        path: &[u32],
-        came: Option<Came>,
-    ) -> Ret {
-        // SAFETY: the runtime hands over the join of a function, which it keeps.
-        let running = unsafe { Join::new(running) };
+    pub(crate) fn run_script(&self, cx: *mut Cx, running: Join, path: &[u32], came: Option<Came>) -> Ret {
         let prepared = self.func(running.layout().func);
         let mut run = Run::new(self, cx, std::ptr::null());
         run.path = SmallVec::from_slice(path);

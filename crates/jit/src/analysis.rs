@@ -64,14 +64,14 @@ pub(crate) enum NotCompiled {
     #[error("more than {0} statements")]
     TooLarge(usize),
     /// There is no room in a trace for so many loops.
-    #[error("more than {LOOPS_MAX} loops inside each other")]
+    #[error("more than {LOOPS_MAX} nested loops")]
     TooDeep,
     /// It is entered with more words than the calling convention has.
     #[error("more than {ARGS_MAX} arguments")]
     Arguments,
     /// Something may wait, or answers, where the interpreter cannot go on: in a loop over an
     /// iterator, or in a transaction.
-    #[error("it may wait or answers in a loop over an iterator or in a transaction")]
+    #[error("the function waits or answers in a loop over an iterator or in a transaction")]
     Waits,
 }
 

@@ -10,7 +10,7 @@ use bifrost_heap::Word;
 use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, TypeId};
 use bifrost_runtime::abi::{Closure, Outcome, Ret};
 use bifrost_runtime::image::Table;
-use bifrost_runtime::{Cx, Kill, image};
+use bifrost_runtime::{Cx, Kill, Object, image};
 use smallvec::SmallVec;
 
 /// The functions, named by their purpose. Compiled code reaches them through entries near it
@@ -230,12 +230,12 @@ unsafe extern "C" fn signal_name(cx: *mut Cx, signal: u64) -> Ret {
 unsafe extern "C" fn open(cx: *mut Cx, object: Word) -> Ret {
     // SAFETY: compiled code passes the current context, and an object that its frame or its
     // trampoline keeps.
-    unsafe { (*cx).open(object) }
+    unsafe { (*cx).open(Object::new(object)) }
 }
 
 unsafe extern "C" fn open_to_change(cx: *mut Cx, object: Word) -> Ret {
     // SAFETY: as above.
-    unsafe { (*cx).open_to_change(object) }
+    unsafe { (*cx).open_to_change(Object::new(object)) }
 }
 
 unsafe extern "C" fn transaction(cx: *mut Cx, body: *const Closure) -> Ret {
@@ -338,7 +338,7 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u6
 /// as it is, without a trampoline, so it must not collect.
 pub(crate) extern "C" fn no_code(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
-    unsafe { (*cx).exhausted("out of memory: no room for code") }
+    unsafe { (*cx).exhausted("out of memory: no memory for code") }
 }
 
 #[cfg(test)]

@@ -83,11 +83,11 @@ pub enum JitError {
 enum CompileError {
     #[error(transparent)]
     Not(#[from] analysis::NotCompiled),
-    #[error("the code generator refused it: {0}")]
+    #[error("the code generator refused the function: {0}")]
     Refused(String),
-    #[error("the code generator was given what it cannot compile: {0}")]
+    #[error("the code generator cannot compile its input: {0}")]
     Malformed(String),
-    #[error("no room for code: {0}")]
+    #[error("no memory for code: {0}")]
     Memory(String),
 }
 
@@ -414,7 +414,7 @@ impl Jit {
         let granule = state.granule;
         let bytes: usize = compiled.iter().map(|c| (c.bytes.len() + granule).next_multiple_of(granule)).sum();
         if state.used_bytes + bytes > ARENA_BYTES {
-            return Err(CompileError::Memory(format!("{ARENA_BYTES} bytes of code is the most")));
+            return Err(CompileError::Memory(format!("{ARENA_BYTES} bytes of code are the limit")));
         }
         state.used_bytes += bytes;
         let memory = |e: cranelift_module::ModuleError| CompileError::Memory(e.to_string());

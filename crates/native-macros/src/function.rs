@@ -143,16 +143,19 @@ impl Shape {
                 theta_first: u64,
                 #(#words: u64),*
             ) -> ::bifrost_native::glue::RawRet {
-                let theta_frame = #frame;
                 // SAFETY: entered by the calling convention, with the words that the heading says.
-                unsafe {
-                    #around(theta_raw, &theta_frame, |#closure_arguments| {
-                        #(let #taken = ::bifrost_native::glue::take::<#types>(theta_cx, theta_frame, #positions, #taken)?;)*
-                        #loop_body
-                        let outcome = #callee(#receiver theta_cx, #(#taken,)* #each);
-                        ::core::result::Result::Ok(::bifrost_native::glue::end(theta_cx, theta_frame, outcome))
-                    })
-                }
+                let (theta_raw, theta_frame) = unsafe { (&mut *theta_raw, #frame) };
+                #around(theta_raw, &theta_frame, |#closure_arguments| {
+                    #(
+                        // SAFETY: as above.
+                        let #taken = unsafe {
+                            ::bifrost_native::glue::take::<#types>(theta_cx, theta_frame, #positions, #taken)
+                        }?;
+                    )*
+                    #loop_body
+                    let outcome = #callee(#receiver theta_cx, #(#taken,)* #each);
+                    ::core::result::Result::Ok(::bifrost_native::glue::end(theta_cx, theta_frame, outcome))
+                })
             }
         }
     }

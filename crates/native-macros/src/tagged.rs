@@ -25,7 +25,7 @@ pub fn expand_struct(item: &DeriveInput) -> Result<TokenStream> {
     let places = 0..names.len();
     let take = quote! {
         ::core::result::Result::Ok(Self {
-            #(#names: ::bifrost_native::glue::part(cx, frame, word, ty, (#places, #places))?),*
+            #(#names: unsafe { ::bifrost_native::glue::part(cx, given, (#places, #places)) }?),*
         })
     };
     let give = quote! {
@@ -66,14 +66,14 @@ pub fn expand_oneof(item: &DeriveInput) -> Result<TokenStream> {
             Some(ty) => {
                 types.push(quote!(#ty));
                 takes.push(quote! {
-                    #at => Self::#name(::bifrost_native::glue::part(cx, frame, word, ty, (#at, 0))?)
+                    #at => Self::#name(unsafe { ::bifrost_native::glue::part(cx, given, (#at, 0)) }?)
                 });
                 gives.push(quote!(Self::#name(value) => (#at, ::std::vec![value.giver()])));
             }
         }
     }
     let take = quote! {
-        ::core::result::Result::Ok(match ::bifrost_native::glue::tag(cx, word, ty) {
+        ::core::result::Result::Ok(match ::bifrost_native::glue::tag(cx, given) {
             #(#takes,)*
             _ => return ::core::result::Result::Err(::bifrost_native::glue::failure(cx, "internal error: no such tag")),
         })
@@ -121,17 +121,17 @@ fn implement(
                 )
             }
 
-            unsafe fn take(
+            fn take(
                 cx: &mut ::bifrost_native::Cx<'_>,
-                frame: &#lifetime ::bifrost_native::glue::Frame,
-                word: u64,
-                ty: ::bifrost_native::glue::TypeId,
+                given: ::bifrost_native::value::Given<#lifetime, Self>,
             ) -> ::core::result::Result<Self, ::bifrost_native::glue::RawRet> {
-                // SAFETY: the word refers to an object of the type, whose parts were compared with
-                // those here.
-                unsafe { #take }
+                // SAFETY: the object is one of the type, whose parts were compared with those here.
+                #take
             }
         }
+
+        // SAFETY: the type is a struct or a oneof.
+        unsafe impl ::bifrost_native::glue::Structured for #ident {}
 
         impl ::bifrost_native::value::Owned for #ident {}
 

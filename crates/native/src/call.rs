@@ -15,12 +15,12 @@ use std::marker::PhantomData;
 use bifrost_ir::native::{self, NativeType};
 use bifrost_ir::{MethodRef, SignalId, Signature, TypeId};
 use bifrost_runtime::abi::{Outcome, Word};
-use bifrost_runtime::{Kept, Ret, invoke, object};
+use bifrost_runtime::{Kept, Object, Ret, invoke, object};
 
 use crate::cx::Cx;
 use crate::glue::Frame;
 use crate::reference::Any;
-use crate::value::{Argument, Owned, Signals, Value, keep};
+use crate::value::{Argument, Given, Owned, Signals, Value, keep};
 
 /// The exception with which a call into the program ended.
 ///
@@ -81,7 +81,8 @@ impl Raised {
             (
                 *ty,
                 if cx.raw.image().is_reference(*ty) {
-                    Held::Object(Any::new(cx, word))
+                    // SAFETY: a value of this type is an object.
+                    Held::Object(Any::new(cx, unsafe { Object::new(word) }))
                 } else {
                     Held::Basic(word)
                 },
@@ -111,7 +112,7 @@ impl Raised {
         let word = held.word(cx, *ty).ok()?;
         // SAFETY: the value has its declared type, which the Rust type fits; what is taken keeps
         // what it needs.
-        unsafe { T::take(cx, &Frame::of_method(word, ""), word, *ty) }.ok()
+        T::take(cx, unsafe { Given::new(word, *ty) }).ok()
     }
 }
 
@@ -154,7 +155,7 @@ impl Signals for Raised {
 }
 
 /// The words of a call with the references that keep their objects.
-type Given = Vec<(Word, Option<Kept>)>;
+type Words = Vec<(Word, Option<Kept>)>;
 
 /// The arguments that Rust gives to a call: a tuple of values.
 pub trait Arguments {
@@ -166,7 +167,7 @@ pub trait Arguments {
     ///
     /// # Errors
     /// The way in which the call ends instead.
-    fn give(self, cx: &mut Cx<'_>, types: &[TypeId]) -> Result<Given, Ret>;
+    fn give(self, cx: &mut Cx<'_>, types: &[TypeId]) -> Result<Words, Ret>;
 }
 
 /// The results that Rust takes from a call: nothing, one value, or a tuple.
@@ -174,15 +175,45 @@ pub trait Returned: Sized {
     /// Returns the types of Theta.
     fn native_types() -> Vec<NativeType>;
 
-    /// Returns the values of words of these types.
+    /// Returns the values of the words that a call ended with.
     ///
     /// # Errors
     /// The way in which the native ends instead.
+    fn take(cx: &mut Cx<'_>, came: Came<'_, Self>) -> Result<Self, Ret>;
+}
+
+/// The words that a call ended with, which fit the Rust types of `R`.
+pub struct Came<'w, R> {
+    words: &'w [Word],
+    types: &'w [TypeId],
+    fits: PhantomData<fn() -> R>,
+}
+
+impl<R> fmt::Debug for Came<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Came").field(&self.words).finish()
+    }
+}
+
+impl<'w, R> Came<'w, R> {
+    /// Makes the words of the results of a call.
     ///
     /// # Safety
-    /// There are as many words and types as values; the words have the types, which the Rust types
-    /// fit, and their objects live.
-    unsafe fn take(cx: &mut Cx<'_>, words: &[Word], types: &[TypeId]) -> Result<Self, Ret>;
+    /// There are as many words and types as values in `R`; the words have the types, which the Rust
+    /// types fit, and their objects live.
+    unsafe fn new(words: &'w [Word], types: &'w [TypeId]) -> Came<'w, R> {
+        Came { words, types, fits: PhantomData }
+    }
+
+    /// Takes the value at a position.
+    ///
+    /// # Safety
+    /// It is a value of type `T` in `R`.
+    unsafe fn take<T: Owned>(&self, cx: &mut Cx<'_>, at: usize) -> Result<T, Ret> {
+        // SAFETY: the word has the type, which `T` fits. Taking makes no objects, so those that are
+        // not taken yet live on.
+        T::take(cx, unsafe { Given::new(self.words[at], self.types[at]) })
+    }
 }
 
 /// A heading of routine values as a Rust type: `fn(A, B) -> R`.
@@ -206,7 +237,7 @@ macro_rules! arguments {
             }
 
             #[allow(non_snake_case, unused_variables, reason = "a variable for each type")]
-            fn give(self, cx: &mut Cx<'_>, types: &[TypeId]) -> Result<Given, Ret> {
+            fn give(self, cx: &mut Cx<'_>, types: &[TypeId]) -> Result<Words, Ret> {
                 let ($($t,)*) = self;
                 Ok(vec![$(give_one(cx, $t, types[$at])?),*])
             }
@@ -234,7 +265,7 @@ impl Returned for () {
         Vec::new()
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _words: &[Word], _types: &[TypeId]) -> Result<Self, Ret> {
+    fn take(_cx: &mut Cx<'_>, _: Came<'_, Self>) -> Result<Self, Ret> {
         Ok(())
     }
 }
@@ -244,9 +275,9 @@ impl<T: Owned> Returned for T {
         vec![T::native_type()]
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, words: &[Word], types: &[TypeId]) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller.
-        unsafe { T::take(cx, &Frame::of_method(words[0], ""), words[0], types[0]) }
+    fn take(cx: &mut Cx<'_>, came: Came<'_, Self>) -> Result<Self, Ret> {
+        // SAFETY: it is the only value.
+        unsafe { came.take(cx, 0) }
     }
 }
 
@@ -257,10 +288,9 @@ macro_rules! returned {
                 vec![$($t::native_type()),*]
             }
 
-            unsafe fn take(cx: &mut Cx<'_>, words: &[Word], types: &[TypeId]) -> Result<Self, Ret> {
-                // SAFETY: promised by the caller; taking makes no objects, so those that are not
-                // taken yet live on.
-                Ok(($(unsafe { $t::take(cx, &Frame::of_method(words[$at], ""), words[$at], types[$at]) }?),*))
+            fn take(cx: &mut Cx<'_>, came: Came<'_, Self>) -> Result<Self, Ret> {
+                // SAFETY: the positions are those of the types in the tuple.
+                Ok(($(unsafe { came.take::<$t>(cx, $at) }?),*))
             }
         }
     )*};
@@ -291,7 +321,7 @@ pub(crate) fn method<A: Arguments, R: Returned>(
     });
     let (Some(method), true) = (method, fits) else {
         let heading = signature.map_or_else(|| name.to_owned(), |s| program.types.heading(name, s));
-        let text = format!("a native calls `{}.{heading}` otherwise than it is", program.types.name(ty));
+        let text = format!("a native calls `{}.{heading}` with another heading", program.types.name(ty));
         return Err(Raised::failure(text));
     };
     // SAFETY: the heading was compared above.
@@ -329,7 +359,7 @@ unsafe fn enter<A: Arguments, R: Returned>(
         let mut words = vec![ret.value];
         words.extend_from_slice(cx.raw.results.get(1..signature.results.len()).unwrap_or_default());
         // SAFETY: the method returned these results, and nothing was allocated since.
-        return match unsafe { R::take(cx, &words, &signature.results) } {
+        return match R::take(cx, unsafe { Came::new(&words, &signature.results) }) {
             Ok(results) => Ok(results),
             Err(_) => Err(Raised::under_way(cx, signature)),
         };
@@ -381,8 +411,10 @@ impl<'a, F: Heading> Argument<'a> for Proc<F> {
         NativeType::Proc { params: F::Arguments::native_types(), results: F::Returned::native_types() }
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, _: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        Ok(Proc { any: Any::new(cx, word), ty, heading: PhantomData })
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: values of routine types are objects.
+        let object = unsafe { given.alive() }.object();
+        Ok(Proc { any: Any::new(cx, object), ty: given.ty(), heading: PhantomData })
     }
 }
 

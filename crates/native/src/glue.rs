@@ -14,7 +14,7 @@ use bifrost_ir::{SignalId, Signature, Types};
 use bifrost_runtime::abi::{Closure, Word};
 use bifrost_runtime::cx::Cx as Raw;
 use bifrost_runtime::native::{self, Behind, Persistence};
-use bifrost_runtime::{Kept, Ret, RoutineDesc, Table};
+use bifrost_runtime::{Kept, Object, Ret, RoutineDesc};
 
 pub use bifrost_ir::native::{NativeHeading, NativeType};
 pub use bifrost_ir::{Form, TypeId};
@@ -24,39 +24,57 @@ pub use bifrost_runtime::{Cx as RawCx, Ret as RawRet};
 use crate::cx::{Cx, Flow};
 use crate::persist::{Persist, Stored};
 use crate::registry::NativeClass;
-pub use crate::tagged::{new_object as new_tagged, part, tag};
-use crate::value::{Argument, Outcome, Value, keep};
+pub use crate::tagged::{Structured, new_object as new_tagged, part, tag};
+use crate::value::{Alive, Argument, Given, Outcome, Value, keep};
 
 /// The call under way, of which the heading can be asked for.
 #[derive(Debug)]
-pub struct Frame {
-    first: Word,
-    /// The method's name; a routine's descriptor is `first`.
-    method: Option<&'static str>,
+pub struct Frame(Called);
+
+/// The function that was called.
+#[derive(Debug)]
+enum Called {
+    /// The method of that name, of this receiver.
+    Method(Object, &'static str),
+    Routine(&'static RoutineDesc),
 }
 
 impl Frame {
     /// Makes the call of a method.
-    pub fn of_method(receiver: Word, name: &'static str) -> Frame {
-        Frame { first: receiver, method: Some(name) }
+    ///
+    /// # Safety
+    /// The word is a reference to the receiver, which lives as long as the frame.
+    pub unsafe fn of_method(receiver: Word, name: &'static str) -> Frame {
+        // SAFETY: it is a reference to an object that lives so long.
+        Frame(Called::Method(unsafe { Object::new(receiver) }, name))
     }
 
     /// Makes the call of a routine.
-    pub fn of_routine(descriptor: Word) -> Frame {
-        Frame { first: descriptor, method: None }
+    ///
+    /// # Safety
+    /// The word is the first of a call of a routine.
+    pub unsafe fn of_routine(descriptor: Word) -> Frame {
+        // SAFETY: the first word of a routine's call is its descriptor.
+        Frame(Called::Routine(unsafe { RoutineDesc::of(descriptor) }))
     }
 
     fn signature<T>(&self, cx: &Cx<'_>, ask: impl FnOnce(&Signature) -> Option<T>) -> Option<T> {
         let program = cx.raw.image().program();
-        match self.method {
-            Some(name) => {
-                // SAFETY: the first word of a method's call is its receiver.
-                let ty = unsafe { Table::of(self.first) }.info().ty;
-                let method = program.types.find_method(ty, name)?;
+        match self.0 {
+            Called::Method(receiver, name) => {
+                let method = program.types.find_method(receiver.info().ty, name)?;
                 ask(&program.types.method(method).signature)
             }
-            // SAFETY: the first word of a routine's call is its descriptor.
-            None => ask(&program.routines[unsafe { RoutineDesc::of(self.first) }.routine].signature),
+            Called::Routine(routine) => ask(&program.routines[routine.routine].signature),
+        }
+    }
+
+    /// Returns the receiver and the name of a method.
+    fn method(&self) -> Option<(Alive<'_>, &'static str)> {
+        match self.0 {
+            // SAFETY: the receiver lives as long as the frame.
+            Called::Method(receiver, name) => Some((unsafe { Alive::new(receiver) }, name)),
+            Called::Routine(_) => None,
         }
     }
 
@@ -91,56 +109,48 @@ impl<C: NativeClass> Native<C> {
 }
 
 /// Returns the value behind an object, which is opened.
-///
-/// # Safety
-/// `object` is a reference to an object that lives for `'a`.
-unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a Native<C>, Ret> {
+fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Alive<'a>) -> Result<&'a Native<C>, Ret> {
     let table = cx.image().native_table(C::NAME).map(std::ptr::from_ref);
-    // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the
-    // verifier refuses programs that make some.
-    unsafe {
-        if table != Some(std::ptr::from_ref(Table::of(object).ordinary())) {
-            return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
-        }
-        let opened = cx.opened(object);
-        if !opened.returned() {
-            return Err(opened);
-        }
-        let value = native::value::<Native<C>>(object);
-        // Every `Native` begins alike, so the class can be asked for before it is known; two types
-        // could have one name.
-        if (*value.cast::<Native<()>>()).class != RustType::of::<C>() {
-            return Err(cx.failure(&format!("there are two native classes `{}`", C::NAME)));
-        }
-        Ok(&*value)
+    let object = object.object();
+    if table != Some(std::ptr::from_ref(object.table().ordinary())) {
+        return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
     }
+    let opened = cx.opened(object);
+    if !opened.returned() {
+        return Err(opened);
+    }
+    // SAFETY: objects of the class's table are made by `new_object` only: the verifier refuses
+    // programs that make some. Every `Native` begins alike, so the class can be asked for before it
+    // is known; two types could have one name.
+    let class = unsafe { (*native::value::<Native<()>>(object.word())).class };
+    if class != RustType::of::<C>() {
+        return Err(cx.failure(&format!("there are two native classes `{}`", C::NAME)));
+    }
+    // SAFETY: as above; the value lives as long as the object.
+    Ok(unsafe { &*native::value::<Native<C>>(object.word()) })
 }
 
 /// Returns the functions that store values of a class.
 pub(crate) fn persistence<C: Persist>() -> Persistence {
-    unsafe fn encode<C: Persist>(raw: &mut Raw, object: Word) -> Result<native::Parts, String> {
-        // SAFETY: promised by the caller.
-        let value =
-            unsafe { behind::<C>(raw, object) }.map_err(|_| format!("this is no object of `{}`", C::NAME))?;
+    fn encode<C: Persist>(raw: &mut Raw, object: Object) -> Result<native::Parts, String> {
+        // SAFETY: the caller keeps the object until this returns.
+        let object = unsafe { Alive::new(object) };
+        let value = behind::<C>(raw, object).map_err(|_| format!("this is no object of `{}`", C::NAME))?;
         if value.poisoned.get() {
             return Err(format!("the object of `{}` is poisoned by a panic", C::NAME));
         }
         let Ok(value) = value.value.try_borrow() else {
-            return Err(format!("the object of `{}` is being used", C::NAME));
+            return Err(format!("the object of `{}` is in use", C::NAME));
         };
         let parts = unpanicked::<C, _>("encode", || Ok(value.encode()))?;
         let mut cx = Cx::new(raw);
-        let objects = parts.objects.iter().map(|object| object.word(&mut cx));
+        let objects = parts.objects.iter().map(|object| object.object(&mut cx));
         let objects = objects.collect::<Result<_, _>>();
         let objects =
-            objects.map_err(|_| format!("the object of `{}` holds one of another program", C::NAME))?;
+            objects.map_err(|_| format!("the object of `{}` holds an object of another program", C::NAME))?;
         Ok(native::Parts { bytes: parts.bytes, objects })
     }
-    unsafe fn decode<C: Persist>(
-        raw: &mut Raw,
-        version: u32,
-        parts: native::Parts,
-    ) -> Result<Behind, String> {
+    fn decode<C: Persist>(raw: &mut Raw, version: u32, parts: native::Parts) -> Result<Behind, String> {
         let mut from = Stored::new(raw, version, parts);
         let value = unpanicked::<C, _>("decode", || C::decode(&mut from))?;
         Ok(Behind::new(Native::new(value)))
@@ -172,15 +182,14 @@ pub fn object_type<C: NativeClass>() -> NativeType {
 /// Another object of a native class, as an argument.
 #[derive(Debug)]
 pub struct Obj<'a, C> {
-    object: Word,
-    lives: PhantomData<&'a C>,
+    object: Alive<'a>,
+    of: PhantomData<&'a C>,
 }
 
 impl<C: NativeClass> Obj<'_, C> {
     /// Looks at the value; `None` if it is being changed, or poisoned, or no such object.
     pub fn with<T>(&self, cx: &mut Cx<'_>, look: impl FnOnce(&C) -> T) -> Option<T> {
-        // SAFETY: arguments live as long as the call.
-        let native = unsafe { behind::<C>(cx.raw, self.object) }.ok()?;
+        let native = behind::<C>(cx.raw, self.object).ok()?;
         if native.poisoned.get() {
             return None;
         }
@@ -193,8 +202,9 @@ impl<'a, C: NativeClass> Argument<'a> for Obj<'a, C> {
         NativeType::Object(C::NAME)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
-        Ok(Obj { object: word, lives: PhantomData })
+    fn take(_cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: native classes have objects.
+        Ok(Obj { object: unsafe { given.alive() }, of: PhantomData })
     }
 }
 
@@ -211,29 +221,21 @@ pub trait Named {
 }
 
 /// Runs the body of a routine.
-///
-/// # Safety
-/// `raw` is the current context, and `frame` the call under way.
-pub unsafe fn routine<N: Named, B>(raw: *mut Raw, frame: &Frame, body: B) -> Ret
+pub fn routine<N: Named, B>(raw: &mut Raw, frame: &Frame, body: B) -> Ret
 where
     B: FnOnce(&mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
 {
-    // SAFETY: promised by the caller.
-    unsafe { guarded(raw, frame, N::NAME, body) }
+    guarded(raw, frame, N::NAME, body)
 }
 
 /// Runs a body, and makes a failure of a panic.
-///
-/// # Safety
-/// As for [`routine`].
-unsafe fn guarded(
-    raw: *mut Raw,
+fn guarded(
+    raw: &mut Raw,
     frame: &Frame,
     name: &str,
     body: impl FnOnce(&mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
 ) -> Ret {
-    // SAFETY: promised by the caller.
-    let mut cx = Cx::new(unsafe { &mut *raw });
+    let mut cx = Cx::new(raw);
     let ended = catch_unwind(AssertUnwindSafe(|| body(&mut cx, frame)));
     match (cx.ended, ended) {
         (_, Err(panic)) => {
@@ -249,38 +251,32 @@ unsafe fn guarded(
 macro_rules! methods {
     ($(#[$doc:meta])* $name:ident, $value:ty, $borrow:ident) => {
         $(#[$doc])*
-        ///
-        /// # Safety
-        /// `raw` is the current context, and `frame` the call under way, of a method of the class.
-        pub unsafe fn $name<C: NativeClass>(
-            raw: *mut Raw,
+        pub fn $name<C: NativeClass>(
+            raw: &mut Raw,
             frame: &Frame,
             body: impl FnOnce($value, &mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
         ) -> Ret {
-            let name = format_args!("{}.{}", C::NAME, frame.method.unwrap_or_default()).to_string();
-            // SAFETY: promised by the caller; the receiver lives as long as the call.
-            let native = match unsafe { behind::<C>(&mut *raw, frame.first) } {
+            let Some((receiver, method)) = frame.method() else {
+                return raw.failure("internal error: a method without a receiver");
+            };
+            let name = format_args!("{}.{method}", C::NAME).to_string();
+            let native = match behind::<C>(raw, receiver) {
                 Ok(native) => native,
                 Err(ret) => return ret,
             };
-            // SAFETY: promised by the caller.
-            let cx = unsafe { &mut *raw };
             if native.poisoned.get() {
-                return cx.failure(&format!("native `{name}`: the object is poisoned by a panic"));
+                return raw.failure(&format!("native `{name}`: the object is poisoned by a panic"));
             }
             #[allow(unused_mut, reason = "one of the two borrows changes")]
             let Ok(mut value) = native.value.$borrow() else {
-                return cx.failure(&format!("native `{name}`: the object is being used"));
+                return raw.failure(&format!("native `{name}`: the object is in use"));
             };
             let mut ended = false;
-            // SAFETY: promised by the caller.
-            let ret = unsafe {
-                guarded(raw, frame, &name, |cx, frame| {
-                    let ret = body(borrowed!($borrow, value), cx, frame);
-                    ended = true;
-                    ret
-                })
-            };
+            let ret = guarded(raw, frame, &name, |cx, frame| {
+                let ret = body(borrowed!($borrow, value), cx, frame);
+                ended = true;
+                ret
+            });
             if !ended {
                 native.poisoned.set(true);
             }
@@ -327,7 +323,7 @@ pub unsafe fn take<'a, T: Argument<'a>>(
     let ty = if T::TYPED { frame.signature(cx, |s| s.params.get(at).map(|p| p.ty)) } else { None };
     // SAFETY: promised by the caller; headings were compared when the program was linked, and
     // arguments live as long as the call.
-    unsafe { T::take(cx, frame, word, ty.unwrap_or(Types::ANY)) }
+    T::take(cx, unsafe { Given::new(word, ty.unwrap_or(Types::ANY)) })
 }
 
 /// Ends a procedure with its outcome.

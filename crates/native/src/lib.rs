@@ -62,7 +62,7 @@ mod tagged;
 pub mod value;
 
 pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_class, theta_routine};
-pub use call::{Arguments, Heading, Proc, Raised, Returned};
+pub use call::{Arguments, Came, Heading, Proc, Raised, Returned};
 pub use cx::{Cx, Flow};
 pub use glue::Obj;
 pub use persist::{Parts, Persist, Stored};

@@ -88,11 +88,9 @@ impl<'a> Stored<'a> {
     /// # Errors
     /// There is none.
     pub fn any(&mut self) -> Result<Any, String> {
-        let word = self.parts.objects.get(self.taken).copied();
-        // Where a value of a program can be nothing, an object cannot.
-        let word = word.filter(|word| *word != 0).ok_or("an object is missing")?;
+        let object = self.parts.objects.get(self.taken).copied().ok_or("an object is missing")?;
         self.taken += 1;
-        Ok(Any::new(&mut Cx::new(self.cx), word))
+        Ok(Any::new(&mut Cx::new(self.cx), object))
     }
 
     /// Takes the next object, if it is one of the type.

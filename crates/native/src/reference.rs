@@ -15,12 +15,11 @@ use bifrost_ir::native::{self, NativeType};
 use bifrost_ir::{TypeId, Types, boxed};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::cx::Poll;
-use bifrost_runtime::{Ret, Root, Table, object};
+use bifrost_runtime::{Object, Ret, Root, object};
 
 use crate::call::{self, Arguments, Raised, Returned};
 use crate::cx::Cx;
-use crate::glue::Frame;
-use crate::value::{Argument, Owned, Value};
+use crate::value::{Alive, Argument, Given, Owned, Value};
 
 /// An object of any type; two are equal if they are the same object. (A basic value stands in an
 /// object of its own, and another time in another.)
@@ -40,26 +39,31 @@ impl PartialEq for Any {
 impl Eq for Any {}
 
 impl Any {
-    /// Holds an object of this context; `word` is a reference.
-    pub(crate) fn new(cx: &mut Cx<'_>, word: Word) -> Any {
-        Any { root: cx.raw.root(word), home: cx.raw.poll().clone() }
+    /// Holds an object of this context.
+    pub(crate) fn new(cx: &mut Cx<'_>, object: Object) -> Any {
+        Any { root: cx.raw.root(object.word()), home: cx.raw.poll().clone() }
     }
 
-    /// Returns the object's word if it is one of this context. The object lives as long as `self`.
-    pub(crate) fn word(&self, cx: &mut Cx<'_>) -> Result<Word, Ret> {
-        if Arc::ptr_eq(&self.home, cx.raw.poll()) {
-            return Ok(self.root.word());
+    /// Returns the object if it is one of this context.
+    fn here(&self, cx: &Cx<'_>) -> Option<Alive<'_>> {
+        // SAFETY: `new` was given an object, which the root keeps as long as `self` lives.
+        let object = || unsafe { Alive::new(Object::new(self.root.word())) };
+        Arc::ptr_eq(&self.home, cx.raw.poll()).then(object)
+    }
+
+    /// Returns the object if it is one of this context. It lives as long as `self`.
+    pub(crate) fn object(&self, cx: &mut Cx<'_>) -> Result<Object, Ret> {
+        match self.here(cx) {
+            Some(alive) => Ok(alive.object()),
+            None => Err(cx.raw.failure("this object belongs to another running program")),
         }
-        Err(cx.raw.failure("this object belongs to another running program"))
     }
 
     /// Returns the object's word if it has the type.
     pub(crate) fn word_of(&self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
-        let word = self.word(cx)?;
-        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
-        let info = unsafe { Table::of(word) }.info();
-        if info.has_type(ty) {
-            return Ok(word);
+        let object = self.object(cx)?;
+        if object.info().has_type(ty) {
+            return Ok(object.word());
         }
         let text = format!("this object is no `{}`", cx.raw.image().program().types.name(ty));
         Err(cx.raw.failure(&text))
@@ -67,9 +71,7 @@ impl Any {
 
     /// Returns the object as one of a type that it has.
     pub(crate) fn typed<T: ObjectType>(&self, cx: &mut Cx<'_>) -> Option<Ref<T>> {
-        let word = self.word(cx).ok()?;
-        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
-        let info = unsafe { Table::of(word) }.info();
+        let info = self.object(cx).ok()?.info();
         let program = cx.raw.image().program();
         let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
         let ty = types.find(|ty| native::fits(program, &NativeType::Named(T::NAME), *ty, false))?;
@@ -79,29 +81,26 @@ impl Any {
     /// Returns the object as something more special: as `Text` if it is a string, as `i64` if it
     /// stands for an integer, as [`Ref`] of a type that it has. `None` if it is no such thing.
     pub fn get<T: Owned>(&self, cx: &mut Cx<'_>) -> Option<T> {
-        let word = Arc::ptr_eq(&self.home, cx.raw.poll()).then(|| self.root.word())?;
-        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
-        let info = unsafe { Table::of(word) }.info();
+        let alive = self.here(cx)?;
+        let word = alive.object().word();
+        let info = alive.object().info();
         let (image, wanted) = (cx.raw.image().clone(), T::native_type());
         let program = image.program();
-        let frame = Frame::of_method(word, "");
         if let Some(held) = info.boxed {
             if !native::fits(program, &wanted, held, false) {
                 return None;
             }
+            crate::value::open(cx, alive).ok()?;
             // SAFETY: the object is one of a class of boxed values, of the type that the Rust type
             // fits.
-            return unsafe {
-                crate::value::open(cx, word).ok()?;
-                T::take(cx, &frame, object::get(word, boxed::VALUE as usize), held)
-            }
-            .ok();
+            let given = unsafe { Given::new(object::get(word, boxed::VALUE as usize), held) };
+            return T::take(cx, given).ok();
         }
         let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
         let ty = types.find(|ty| native::fits(program, &wanted, *ty, false))?;
         // SAFETY: the object has the type, which the Rust type fits; what is taken keeps what it
         // needs.
-        unsafe { T::take(cx, &frame, word, ty) }.ok()
+        T::take(cx, unsafe { Given::new(word, ty) }).ok()
     }
 }
 
@@ -110,8 +109,9 @@ impl<'a> Argument<'a> for Any {
         NativeType::Plain(Types::ANY)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
-        Ok(Any::new(cx, word))
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: values of `any` are objects.
+        Ok(Any::new(cx, unsafe { given.alive() }.object()))
     }
 }
 
@@ -201,8 +201,10 @@ impl<'a, T: ObjectType> Argument<'a> for Ref<T> {
         NativeType::Named(T::NAME)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, _: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        Ok(Ref { any: Any::new(cx, word), ty, of: PhantomData })
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: the types that have names for natives are those of objects.
+        let object = unsafe { given.alive() }.object();
+        Ok(Ref { any: Any::new(cx, object), ty: given.ty(), of: PhantomData })
     }
 }
 

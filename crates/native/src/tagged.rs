@@ -6,20 +6,24 @@
 use bifrost_ir::native::NativeType;
 use bifrost_ir::{TypeId, Types, tagged};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Ret, Table, object};
+use bifrost_runtime::{Ret, object};
 
 use crate::cx::Cx;
-use crate::glue::{Frame, Giver};
-use crate::value::{Argument, Owned, Value, element_of, keep};
+use crate::glue::Giver;
+use crate::value::{Argument, Given, Owned, Value, element_of, keep};
 
-/// Returns the position of the tag that an object of a oneof or `maybe` has.
+/// A Rust type that stands for a record, a struct, a oneof or a `maybe`.
 ///
 /// # Safety
-/// `word` refers to an object of the type `ty`.
-pub unsafe fn tag(cx: &mut Cx<'_>, word: Word, ty: TypeId) -> usize {
-    // SAFETY: promised by the caller.
-    let name = tagged::tag_of(&unsafe { Table::of(word) }.info().name);
-    let tags = cx.raw.image().program().types.structure(ty).unwrap_or_default();
+/// [`native_type`](Argument::native_type) is such a type.
+pub unsafe trait Structured {}
+
+/// Returns the position of the tag that an object of a oneof or `maybe` has.
+pub fn tag<T: Structured>(cx: &mut Cx<'_>, given: Given<'_, T>) -> usize {
+    // SAFETY: values of such a type are objects.
+    let object = unsafe { given.alive() }.object();
+    let name = tagged::tag_of(&object.info().name);
+    let tags = cx.raw.image().program().types.structure(given.ty()).unwrap_or_default();
     tags.iter().position(|tag| tag.name == name).unwrap_or(tags.len())
 }
 
@@ -30,23 +34,22 @@ pub unsafe fn tag(cx: &mut Cx<'_>, word: Word, ty: TypeId) -> usize {
 /// The way in which the call ends instead.
 ///
 /// # Safety
-/// `word` refers to an object of the type `ty` that has the field, which `T` fits; it lives as long
-/// as the frame.
-pub unsafe fn part<'a, T: Argument<'a>>(
+/// The object has the field, or none for the value `nil` of a tag, and `P` fits it.
+pub unsafe fn part<'a, T: Structured, P: Argument<'a>>(
     cx: &mut Cx<'_>,
-    frame: &'a Frame,
-    word: Word,
-    ty: TypeId,
+    given: Given<'a, T>,
     (at, field): (usize, usize),
-) -> Result<T, Ret> {
+) -> Result<P, Ret> {
     let types = &cx.raw.image().program().types;
-    let ty = types.structure(ty).and_then(|parts| Some(parts.get(at)?.ty)).unwrap_or(Types::ANY);
-    // SAFETY: promised by the caller; there is no field for the value `nil` of a tag.
-    unsafe {
-        crate::value::open(cx, word)?;
-        let value = if field < object::fields(word) { object::get(word, field) } else { 0 };
-        T::take(cx, frame, value, ty)
-    }
+    let ty = types.structure(given.ty()).and_then(|parts| Some(parts.get(at)?.ty)).unwrap_or(Types::ANY);
+    // SAFETY: values of such a type are objects.
+    let alive = unsafe { given.alive() };
+    crate::value::open(cx, alive)?;
+    let object = alive.object();
+    // SAFETY: the field is one of the object's.
+    let value = if field < object.fields() { unsafe { object::get(object.word(), field) } } else { 0 };
+    // SAFETY: promised by the caller; parts live as long as the object.
+    P::take(cx, unsafe { Given::new(value, ty) })
 }
 
 /// Makes a new object of a record or struct, or of a tag of a oneof or `maybe`, with these parts.
@@ -83,16 +86,17 @@ impl<'a, T: Argument<'a>> Argument<'a> for Option<T> {
         NativeType::Maybe(Box::new(T::native_type()))
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if tag(cx, word, ty) != SOME {
-                return Ok(None);
-            }
-            part(cx, frame, word, ty, (SOME, 0)).map(Some)
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        if tag(cx, given) != SOME {
+            return Ok(None);
         }
+        // SAFETY: the object of this tag has the value in its only field.
+        unsafe { part(cx, given, (SOME, 0)) }.map(Some)
     }
 }
+
+// SAFETY: it is a `maybe`.
+unsafe impl<T> Structured for Option<T> {}
 
 impl<T: Owned> Owned for Option<T> {}
 

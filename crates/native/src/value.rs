@@ -22,6 +22,8 @@
 //! | exceptions | `Result<_, E>` with `#[derive(Signals)] enum E` |
 //! | `yields (T)` | a last argument `&mut dyn FnMut(&mut Cx, T) -> Flow` |
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::Ret;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::object;
+use bifrost_runtime::reference::{Object, SequenceRef};
 use bifrost_runtime::roots::Kept;
 
 use crate::cx::Cx;
@@ -83,6 +86,80 @@ impl<T> FromIterator<T> for Seq<T> {
     }
 }
 
+/// A word for a Rust type, which fits the word's type of Theta.
+pub struct Given<'a, T> {
+    word: Word,
+    ty: TypeId,
+    lives: PhantomData<&'a ()>,
+    fits: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Given<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Given<'_, T> {}
+
+impl<T> fmt::Debug for Given<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Given").field(&self.word).field(&self.ty).finish()
+    }
+}
+
+impl<'a, T> Given<'a, T> {
+    /// Makes the word of an argument, of a result, or of a part of one.
+    ///
+    /// # Safety
+    /// The word has a type that [`native_type`](Argument::native_type) of `T` fits, `ty` if `T` is
+    /// `TYPED`, and the object that it refers to lives for `'a`.
+    pub unsafe fn new(word: Word, ty: TypeId) -> Given<'a, T> {
+        Given { word, ty, lives: PhantomData, fits: PhantomData }
+    }
+
+    /// Returns the word.
+    pub(crate) fn word(self) -> Word {
+        self.word
+    }
+
+    /// Returns the static type; it only counts if `T` is `TYPED`.
+    pub(crate) fn ty(self) -> TypeId {
+        self.ty
+    }
+
+    /// Returns the object.
+    ///
+    /// # Safety
+    /// `T` stands for a type of objects.
+    pub(crate) unsafe fn alive(self) -> Alive<'a> {
+        // SAFETY: the word is a reference to an object that lives for `'a`.
+        Alive { object: unsafe { Object::new(self.word) }, lives: PhantomData }
+    }
+}
+
+/// An object that lives for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alive<'a> {
+    object: Object,
+    lives: PhantomData<&'a ()>,
+}
+
+impl<'a> Alive<'a> {
+    /// Makes a reference to an object that lives so long.
+    ///
+    /// # Safety
+    /// The object lives for `'a`.
+    pub(crate) unsafe fn new(object: Object) -> Alive<'a> {
+        Alive { object, lives: PhantomData }
+    }
+
+    /// Returns the object.
+    pub(crate) fn object(self) -> Object {
+        self.object
+    }
+}
+
 /// A type that a native can take as an argument.
 pub trait Argument<'a>: Sized {
     /// True if [`take`](Argument::take) looks at its type argument, which takes time to find out.
@@ -91,15 +168,11 @@ pub trait Argument<'a>: Sized {
     /// Returns the type of Theta.
     fn native_type() -> NativeType;
 
-    /// Returns the value of a word whose static type is `ty`. Makes no objects.
+    /// Returns the value of a word. Makes no objects.
     ///
     /// # Errors
     /// The way in which the call ends instead.
-    ///
-    /// # Safety
-    /// The word has a type that [`native_type`](Argument::native_type) fits, `ty` if `TYPED`, and
-    /// the object that it refers to lives as long as the frame.
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret>;
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret>;
 }
 
 /// An argument that keeps the objects of the call that it needs, and so can outlive the call.
@@ -130,7 +203,8 @@ macro_rules! basic {
                 NativeType::Plain(Types::$theta)
             }
 
-            unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, $word: Word, _: TypeId) -> Result<Self, Ret> {
+            fn take(_cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+                let $word = given.word();
                 Ok($from)
             }
         }
@@ -162,7 +236,7 @@ impl<'a> Argument<'a> for () {
         NativeType::Plain(Types::NULL)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, _word: Word, _: TypeId) -> Result<Self, Ret> {
+    fn take(_cx: &mut Cx<'_>, _: Given<'a, Self>) -> Result<Self, Ret> {
         Ok(())
     }
 }
@@ -172,9 +246,9 @@ impl<'a> Argument<'a> for &'a str {
         NativeType::Plain(Types::STRING)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller; strings never change.
-        Ok(unsafe { object::text(word) })
+    fn take(_cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: it is a string, which lives for `'a` and never changes.
+        Ok(unsafe { object::text(given.word()) })
     }
 }
 
@@ -183,9 +257,9 @@ impl<'a> Argument<'a> for &'a [u8] {
         NativeType::Plain(Types::BYTES)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller; bytes never change.
-        Ok(unsafe { object::byte_slice(word) })
+    fn take(_cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: they are bytes, which live for `'a` and never change.
+        Ok(unsafe { object::byte_slice(given.word()) })
     }
 }
 
@@ -194,9 +268,9 @@ impl<'a> Argument<'a> for Text {
         NativeType::Plain(Types::STRING)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller.
-        unsafe { <&str>::take(cx, frame, word, ty) }.map(Text::from)
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: both Rust types stand for a string.
+        <&str>::take(cx, unsafe { Given::new(given.word(), given.ty()) }).map(Text::from)
     }
 }
 
@@ -207,9 +281,9 @@ impl<'a> Argument<'a> for Bytes {
         NativeType::Plain(Types::BYTES)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        // SAFETY: promised by the caller.
-        unsafe { <&[u8]>::take(cx, frame, word, ty) }.map(Bytes::from)
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        // SAFETY: both Rust types stand for bytes.
+        <&[u8]>::take(cx, unsafe { Given::new(given.word(), given.ty()) }).map(Bytes::from)
     }
 }
 
@@ -222,18 +296,15 @@ impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
         NativeType::Sequence(Box::new(T::native_type()))
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
-        let element = if T::TYPED { element_of(cx, ty)? } else { Types::ANY };
-        // SAFETY: promised by the caller.
-        unsafe { open(cx, word)? };
-        // SAFETY: promised by the caller; a sequence has its length and then that many elements,
-        // and never changes.
-        let elements = unsafe {
-            let length = object::get(word, object::sequence::LENGTH) as usize;
-            object::slice(word, object::sequence::ELEMENTS, length)
-        };
+    fn take(cx: &mut Cx<'_>, given: Given<'a, Self>) -> Result<Self, Ret> {
+        let element = if T::TYPED { element_of(cx, given.ty())? } else { Types::ANY };
+        // SAFETY: a sequence is an object.
+        open(cx, unsafe { given.alive() })?;
+        // SAFETY: it is a sequence, which never changes.
+        let sequence = unsafe { SequenceRef::new(given.word()) };
         // SAFETY: elements of a sequence have its element type and live as long as it does.
-        elements.iter().map(|word| unsafe { T::take(cx, frame, *word, element) }).collect()
+        let elements = sequence.elements().iter().map(|word| unsafe { Given::new(*word, element) });
+        elements.map(|given| T::take(cx, given)).collect()
     }
 }
 
@@ -243,12 +314,8 @@ impl<T: Owned> Owned for Seq<T> {}
 ///
 /// # Errors
 /// The way in which the call ends instead: the object could not be fetched.
-///
-/// # Safety
-/// `word` refers to an object that something keeps alive.
-pub(crate) unsafe fn open(cx: &mut Cx<'_>, word: Word) -> Result<(), Ret> {
-    // SAFETY: promised by the caller.
-    match unsafe { cx.raw.opened(word) } {
+pub(crate) fn open(cx: &mut Cx<'_>, object: Alive<'_>) -> Result<(), Ret> {
+    match cx.raw.opened(object.object()) {
         opened if opened.returned() => Ok(()),
         ended => Err(ended),
     }

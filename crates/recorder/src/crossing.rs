@@ -252,8 +252,8 @@ impl<S: Source> Recorder<S> {
                 Err(Closed::ByServer { number, position, text: text.to_owned() })
             }
             Reply::Flushed(flushed) if awaited => self.apply(flushed),
-            _ if awaited => Err(Closed::WrongReply("an answer to flush was due")),
-            _ => Err(Closed::WrongReply("nothing was asked")),
+            _ if awaited => Err(Closed::WrongReply("an answer to `flush` was expected")),
+            _ => Err(Closed::WrongReply("no reply was expected")),
         });
         self.replies = replies;
         match taken {
@@ -345,7 +345,11 @@ impl<S: Source> Recorder<S> {
             }
         }
         short |= outcomes.next().is_some();
-        if short { Err(Closed::WrongReply("not as many outcomes as futures wanted")) } else { Ok(()) }
+        if short {
+            Err(Closed::WrongReply("the number of outcomes is not that of the requested futures"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the batch's exceptions as errors, which go into the history, and the one that ended

@@ -106,7 +106,7 @@ pub enum Closed {
     #[error("the server's reply cannot be read: {0}")]
     BadReply(#[from] DecodeError),
     /// The reply is not the one to the question.
-    #[error("the server answered something else: {0}")]
+    #[error("the server sent an unexpected reply: {0}")]
     WrongReply(&'static str),
 }
 
@@ -118,12 +118,10 @@ pub enum Misuse {
     #[error("a value cannot be claimed inside an open structure")]
     OpenStructure,
     /// A claim, a flush or the end of a transaction in a batch that is a transaction.
-    #[error(
-        "a batch that is a transaction is sent whole: nothing can be claimed, committed or aborted in it"
-    )]
+    #[error("a batch that is a transaction is sent whole: claims, commits and aborts are not allowed in it")]
     InTransaction,
     /// The stub was made inside a structure that has ended.
-    #[error("the stub was made inside a structure that has ended; carry the value out in a cell")]
+    #[error("the stub was made inside a structure that has ended; store the value in a cell")]
     OutOfScope,
     /// The stub belongs to another session.
     #[error("the stub belongs to another session")]
@@ -135,19 +133,19 @@ pub enum Misuse {
     #[error("`else_`, `when` and `others` must follow their structure directly")]
     NotAdjacent,
     /// `break_` or `continue_` outside a loop.
-    #[error("`break_` and `continue_` belong inside a loop")]
+    #[error("`break_` and `continue_` are allowed only inside a loop")]
     NoLoop,
     /// `return_` outside a procedure.
-    #[error("`return_` belongs inside a procedure")]
+    #[error("`return_` is allowed only inside a procedure")]
     NoProcedure,
     /// A procedure defined inside another structure.
     #[error("a procedure cannot be defined inside a structure")]
     NestedProcedure,
     /// A well-known object looked up inside a structure.
-    #[error("a well-known object cannot be looked up inside a structure: look it up before")]
+    #[error("a well-known object cannot be looked up inside a structure: look it up before the structure")]
     LookupInside,
     /// A closure of the structure panicked.
-    #[error("the structure was abandoned by a panic")]
+    #[error("a panic has ended the structure")]
     Abandoned,
     /// A structure is longer than a batch may be.
     #[error("the structure is longer than the server accepts as one batch")]
@@ -156,7 +154,7 @@ pub enum Misuse {
     #[error("structures are nested deeper than the server accepts")]
     TooDeep,
     /// A call recorded, or a flush begun, before the batch under way was answered.
-    #[error("the batch before is under way: its answer comes first")]
+    #[error("the previous batch is under way: wait for its answer")]
     UnderWay,
 }
 
@@ -249,7 +247,7 @@ impl<S: Source> fmt::Display for Error<S> {
             Error::NotSent { call, cause } => write!(f, "{call} was not sent: {cause}"),
             Error::Unseen { failures, omitted, call } => {
                 if let Some(call) = call {
-                    write!(f, "{call} was refused, and all is as before the transaction: ")?;
+                    write!(f, "{call} was refused, and the transaction is undone: ")?;
                 }
                 match failures.len() as u64 + omitted {
                     1 => f.write_str("a failure was not seen")?,
@@ -339,7 +337,7 @@ pub enum GreetError {
     #[error(transparent)]
     Closed(#[from] Closed),
     /// The server speaks another version.
-    #[error("the server speaks version {server} of the wire form, this client {client}")]
+    #[error("the server has version {server} of the wire form, this client version {client}")]
     Version {
         /// The server's.
         server: u32,

@@ -96,8 +96,8 @@ impl Greeting {
                     Ok(Answer::Welcome { version: welcome.version, same: welcome.digest == digest })
                 }
                 Reply::Interface(json) if described => Ok(Answer::Interface(Interface::from_json(json)?)),
-                _ if described => Err(Closed::WrongReply("an interface was due").into()),
-                _ => Err(Closed::WrongReply("a welcome was due").into()),
+                _ if described => Err(Closed::WrongReply("an interface was expected").into()),
+                _ => Err(Closed::WrongReply("a welcome was expected").into()),
             }
         });
         let Some(answer) = taken.map_err(Closed::from)? else { return Ok(None) };

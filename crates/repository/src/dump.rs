@@ -136,8 +136,8 @@ pub fn load(
             };
         }
         let taken = match line.len() as u64 > DUMP_LINE_BYTES_MAX {
-            true => Err(Wrong::Line(format!("it is longer than {DUMP_LINE_BYTES_MAX} bytes"))),
-            false if ended => Err(Wrong::Line("the dump has ended before it".to_owned())),
+            true => Err(Wrong::Line(format!("the line is longer than {DUMP_LINE_BYTES_MAX} bytes"))),
+            false if ended => Err(Wrong::Line("the dump has ended before this line".to_owned())),
             false => load.line(&line),
         };
         ended = taken.map_err(|wrong| match wrong {
@@ -176,8 +176,8 @@ struct Load<'r> {
 impl Load<'_> {
     /// Takes a line; returns true if it is the end.
     fn line(&mut self, line: &[u8]) -> Result<bool, Wrong> {
-        let json: Json =
-            serde_json::from_slice(line).map_err(|error| Wrong::Line(format!("this is no JSON: {error}")))?;
+        let json: Json = serde_json::from_slice(line)
+            .map_err(|error| Wrong::Line(format!("the line is not JSON: {error}")))?;
         let number = |name: &str| json.get(name).and_then(Json::as_u64);
         if let Some(class) = number("class") {
             self.class(class, json.get("descriptor").and_then(Json::as_str))?;
@@ -185,18 +185,15 @@ impl Load<'_> {
             self.object(oref, record)?;
         } else if let Some(objects) = number("objects") {
             if objects != self.objects {
-                return Err(Wrong::Line(format!(
-                    "{objects} objects are wanted, and {} were there",
-                    self.objects
-                )));
+                return Err(Wrong::Line(format!("{objects} objects expected, {} found", self.objects)));
             }
             if self.last == 0 {
-                return Err(Wrong::Line("there was no root directory".to_owned()));
+                return Err(Wrong::Line("the dump has no root directory".to_owned()));
             }
             self.commit()?;
             return Ok(true);
         } else {
-            return Err(Wrong::Line("this is neither a class, nor an object, nor the end".to_owned()));
+            return Err(Wrong::Line("the line is neither a class, nor an object, nor the end".to_owned()));
         }
         Ok(false)
     }
@@ -204,17 +201,17 @@ impl Load<'_> {
     fn class(&mut self, number: u64, descriptor: Option<&str>) -> Result<(), Wrong> {
         let expected = self.classes.len() as u64 + 1;
         if number != expected {
-            return Err(Wrong::Line(format!("class {expected} is wanted here")));
+            return Err(Wrong::Line(format!("class {expected} expected")));
         }
         let bytes = descriptor.and_then(unhex);
         let bytes =
-            bytes.ok_or_else(|| Wrong::Line("the descriptor is wanted as hexadecimal digits".to_owned()))?;
+            bytes.ok_or_else(|| Wrong::Line("expected the descriptor as hexadecimal digits".to_owned()))?;
         let class = ClassDescriptor::decode(&bytes)
-            .map_err(|error| Wrong::Line(format!("the descriptor is none: {error}")))?;
+            .map_err(|error| Wrong::Line(format!("the descriptor is malformed: {error}")))?;
         let given = self.repository.define_class(&class)?;
         if u64::from(given.0) != number {
             return Err(Wrong::Line(format!(
-                "the class is the same as class {given}, or not the directory's"
+                "the class equals class {given}, or is not the directory's class"
             )));
         }
         self.classes.push(Arc::new(class));
@@ -224,8 +221,8 @@ impl Load<'_> {
     fn object(&mut self, oref: u64, record: &Json) -> Result<(), Wrong> {
         if oref <= self.last || (self.last == 0) != (oref == Oref::ROOT.get()) {
             let what = match self.last {
-                0 => "the root directory, oref 1, comes first".to_owned(),
-                last => format!("an oref above {last} is wanted here"),
+                0 => "the root directory, oref 1, must be first".to_owned(),
+                last => format!("an oref above {last} expected"),
             };
             return Err(Wrong::Line(what));
         }
@@ -259,7 +256,7 @@ impl Load<'_> {
         match self.repository.commit(commit) {
             Ok(_) => Ok(()),
             Err(CommitError::Store(error)) => Err(Wrong::Store(error)),
-            Err(other) => Err(Wrong::Line(format!("the store refuses it: {other}"))),
+            Err(other) => Err(Wrong::Line(format!("the store refuses the object: {other}"))),
         }
     }
 }

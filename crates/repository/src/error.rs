@@ -11,10 +11,10 @@ use crate::{Oref, Tid, record};
 #[non_exhaustive]
 pub enum Error {
     /// The caller that began it has stopped it.
-    #[error("it was stopped")]
+    #[error("the operation was stopped")]
     Stopped,
     /// Reading or writing failed.
-    #[error("{what} failed: {source}; look at the disk")]
+    #[error("{what} failed: {source}; check the disk")]
     Io {
         /// The operation, in words.
         what: &'static str,
@@ -22,7 +22,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The log could not grow; nothing was stored, and the store goes on.
-    #[error("the log cannot grow: {source}; make room and try again")]
+    #[error("the log cannot grow: {source}; free space and retry")]
     NoRoom {
         /// The system's error.
         source: io::Error,
@@ -30,21 +30,24 @@ pub enum Error {
     /// A write or its synchronisation failed. The outcome of the commit under way is known when the
     /// store has been opened again: ask for the outcome of the batch.
     #[error(
-        "writing failed ({reason}); the store only reads from now on, and what was being committed is in doubt: \
-         mend the disk, open the store again, and ask for the outcome"
+        "writing failed ({reason}); the store is now read-only, and the commits under way are in doubt: \
+            repair the disk, open the store again, and request the outcome"
     )]
     InDoubt {
         /// The system's error, and its place.
         reason: String,
     },
     /// An earlier failure; nothing of this request is stored.
-    #[error("the store only reads since an earlier failure ({reason}): mend the disk and open it again")]
+    #[error(
+        "the store is read-only since an earlier failure ({reason}): repair the disk, and open the \
+        store again"
+    )]
     ReadOnly {
         /// The failure.
         reason: String,
     },
     /// The bytes in the store are not those that were written.
-    #[error("the store is damaged: {what}; restore it from a copy")]
+    #[error("the store is damaged: {what}; restore the store from a copy")]
     Damaged {
         /// The finding, and its place.
         what: String,
@@ -60,7 +63,8 @@ pub enum Error {
     /// Written by another version of the program, or no store at all.
     #[error(
         "the store has format {found}, and this program reads {known}: {}",
-        if found < known { "dump it with the program that made it, and load the dump with this one" } else { "use a newer program" }
+        if found < known { "dump the store with the program that made it, and load the dump with this \
+            program" } else { "use a newer program" }
     )]
     Format {
         /// The number found.
@@ -70,15 +74,15 @@ pub enum Error {
     },
     /// A store that another process is filling, or was when it ended.
     #[error(
-        "a dump is being loaded into the database, or that was cut short: wait, or load it again, half a minute after the \
-         process that did it has ended"
+        "a dump is being loaded into the database, or loading was interrupted: wait, or load the dump \
+            again, half a minute after the loading process has ended"
     )]
     Unfinished,
     /// A database that is to get a store has one.
     #[error("the database has a store already: use another database or another schema")]
     Occupied,
     /// Another process has the store open.
-    #[error("another process{} has the store open: end it, or use another folder", .process.map_or(String::new(), |id| format!(" ({id})")))]
+    #[error("another process{} has the store open: end that process, or use another folder", .process.map_or(String::new(), |id| format!(" ({id})")))]
     Locked {
         /// Its number, if it has said so.
         process: Option<u32>,
@@ -95,15 +99,15 @@ pub enum Error {
     },
     /// The database shows no certificate that is trusted for its name. Nothing was sent to it.
     #[error(
-        "the database's certificate is not trusted ({reason}): name the file with the certificate of who signed it as \
-         `sslrootcert=FILE`, and the database as its certificate names it"
+        "the database's certificate is not trusted ({reason}): name the file with the certificate of its \
+            issuer as `sslrootcert=FILE`, and use the name of the database in its certificate"
     )]
     Untrusted {
         /// The fault of the certificate.
         reason: String,
     },
     /// The database cannot be reached, or does not get to it. Nothing of this request is stored.
-    #[error("the database does not answer ({reason}): try again when it does")]
+    #[error("the database does not answer ({reason}): retry later")]
     Away {
         /// The last failure.
         reason: String,
@@ -111,8 +115,8 @@ pub enum Error {
     /// The connection was lost while a commit was under way, and the database did not come back in
     /// time to be asked.
     #[error(
-        "the database went away during a commit ({reason}): whether it is stored is in doubt; ask for the outcome of the \
-         batch when the database is back"
+        "the database was lost during a commit ({reason}): the commit is in doubt; request the outcome of \
+            the batch when the database is reachable"
     )]
     Uncertain {
         /// The last failure.
@@ -126,7 +130,8 @@ pub enum Error {
     },
     /// The tables of a database are not those of a store.
     #[error(
-        "the database has tables that are not those of a store: {what}; use another database or another schema"
+        "the database has tables that do not belong to a store: {what}; use another database or another \
+            schema"
     )]
     NotAStore {
         /// The database's message.
@@ -135,7 +140,8 @@ pub enum Error {
     /// The database took this process's place among those that use the store. It was silent while
     /// another one collected garbage. The objects that it holds may be gone.
     #[error(
-        "this process was away from the store for too long, and what it holds may be gone: start it again"
+        "this process gave no sign of life for too long, and its objects may be freed: start the process \
+            again"
     )]
     Lost,
     /// An object's bytes are no record.
@@ -157,7 +163,7 @@ pub enum Error {
         limit: u64,
     },
     /// A later batch of the same session was committed, and only the last one's reply is kept.
-    #[error("the reply of that batch is no longer kept; the last batch of the session is {last}")]
+    #[error("the reply of that batch is no longer stored; the last batch of the session is {last}")]
     Forgotten {
         /// The last batch of that session.
         last: u64,
@@ -169,15 +175,15 @@ impl Error {
     /// database, as a text for clients.
     pub fn told(&self) -> &'static str {
         match self {
-            Error::NoRoom { .. } => "there is no room for it; nothing was stored",
+            Error::NoRoom { .. } => "the store has no space for the commit; nothing was stored",
             Error::InDoubt { .. } | Error::Uncertain { .. } => {
-                "whether what was being committed is stored is in doubt: ask for the outcome of the batch"
+                "the commit is in doubt: request the outcome of the batch"
             }
-            Error::ReadOnly { .. } => "the store only reads since an earlier failure",
+            Error::ReadOnly { .. } => "the store is read-only since an earlier failure",
             Error::Damaged { .. } | Error::Record { .. } => "the store is damaged",
-            Error::Away { .. } => "the database does not answer: try again when it does",
-            Error::Forgotten { .. } => "the reply of that batch is no longer kept",
-            Error::Limit { .. } => "something is larger than the store allows",
+            Error::Away { .. } => "the database does not answer: retry later",
+            Error::Forgotten { .. } => "the reply of that batch is no longer stored",
+            Error::Limit { .. } => "a value exceeds a limit of the store",
             _ => "the store has failed",
         }
     }
@@ -199,7 +205,7 @@ pub enum CommitError {
     },
     /// The transaction began before the changes that the store remembers. Drop the whole cache and
     /// start again at `upto`.
-    #[error("the transaction began before the changes that are kept: run it again from commit {upto}")]
+    #[error("the transaction began before the stored changes: run it again from commit {upto}")]
     TooOld {
         /// The last commit that is visible.
         upto: Tid,
@@ -208,7 +214,7 @@ pub enum CommitError {
     #[error("the batch was committed before")]
     Repeated(Bytes),
     /// A later batch of the session was committed before; this one is not done.
-    #[error("batch {last} of the same session was committed before, and numbers must grow")]
+    #[error("batch {last} of the same session was committed before; numbers must increase")]
     OutOfOrder {
         /// The last batch of that session.
         last: u64,

@@ -194,7 +194,7 @@ pub enum Mistake {
         source: crate::record::RecordError,
     },
     /// A reference leads nowhere.
-    #[error("object {from} refers to {to}, which is not there")]
+    #[error("object {from} refers to {to}, which does not exist")]
     Dangling {
         /// The object that refers.
         from: Oref,
@@ -214,7 +214,7 @@ pub enum Mistake {
         is: ClassNumber,
     },
     /// The root directory is not there.
-    #[error("the root directory is not there")]
+    #[error("the root directory does not exist")]
     NoRoot,
     /// The state of an object is not the one that was written, or not there any more.
     #[error("object {oref} is lost: {what}")]

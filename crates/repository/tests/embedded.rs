@@ -224,7 +224,7 @@ fn a_store_of_another_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     drop(open(&store, &small(10)).unwrap());
-    for (format, why) in [(1, "dump it with the program that made it"), (4, "use a newer program")] {
+    for (format, why) in [(1, "dump the store with the program that made it"), (4, "use a newer program")] {
         std::fs::remove_file(store.join("base")).unwrap();
         let database = redb::Database::create(store.join("base")).unwrap();
         let write = database.begin_write().unwrap();

@@ -183,9 +183,7 @@ fn changes_that_are_remembered() {
     match unread(start) {
         Err(refused @ CommitError::TooOld { .. }) => assert_eq!(
             refused.to_string(),
-            format!(
-                "the transaction began before the changes that are kept: run it again from commit {head}"
-            )
+            format!("the transaction began before the stored changes: run it again from commit {head}")
         ),
         other => panic!("{other:?}"),
     }
@@ -281,7 +279,10 @@ fn bytes_of_a_line_of_a_dump() {
     assert_eq!(load(DUMP_LINE_BYTES_MAX).unwrap(), 1);
     match load(DUMP_LINE_BYTES_MAX + 1) {
         Err(error @ LoadError::Line { line: 3, .. }) => {
-            assert_eq!(error.to_string(), format!("line 3: it is longer than {DUMP_LINE_BYTES_MAX} bytes"));
+            assert_eq!(
+                error.to_string(),
+                format!("line 3: the line is longer than {DUMP_LINE_BYTES_MAX} bytes")
+            );
         }
         other => panic!("{other:?}"),
     }

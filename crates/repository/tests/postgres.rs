@@ -522,14 +522,14 @@ fn databases_that_are_no_stores_are_refused() {
     // Tables of others.
     let schema = cluster.schema();
     cluster.sql(&format!("CREATE TABLE {schema}.bifrost_store (name TEXT)"));
-    assert!(said(&schema).contains("tables that are not those of a store"), "{}", said(&schema));
+    assert!(said(&schema).contains("tables that do not belong to a store"), "{}", said(&schema));
     let schema = cluster.schema();
     cluster.sql(&format!("CREATE TABLE {schema}.bifrost_objects (name TEXT)"));
-    assert!(said(&schema).contains("tables that are not those of a store"), "{}", said(&schema));
+    assert!(said(&schema).contains("tables that do not belong to a store"), "{}", said(&schema));
     let schema = cluster.schema();
     drop(store(&cluster.url(&schema)));
     cluster.sql(&format!("ALTER TABLE {schema}.bifrost_changes RENAME COLUMN orefs TO names"));
-    assert!(said(&schema).contains("tables that are not those of a store"), "{}", said(&schema));
+    assert!(said(&schema).contains("tables that do not belong to a store"), "{}", said(&schema));
     // One that was begun is finished.
     let schema = cluster.schema();
     drop(store(&cluster.url(&schema)));

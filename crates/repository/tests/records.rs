@@ -269,10 +269,10 @@ fn numbers_have_one_form() {
 fn errors_name_the_byte() {
     let classes = [ClassDescriptor { kind: Kind::Vector(FieldKind::Bool), ..ClassDescriptor::directory() }];
     let read = |bytes: &[u8]| check_record(bytes, &classes[..]).unwrap_err();
-    assert_eq!(read(&[1, 1, 2, 0, 2]).to_string(), "at byte 4: 2 is no truth value");
+    assert_eq!(read(&[1, 1, 2, 0, 2]).to_string(), "at byte 4: 2 is not a truth value");
     assert_eq!(read(&[1, 1, 200, 1]).to_string(), "at byte 2: the record ends too early");
     assert_eq!(read(&[1, 9]).to_string(), "at byte 1: there is no class 9");
-    assert_eq!(read(&[7]).to_string(), "at byte 0: records of format 7 are not known to this program");
+    assert_eq!(read(&[7]).to_string(), "at byte 0: this program cannot read records of format 7");
 }
 
 /// A dump without the numbers of commits, which are those of its store.
@@ -354,23 +354,17 @@ fn a_wrong_line_is_named() {
     let wrong = [
         (vec![], "line 1: the dump ends here, and has no line `{\"objects\": …}`"),
         (vec![&*class, root], "line 3: the dump ends here, and has no line `{\"objects\": …}`"),
-        (vec![&*class, "no"], "line 2: this is no JSON: expected ident at line 1 column 2"),
-        (vec![&*class, "{}"], "line 2: this is neither a class, nor an object, nor the end"),
-        (vec![&*class, "{\"objects\":0}"], "line 2: there was no root directory"),
-        (vec![&*class, root, "{\"objects\":2}"], "line 3: 2 objects are wanted, and 1 were there"),
-        (vec![&*class, root, root], "line 3: an oref above 1 is wanted here"),
-        (vec![&*class, "{\"oref\":2,\"record\":{}}"], "line 2: the root directory, oref 1, comes first"),
-        (
-            vec![&*class, "{\"oref\":1,\"record\":{}}"],
-            "line 2: record.class: a member of that name is wanted here",
-        ),
-        (vec![root], "line 1: record: the number of a class of the store is wanted here"),
-        (vec![&*class, &*class], "line 2: class 2 is wanted here"),
-        (
-            vec!["{\"class\":1,\"descriptor\":\"0\"}"],
-            "line 1: the descriptor is wanted as hexadecimal digits",
-        ),
-        (vec![&*class, root, "{\"objects\":1}", "{}"], "line 4: the dump has ended before it"),
+        (vec![&*class, "no"], "line 2: the line is not JSON: expected ident at line 1 column 2"),
+        (vec![&*class, "{}"], "line 2: the line is neither a class, nor an object, nor the end"),
+        (vec![&*class, "{\"objects\":0}"], "line 2: the dump has no root directory"),
+        (vec![&*class, root, "{\"objects\":2}"], "line 3: 2 objects expected, 1 found"),
+        (vec![&*class, root, root], "line 3: an oref above 1 expected"),
+        (vec![&*class, "{\"oref\":2,\"record\":{}}"], "line 2: the root directory, oref 1, must be first"),
+        (vec![&*class, "{\"oref\":1,\"record\":{}}"], "line 2: record.class: expected a member of that name"),
+        (vec![root], "line 1: record: expected the number of a class of the store"),
+        (vec![&*class, &*class], "line 2: class 2 expected"),
+        (vec!["{\"class\":1,\"descriptor\":\"0\"}"], "line 1: expected the descriptor as hexadecimal digits"),
+        (vec![&*class, root, "{\"objects\":1}", "{}"], "line 4: the dump has ended before this line"),
     ];
     for (lines, expected) in wrong {
         assert_eq!(loaded(&lines), expected);

@@ -14,7 +14,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bifrost_heap::{Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, SIZE_MASK, Source, Window};
+use bifrost_heap::{
+    Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, Reference, SIZE_MASK, Source, Window,
+};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
 use crate::cx::{Collect, Cx, Hosting, Kill};
@@ -279,28 +281,24 @@ impl Cx {
                 if let Some(named) = collecting.named.take() {
                     marker.name(named);
                 }
-                marker.root(*root_object);
-                for word in &transaction.reads {
-                    marker.root(*word);
-                }
-                for (object, copy) in &transaction.undo {
-                    marker.root(*object);
-                    marker.root(*copy);
-                }
+                marker.root(Reference::of(*root_object));
+                transaction.trace(marker);
                 roots.trace(marker);
                 words.spare = Default::default();
                 if let (Some(Hosting(host)), Some(state)) = (&*host, node_state.as_mut()) {
                     host.trace(state, marker);
                 }
-                Frame::trace(*frames, &mut |word| marker.root(word));
+                Frame::trace(*frames, &mut |word| marker.root(Reference::of(word)));
                 if let Some(engine) = image.engine() {
-                    trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
+                    trace_code(&**engine, *exit_frame, *activation, &mut |word| {
+                        marker.root(Reference::of(word))
+                    });
                 }
                 if let (Some(Hosting(host)), Some(state)) = (&*host, node_state.as_mut()) {
                     host.trace_known(state, *node, marker);
                 }
                 if let Some(keeper) = &transaction.keeper {
-                    keeper.collected(&|object| marker.lives(object));
+                    keeper.collected(&|object| marker.lives(object.reference()));
                 }
                 collecting.living = marker.named();
             }

@@ -24,7 +24,10 @@ use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::{ClassInfo, Image, Table};
 use crate::map_entries::{MapEntries, prepare_map};
-use crate::object::{self, array, cell, directory, list, map, sequence};
+use crate::object::{self, sequence};
+use crate::reference::{
+    ArrayRef, Blank, BytesRef, CellRef, DirectoryRef, ListRef, MapRef, Object, Open, SequenceRef, StringRef,
+};
 
 /// The kind of a word, as far as its writer must know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,16 +151,16 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Its length is not that of the reference by which it was made.
-    #[error("what refers to it says another length")]
+    #[error("its reference has another length")]
     Length,
     /// A list that is not empty has no first element.
     #[error("a list lacks an element")]
     Element,
     /// There must be an object.
-    #[error("a reference leads nowhere")]
+    #[error("a reference has no object")]
     Nothing,
     /// The object is not of the type that its place has.
-    #[error("a `{found}` stands where a `{wanted}` belongs")]
+    #[error("expected `{wanted}`, found `{found}`")]
     Class {
         /// The class.
         found: String,
@@ -181,8 +184,186 @@ impl Unfit {
     }
 }
 
+/// A word that has the type of its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    place: Place,
+    word: Word,
+}
+
+/// The meaning of a [`Value`].
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the types of those names")]
+pub enum Meaning {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    String(StringRef),
+    Bytes(BytesRef),
+    /// An object of any other type; none in the empty list.
+    Object(Option<Object>),
+}
+
+impl Value {
+    /// Makes a value of a word.
+    ///
+    /// # Safety
+    /// The word has the type of the place. A reference may be 0 in the empty list only, where the
+    /// value is not asked for its meaning. The object lives as long as the value is used.
+    #[inline(always)]
+    pub unsafe fn new(place: Place, word: Word) -> Value {
+        Value { place, word }
+    }
+
+    /// The place.
+    #[inline(always)]
+    pub fn place(self) -> Place {
+        self.place
+    }
+
+    /// The word.
+    #[inline(always)]
+    pub fn word(self) -> Word {
+        self.word
+    }
+
+    /// The object, if it is a reference and not 0.
+    #[inline(always)]
+    pub fn object(self) -> Option<Object> {
+        // SAFETY: the word has the type of the place, and so is a reference or 0.
+        if self.place.is_reference() { unsafe { Object::of(self.word) } } else { None }
+    }
+
+    /// The meaning of the word.
+    #[inline]
+    pub fn meaning(self) -> Meaning {
+        match self.place.kind {
+            PlaceKind::Null => Meaning::Null,
+            PlaceKind::Bool => Meaning::Bool(self.word != 0),
+            PlaceKind::Int => Meaning::Int(self.word as i64),
+            PlaceKind::Real => Meaning::Real(f64::from_bits(self.word)),
+            PlaceKind::Char => {
+                Meaning::Char(char::from_u32(self.word as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+            }
+            // SAFETY: the word has the type of the place.
+            PlaceKind::String => Meaning::String(unsafe { StringRef::new(self.word) }),
+            // SAFETY: as above.
+            PlaceKind::Bytes => Meaning::Bytes(unsafe { BytesRef::new(self.word) }),
+            PlaceKind::Object => Meaning::Object(self.object()),
+        }
+    }
+}
+
+/// Words with a place each.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'v> {
+    words: &'v [Word],
+    places: &'v [Place],
+}
+
+impl<'v> Values<'v> {
+    /// Makes values of words.
+    ///
+    /// # Safety
+    /// There are as many words as places, and each has the type of its place.
+    #[inline]
+    pub unsafe fn new(words: &'v [Word], places: &'v [Place]) -> Values<'v> {
+        debug_assert_eq!(words.len(), places.len(), "a word for each place");
+        Values { words, places }
+    }
+
+    /// The values, in order.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Value> + 'v {
+        self.words.iter().zip(self.places).map(|(word, place)| Value { place: *place, word: *word })
+    }
+}
+
+/// Words that all have the type of one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Alike<'v> {
+    /// The place.
+    pub place: Place,
+    words: &'v [Word],
+}
+
+impl<'v> Alike<'v> {
+    /// Makes values of words.
+    ///
+    /// # Safety
+    /// Each word has the type of the place.
+    #[inline]
+    unsafe fn new(place: Place, words: &'v [Word]) -> Alike<'v> {
+        Alike { place, words }
+    }
+
+    /// The words.
+    #[inline]
+    pub fn words(self) -> &'v [Word] {
+        self.words
+    }
+
+    /// The values, in order.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Value> + 'v {
+        self.words.iter().map(move |word| Value { place: self.place, word: *word })
+    }
+}
+
+/// Fields of an object to be filled with values of one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The place.
+    pub place: Place,
+    /// The number of fields.
+    pub count: usize,
+    object: Object,
+    first: usize,
+}
+
+impl Room {
+    /// Makes room of `count` fields from `first` on.
+    ///
+    /// # Safety
+    /// The object has the fields, of the type of the place, and something keeps it.
+    #[inline]
+    unsafe fn new(place: Place, object: Object, first: usize, count: usize) -> Room {
+        Room { place, count, object, first }
+    }
+
+    /// Sets a field.
+    ///
+    /// # Safety
+    /// `at` is less than `count`, and the word has the type of the place.
+    #[inline]
+    pub(crate) unsafe fn set(self, at: usize, word: Word) {
+        debug_assert!(at < self.count, "a field of the room");
+        // SAFETY: the object has the field, of that type.
+        unsafe { object::set(self.object.word(), self.first + at, word) };
+    }
+
+    /// Fills the fields one after the other.
+    ///
+    /// # Errors
+    /// As for [`Source::value`].
+    #[inline]
+    pub(crate) fn fill<S: Source + ?Sized>(self, cx: &mut Cx, from: &mut S) -> Result<(), S::Error> {
+        for at in 0..self.count {
+            let word = from.value(cx, self.place)?;
+            // SAFETY: sources give words of the place's type.
+            unsafe { self.set(at, word) };
+        }
+        Ok(())
+    }
+}
+
 /// The destination of the values of objects.
-pub trait Sink {
+///
+/// # Safety
+/// While a value is passed on, the implementation runs no code of a program, and changes no object.
+pub unsafe trait Sink {
     /// The error if a value cannot go there.
     type Error;
 
@@ -199,10 +380,7 @@ pub trait Sink {
     ///
     /// # Errors
     /// As the sink says.
-    ///
-    /// # Safety
-    /// The word has the type of the place.
-    unsafe fn value(&mut self, place: Place, word: Word) -> Result<(), Self::Error>;
+    fn value(&mut self, value: Value) -> Result<(), Self::Error>;
 
     /// A place that has no value.
     ///
@@ -214,21 +392,18 @@ pub trait Sink {
     ///
     /// # Errors
     /// As the sink says.
-    ///
-    /// # Safety
-    /// The words have the type of the place.
     #[inline]
-    unsafe fn values(&mut self, place: Place, words: &[Word]) -> Result<(), Self::Error> {
-        for word in words {
-            // SAFETY: promised by the caller.
-            unsafe { self.value(place, *word)? };
-        }
-        Ok(())
+    fn values(&mut self, values: Alike<'_>) -> Result<(), Self::Error> {
+        values.iter().try_for_each(|value| self.value(value))
     }
 }
 
 /// The origin of the values of objects.
-pub trait Source {
+///
+/// # Safety
+/// The words have the types of the places: references are compared with them, and lead to objects
+/// of the context that is passed. No code of a program runs.
+pub unsafe trait Source {
     /// The error if there is no value.
     type Error: From<HeapFull> + From<Unfit>;
 
@@ -261,53 +436,28 @@ pub trait Source {
     ///
     /// # Errors
     /// As the source says.
-    ///
-    /// # Safety
-    /// `cx` is the context that the source makes objects in, and no code of a program runs.
-    unsafe fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Self::Error>;
+    fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Self::Error>;
 
     /// The value of a place.
     ///
     /// # Errors
     /// As the source says; [`Unfit::Nothing`]
-    ///
-    /// # Safety
-    /// As for [`Source::value_or_nothing`].
     #[inline]
-    unsafe fn value(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Self::Error> {
-        // SAFETY: promised by the caller.
-        let word = unsafe { self.value_or_nothing(cx, place)? };
+    fn value(&mut self, cx: &mut Cx, place: Place) -> Result<Word, Self::Error> {
+        let word = self.value_or_nothing(cx, place)?;
         if word == 0 && place.is_reference() {
             return Err(Unfit::Nothing.into());
         }
         Ok(word)
     }
 
-    /// The values of `count` fields of an object from the field `first` on.
+    /// The values of fields that are alike.
     ///
     /// # Errors
     /// As for [`Source::value`].
-    ///
-    /// # Safety
-    /// As for [`Source::value_or_nothing`]; the object has the fields, of the type of the place,
-    /// and something keeps it.
     #[inline]
-    unsafe fn values(
-        &mut self,
-        cx: &mut Cx,
-        place: Place,
-        object: Word,
-        first: usize,
-        count: usize,
-    ) -> Result<(), Self::Error> {
-        for field in first..first + count {
-            // SAFETY: promised by the caller.
-            unsafe {
-                let word = self.value(cx, place)?;
-                object::set(object, field, word);
-            }
-        }
-        Ok(())
+    fn values(&mut self, cx: &mut Cx, room: Room) -> Result<(), Self::Error> {
+        room.fill(cx, self)
     }
 }
 
@@ -316,70 +466,106 @@ pub trait Source {
 ///
 /// # Errors
 /// The first of the sink.
-///
-/// # Safety
-/// `object` is an open object, and nothing changes it meanwhile.
-pub unsafe fn write<S: Sink>(object: Word, to: &mut S) -> Result<(), S::Error> {
-    // SAFETY: promised by the caller; fields are read as the class has them.
+pub fn write<S: Sink>(object: Open, to: &mut S) -> Result<(), S::Error> {
+    let object = object.object();
+    let word = object.word();
+    // SAFETY: in each arm the content says the kind of the class's objects.
     unsafe {
-        let get = |field| object::get(object, field);
-        match &Table::of(object).info().content {
-            Content::Fields(places) => {
-                for (at, place) in places.iter().enumerate() {
-                    to.value(*place, get(at))?;
-                }
-            }
-            Content::Array(element) => {
-                to.int(get(array::LOW) as i64);
-                let (count, head) = (get(array::LENGTH) as usize, get(array::HEAD) as usize);
-                to.count(count as u64);
-                if count > 0 {
-                    to.values(*element, object::slice(get(array::STORAGE), head, count))?;
-                }
-            }
+        match &object.info().content {
+            Content::Fields(places) => write_fields(object, places, to),
+            Content::Array(element) => write_array(ArrayRef::new(word), *element, to),
             Content::Vector(element) | Content::Sequence(element) => {
-                let count = get(sequence::LENGTH) as usize;
-                to.count(count as u64);
-                to.values(*element, object::slice(object, sequence::ELEMENTS, count))?;
+                write_sequence(SequenceRef::new(word), *element, to)
             }
-            Content::List(first, rest) => {
-                match get(list::LENGTH) {
-                    0 => {
-                        to.nothing(*first)?;
-                        to.nothing(*rest)?;
-                    }
-                    _ => {
-                        to.value(*first, get(list::FIRST))?;
-                        to.value(*rest, get(list::NEXT))?;
-                    }
-                }
-                to.count(get(list::LENGTH));
-            }
-            Content::Cell(element) => {
-                let full = get(cell::FULL) != 0;
-                to.bool(full);
-                if full {
-                    to.value(*element, get(cell::VALUE))?;
-                }
-            }
-            Content::Map(key, value) => {
-                to.count(get(map::LENGTH));
-                let mut entries = MapEntries::default();
-                while let Some((k, v)) = entries.next(object) {
-                    to.value(*key, k)?;
-                    to.value(*value, v)?;
-                }
-            }
-            Content::Directory => {
-                let count = get(directory::LENGTH) as usize;
-                to.count(count as u64);
-                for at in 0..count {
-                    to.value(Place::STRING, object::get(get(directory::STORAGE), 2 * at))?;
-                    to.value(Place::ANY, object::get(get(directory::STORAGE), 2 * at + 1))?;
-                }
-            }
-            Content::Native | Content::Whole => {}
+            Content::List(first, rest) => write_list(ListRef::new(word), *first, *rest, to),
+            Content::Cell(element) => write_cell(CellRef::new(word), *element, to),
+            Content::Map(key, value) => write_map(MapRef::new(word), *key, *value, to),
+            Content::Directory => write_directory(DirectoryRef::new(word), to),
+            Content::Native | Content::Whole => Ok(()),
         }
+    }
+}
+
+#[inline]
+fn write_fields<S: Sink>(object: Object, places: &[Place], to: &mut S) -> Result<(), S::Error> {
+    for (at, place) in places.iter().enumerate() {
+        // SAFETY: the places are those of the class, whose objects have the fields.
+        to.value(unsafe { Value::new(*place, object::get(object.word(), at)) })?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn write_array<S: Sink>(array: ArrayRef, element: Place, to: &mut S) -> Result<(), S::Error> {
+    let elements = array.elements();
+    to.int(array.low());
+    to.count(elements.len() as u64);
+    if elements.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: elements have the type of the element's place.
+    to.values(unsafe { Alike::new(element, elements) })
+}
+
+#[inline]
+fn write_sequence<S: Sink>(sequence: SequenceRef, element: Place, to: &mut S) -> Result<(), S::Error> {
+    let elements = sequence.elements();
+    to.count(elements.len() as u64);
+    // SAFETY: elements have the type of the element's place.
+    to.values(unsafe { Alike::new(element, elements) })
+}
+
+#[inline]
+fn write_list<S: Sink>(list: ListRef, first: Place, rest: Place, to: &mut S) -> Result<(), S::Error> {
+    match list.length() {
+        0 => {
+            to.nothing(first)?;
+            to.nothing(rest)?;
+        }
+        _ => {
+            // SAFETY: a list that is not empty has an element of that type, and a list behind it.
+            let (element, next) = unsafe { (Value::new(first, list.first()), Value::new(rest, list.next())) };
+            to.value(element)?;
+            to.value(next)?;
+        }
+    }
+    to.count(list.length());
+    Ok(())
+}
+
+#[inline]
+fn write_cell<S: Sink>(cell: CellRef, element: Place, to: &mut S) -> Result<(), S::Error> {
+    let value = cell.value();
+    to.bool(value.is_some());
+    match value {
+        // SAFETY: the value of a cell has the type of its place.
+        Some(word) => to.value(unsafe { Value::new(element, word) }),
+        None => Ok(()),
+    }
+}
+
+#[inline]
+fn write_map<S: Sink>(map: MapRef, key: Place, value: Place, to: &mut S) -> Result<(), S::Error> {
+    to.count(map.length());
+    let mut entries = MapEntries::default();
+    while let Some((k, v)) = entries.next(map.word()) {
+        // SAFETY: the entries have the types of the map's places.
+        let (k, v) = unsafe { (Value::new(key, k), Value::new(value, v)) };
+        to.value(k)?;
+        to.value(v)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn write_directory<S: Sink>(directory: DirectoryRef, to: &mut S) -> Result<(), S::Error> {
+    to.count(directory.length() as u64);
+    let (entries, _) = directory.entries().as_chunks();
+    for [name, object] in entries {
+        // SAFETY: each entry is a string and an object.
+        let (name, object) = unsafe { (Value::new(Place::STRING, *name), Value::new(Place::ANY, *object)) };
+        to.value(name)?;
+        to.value(object)?;
     }
     Ok(())
 }
@@ -392,93 +578,154 @@ pub unsafe fn write<S: Sink>(object: Word, to: &mut S) -> Result<(), S::Error> {
 /// - The keys of a map may be equal.
 /// - The names of a directory may be out of order.
 ///
+/// Fields are 0 where nothing is written yet, which the collector skips.
+///
 /// # Errors
 /// The first of the source, [`HeapFull`] or [`Unfit`]. The object is one that may be collected, but
 /// not one for programs.
-///
-/// # Safety
-/// `object` is a new object of the context, with zeroed fields, that something keeps; no code of a
-/// program runs.
-pub unsafe fn fill<S: Source>(cx: &mut Cx, object: Word, from: &mut S) -> Result<(), S::Error> {
-    // SAFETY: promised by the caller; what is written are words of the fields' types, and the
-    // places are those of the class. Fields are 0 where nothing is written yet, which the collector
-    // skips.
+pub fn fill<S: Source>(cx: &mut Cx, object: Blank, from: &mut S) -> Result<(), S::Error> {
+    let object = object.object();
+    let word = object.word();
+    // SAFETY: in each arm the content says the kind of the class's objects.
     unsafe {
-        match &Table::of(object).info().content {
-            Content::Fields(places) => {
-                for (at, place) in places.iter().enumerate() {
-                    let word = from.value(cx, *place)?;
-                    object::set(object, at, word);
-                }
-            }
-            Content::Array(element) => {
-                let low = from.int()?;
-                let count = from.elements()?;
-                object::set(object, array::LOW, low as Word);
-                object::set(object, array::HEAD, 0);
-                if count > 0 {
-                    let storage = cx.image().storage_table(element.ty);
-                    let storage = cx.alloc(storage, count)?.as_ptr() as Word;
-                    object::set(object, array::STORAGE, storage);
-                    from.values(cx, *element, storage, 0, count)?;
-                }
-                object::set(object, array::LENGTH, count as Word);
-            }
+        match &object.info().content {
+            Content::Fields(places) => fill_fields(cx, object, places, from),
+            Content::Array(element) => fill_array(cx, ArrayRef::new(word), *element, from),
             Content::Vector(element) | Content::Sequence(element) => {
-                let count = from.elements()?;
-                if object::fields(object) != sequence::ELEMENTS + count {
-                    return Err(Unfit::Length.into());
-                }
-                object::set(object, sequence::LENGTH, count as Word);
-                from.values(cx, *element, object, sequence::ELEMENTS, count)?;
+                fill_sequence(cx, SequenceRef::new(word), *element, from)
             }
-            Content::List(first, rest) => {
-                // The empty list has neither.
-                let word = from.value_or_nothing(cx, *first)?;
-                object::set(object, list::FIRST, word);
-                let next = from.value_or_nothing(cx, *rest)?;
-                object::set(object, list::NEXT, next);
-                let length = from.count()?;
-                if next != 0 && word == 0 && first.is_reference() {
-                    return Err(Unfit::Element.into());
-                }
-                object::set(object, list::LENGTH, if next == 0 { 0 } else { length });
-            }
-            Content::Cell(element) => {
-                let full = from.bool()?;
-                if full {
-                    let value = from.value(cx, *element)?;
-                    object::set(object, cell::VALUE, value);
-                }
-                object::set(object, cell::FULL, Word::from(full));
-            }
-            Content::Map(key, value) => {
-                let count = from.elements()?;
-                prepare_map(cx, object, count)?;
-                for at in 0..count {
-                    let k = from.value(cx, *key)?;
-                    object::set(object::get(object, map::ENTRIES), 2 * at, k);
-                    let v = from.value(cx, *value)?;
-                    object::set(object::get(object, map::ENTRIES), 2 * at + 1, v);
-                }
-            }
-            Content::Directory => {
-                let count = from.elements()?;
-                if count > 0 {
-                    let storage = cx.image().storage_table(Types::ANY);
-                    let storage = cx.alloc(storage, 2 * count)?.as_ptr() as Word;
-                    object::set(object, directory::STORAGE, storage);
-                    for at in 0..count {
-                        let name = from.value(cx, Place::STRING)?;
-                        object::set(storage, 2 * at, name);
-                        let word = from.value(cx, Place::ANY)?;
-                        object::set(storage, 2 * at + 1, word);
-                    }
-                }
-                object::set(object, directory::LENGTH, count as Word);
-            }
-            Content::Native | Content::Whole => {}
+            Content::List(first, rest) => fill_list(cx, ListRef::new(word), *first, *rest, from),
+            Content::Cell(element) => fill_cell(cx, CellRef::new(word), *element, from),
+            Content::Map(key, value) => fill_map(cx, MapRef::new(word), *key, *value, from),
+            Content::Directory => fill_directory(cx, DirectoryRef::new(word), from),
+            Content::Native | Content::Whole => Ok(()),
         }
     }
+}
+
+#[inline]
+fn fill_fields<S: Source>(
+    cx: &mut Cx,
+    object: Object,
+    places: &[Place],
+    from: &mut S,
+) -> Result<(), S::Error> {
+    for (at, place) in places.iter().enumerate() {
+        let word = from.value(cx, *place)?;
+        // SAFETY: the places are those of the class, whose objects have the fields; sources give
+        // words of the place's type.
+        unsafe { object::set(object.word(), at, word) };
+    }
+    Ok(())
+}
+
+/// Makes an object with so many zeroed fields.
+#[inline]
+fn new_storage(cx: &mut Cx, table: &'static Table, fields: usize) -> Result<Object, HeapFull> {
+    let made = cx.alloc(table, fields)?.as_ptr() as Word;
+    // SAFETY: the object was just made.
+    Ok(unsafe { Object::new(made) })
+}
+
+#[inline]
+fn fill_array<S: Source>(cx: &mut Cx, array: ArrayRef, element: Place, from: &mut S) -> Result<(), S::Error> {
+    let low = from.int()?;
+    let count = from.elements()?;
+    array.begin(low);
+    if count > 0 {
+        let storage = new_storage(cx, cx.image().storage_table(element.ty), count)?;
+        array.set_storage(storage);
+        // SAFETY: the storage was just made with so many fields, and the array keeps it.
+        from.values(cx, unsafe { Room::new(element, storage, 0, count) })?;
+    }
+    array.set_length(count);
+    Ok(())
+}
+
+#[inline]
+fn fill_sequence<S: Source>(
+    cx: &mut Cx,
+    sequence: SequenceRef,
+    element: Place,
+    from: &mut S,
+) -> Result<(), S::Error> {
+    let count = from.elements()?;
+    if sequence.object().fields() != sequence::ELEMENTS + count {
+        return Err(Unfit::Length.into());
+    }
+    sequence.set_length(count);
+    // SAFETY: the fields were just counted, and the caller of `fill` keeps the object.
+    from.values(cx, unsafe { Room::new(element, sequence.object(), sequence::ELEMENTS, count) })
+}
+
+#[inline]
+fn fill_list<S: Source>(
+    cx: &mut Cx,
+    list: ListRef,
+    first: Place,
+    rest: Place,
+    from: &mut S,
+) -> Result<(), S::Error> {
+    // The empty list has neither.
+    let word = from.value_or_nothing(cx, first)?;
+    list.set_first(word);
+    let next = from.value_or_nothing(cx, rest)?;
+    list.set_next(next);
+    let length = from.count()?;
+    if next != 0 && word == 0 && first.is_reference() {
+        return Err(Unfit::Element.into());
+    }
+    list.set_length(if next == 0 { 0 } else { length });
+    Ok(())
+}
+
+#[inline]
+fn fill_cell<S: Source>(cx: &mut Cx, cell: CellRef, element: Place, from: &mut S) -> Result<(), S::Error> {
+    let value = match from.bool()? {
+        true => Some(from.value(cx, element)?),
+        false => None,
+    };
+    cell.set_value(value);
+    Ok(())
+}
+
+#[inline]
+fn fill_map<S: Source>(
+    cx: &mut Cx,
+    map: MapRef,
+    key: Place,
+    value: Place,
+    from: &mut S,
+) -> Result<(), S::Error> {
+    let count = from.elements()?;
+    prepare_map(cx, map.word(), count)?;
+    let Some(entries) = map.entries() else { return Ok(()) };
+    for at in 0..count {
+        let k = from.value(cx, key)?;
+        // SAFETY: there is room for so many entries, whose types are those of the map's places.
+        unsafe { object::set(entries.word(), 2 * at, k) };
+        let v = from.value(cx, value)?;
+        // SAFETY: as above.
+        unsafe { object::set(entries.word(), 2 * at + 1, v) };
+    }
+    Ok(())
+}
+
+#[inline]
+fn fill_directory<S: Source>(cx: &mut Cx, directory: DirectoryRef, from: &mut S) -> Result<(), S::Error> {
+    let count = from.elements()?;
+    if count > 0 {
+        let storage = new_storage(cx, cx.image().storage_table(Types::ANY), 2 * count)?;
+        directory.set_storage(storage);
+        for at in 0..count {
+            let name = from.value(cx, Place::STRING)?;
+            // SAFETY: the storage was just made with two fields for each name.
+            unsafe { object::set(storage.word(), 2 * at, name) };
+            let word = from.value(cx, Place::ANY)?;
+            // SAFETY: as above.
+            unsafe { object::set(storage.word(), 2 * at + 1, word) };
+        }
+    }
+    directory.set_length(count);
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::names;
 use crate::node_host::{NodeHost, NodeState};
 use crate::node_words::NodeWords;
 use crate::object;
+use crate::reference::DirectoryRef;
 use crate::roots::{Frame, Roots};
 use crate::structure::{PROCEDURES_TOO_DEEP, Trace};
 
@@ -49,9 +50,9 @@ impl std::fmt::Display for Kill {
             Kill::Time => "it ran too long",
             Kill::Fuel => "it ran too many steps",
             Kill::Stop => "the run was cancelled",
-            Kill::Conflict => "others have changed what the transaction has read",
+            Kill::Conflict => "another session has changed an object that the transaction has read",
             Kill::Objects => "the transaction reads more objects than it may",
-            Kill::Answers => "more answers came than it has room for",
+            Kill::Answers => "its queued answers exceed the limit",
             Kill::Memory => "the objects of all sessions need too much memory",
         })
     }
@@ -119,7 +120,7 @@ impl std::str::FromStr for Collect {
             ("check", _) => Ok(Collect::Checked),
             ("zeal", _) => Ok(Collect::Zeal(1)),
             (_, Some(every)) => Ok(Collect::Zeal(every)),
-            _ => Err(format!("`{text}` is none of `ordinary`, `check`, `zeal` and `zeal=100`")),
+            _ => Err(format!("`{text}` is not `ordinary`, `check`, `zeal` or `zeal=100`")),
         }
     }
 }
@@ -835,10 +836,9 @@ impl Cx {
     /// # Errors
     /// The outcome to end with: the directory could not be fetched.
     pub fn lookup(&mut self, name: &str) -> Result<Option<Word>, Ret> {
-        let directory = self.root_object;
-        // SAFETY: the directory is a root.
-        match unsafe { self.opened(directory) } {
-            opened if opened.returned() => Ok(names::find(directory, name)),
+        let directory = self.directory();
+        match self.opened(directory.object()) {
+            opened if opened.returned() => Ok(names::find(directory.word(), name)),
             ended => Err(ended),
         }
     }
@@ -848,14 +848,16 @@ impl Cx {
     /// # Errors
     /// As for [`Cx::lookup`].
     pub fn has_names(&mut self) -> Result<bool, Ret> {
-        let directory = self.root_object;
-        // SAFETY: the directory is a root, and has its length where it is open.
-        unsafe {
-            match self.opened(directory) {
-                opened if opened.returned() => Ok(object::get(directory, object::directory::LENGTH) > 0),
-                ended => Err(ended),
-            }
+        let directory = self.directory();
+        match self.opened(directory.object()) {
+            opened if opened.returned() => Ok(directory.length() > 0),
+            ended => Err(ended),
         }
+    }
+
+    fn directory(&self) -> DirectoryRef {
+        // SAFETY: the directory of well-known objects is a root.
+        unsafe { DirectoryRef::new(self.root_object) }
     }
 
     /// Enters another directory of well-known objects.

@@ -217,15 +217,15 @@ impl RoutineDesc {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum LinkError {
-    #[error("`{name}` takes {words} words, and {ARGS_MAX} are the most a call can pass")]
+    #[error("`{name}` takes {words} words, and {ARGS_MAX} is the limit of a call")]
     TooManyArguments { name: String, words: usize },
-    #[error("`{name}` has {values} results or exception values, and {VALUES_MAX} are the most")]
+    #[error("`{name}` has {values} results or exception values, and {VALUES_MAX} is the limit")]
     TooManyResults { name: String, values: usize },
-    #[error("`{name}` yields {values} values at a step, and {YIELDS_MAX} are the most")]
+    #[error("`{name}` yields {values} values at a step, and {YIELDS_MAX} is the limit")]
     TooManyYields { name: String, values: usize },
     #[error("`{name}` is declared native, but no native of that name is registered")]
     NoNative { name: String },
-    #[error("`{declared}` is declared native, but the native takes and gives `{found}`")]
+    #[error("`{declared}` is declared native, but the heading of the native is `{found}`")]
     NativeMismatch { declared: String, found: String },
 }
 

@@ -4,8 +4,9 @@ use bifrost_ir::Body;
 
 use crate::abi::{Ret, Word, enter};
 use crate::cx::Cx;
-use crate::image::{RoutineDesc, Table};
+use crate::image::RoutineDesc;
 use crate::mode::Mode;
+use crate::reference::Object;
 
 /// Calls a method through the receiver's table.
 ///
@@ -17,14 +18,15 @@ use crate::mode::Mode;
 pub unsafe fn method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
+        let receiver = Object::new(args[0]);
         if (*cx).image().has_engine() {
-            return enter(Table::of(args[0]).entry(slot), cx, args);
+            return enter(receiver.table().entry(slot), cx, args);
         }
-        let opened = open_receiver(cx, slot, args[0]);
+        let opened = open_receiver(&mut *cx, slot, receiver);
         if !opened.returned() {
             return opened;
         }
-        let (image, table) = ((*cx).image(), Table::of(args[0]));
+        let (image, table) = ((*cx).image(), receiver.table());
         match (image.method_func(table.info(), slot), image.interpreter()) {
             (Some(func), Some(interpreter)) => interpreter.clone().call(cx, func, args),
             _ => enter(table.entry(slot), cx, args),
@@ -32,23 +34,17 @@ pub unsafe fn method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// Opens a receiver as the stubs of its table would if there were machine code. Returned, or the
-/// outcome to end with.
-///
-/// # Safety
-/// As for [`method`].
+/// Opens the receiver of a call as the stubs of its table would if there were machine code.
+/// Returned, or the outcome to end with.
 #[inline]
-pub unsafe fn open_receiver(cx: *mut Cx, slot: u32, receiver: Word) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let table = Table::of(receiver);
-        if table.mode() == Mode::Ordinary {
-            return Ret::NOTHING;
-        }
-        match (*cx).image().native_changes(table.info(), slot) {
-            true => (*cx).open_to_change(receiver),
-            false => (*cx).open(receiver),
-        }
+pub fn open_receiver(cx: &mut Cx, slot: u32, receiver: Object) -> Ret {
+    let table = receiver.table();
+    if table.mode() == Mode::Ordinary {
+        return Ret::NOTHING;
+    }
+    match cx.image().native_changes(table.info(), slot) {
+        true => cx.open_to_change(receiver),
+        false => cx.open(receiver),
     }
 }
 

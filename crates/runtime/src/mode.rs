@@ -30,12 +30,13 @@
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::Arc;
 
-use bifrost_heap::HeapFull;
+use bifrost_heap::{HeapFull, Marker};
 use bifrost_ir::ABORTED;
 
 use crate::abi::{Ret, Word};
 use crate::cx::{Cx, Kill};
 use crate::image::{TABLE_WORDS, Table};
+use crate::reference::{Blank, Object, Open, Unseen};
 use crate::{native, object};
 
 /// The work that a call to an object must do first.
@@ -132,7 +133,7 @@ pub enum NotFetched {
     #[error(transparent)]
     Full(#[from] HeapFull),
     /// A run that was necessary for it was ended, with this outcome.
-    #[error("what the object is made by was ended")]
+    #[error("the decoding of the object was interrupted")]
     Ended(Ret),
     /// The repository does not have it, or cannot be reached.
     #[error("{0}")]
@@ -152,7 +153,7 @@ pub struct Overtaken {
 /// object that the transaction has read and they have changed, if one is known.
 pub fn changed_by_others(overtaken: &[Overtaken]) -> String {
     let class = overtaken.first().map_or(String::new(), |one| format!(" (`{}`)", one.class));
-    format!("others have changed what the transaction has read{class}")
+    format!("another session has changed an object that the transaction has read{class}")
 }
 
 /// The reasons for which an object has no undo copy.
@@ -176,7 +177,7 @@ pub trait Keeper: Send + Sync {
     ///
     /// # Errors
     /// [`NotFetched`]; the object is as before.
-    fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
+    fn fetch(&self, cx: &mut Cx, object: Object) -> Result<(), NotFetched>;
 
     /// Begins a transaction of the program: forgets the reads noted outside, and learns the commits
     /// of others.
@@ -193,7 +194,7 @@ pub trait Keeper: Send + Sync {
 
     /// A collection is about to free all objects of which `lives` says that they do not: forgets
     /// those that it has no roots for.
-    fn collected(&self, lives: &dyn Fn(Word) -> bool);
+    fn collected(&self, lives: &dyn Fn(Object) -> bool);
 }
 
 /// The reasons for which a transaction of the program was not committed, for people.
@@ -245,12 +246,12 @@ pub(crate) struct Transaction {
     pub scope: Scope,
     pub keeper: Option<Arc<dyn Keeper>>,
     /// The objects that were unread and are not any more.
-    pub reads: Vec<Word>,
+    pub reads: Vec<Object>,
     /// The number of further objects that it has read and that are absent again.
     pub forgotten: usize,
     /// The objects that were clean and have been changed, with copies of their states of before.
-    /// The copy is 0 outside transactions, where nothing is undone.
-    pub undo: Vec<(Word, Word)>,
+    /// There is no copy outside transactions, where nothing is undone.
+    pub undo: Vec<(Object, Option<Object>)>,
     /// The number of objects that the keeper was asked for, ever.
     pub fetched: u64,
     /// The objects that had changed when the context was killed for [`Kill::Conflict`] last, as far
@@ -260,6 +261,15 @@ pub(crate) struct Transaction {
     pub doomed: Option<Doom>,
     /// The value of the last `aborted` that a transaction ended with, and its text.
     pub aborted: Option<(Word, String)>,
+}
+
+impl Transaction {
+    /// Hands the objects that it has read and changed to the collector, and their copies.
+    pub fn trace(&self, marker: &mut Marker) {
+        let copies = self.undo.iter().flat_map(|(object, copy)| [Some(*object), *copy]);
+        let objects = self.reads.iter().copied().chain(copies.flatten());
+        objects.for_each(|object| marker.root(Some(object.reference())));
+    }
 }
 
 impl std::fmt::Debug for Transaction {
@@ -275,57 +285,56 @@ impl std::fmt::Debug for Transaction {
 
 impl Cx {
     /// Makes sure that an object may be looked into, as [`Cx::open`].
-    ///
-    /// # Safety
-    /// As for [`Cx::open`].
     #[inline]
-    pub unsafe fn opened(&mut self, object: Word) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe {
-            match Table::of(object).mode().is_open() {
-                true => Ret::NOTHING,
-                false => self.open(object),
-            }
+    pub fn opened(&mut self, object: Object) -> Ret {
+        match object.mode().is_open() {
+            true => Ret::NOTHING,
+            false => self.open(object),
+        }
+    }
+
+    /// Makes sure that an object may be looked into, as [`Cx::open`].
+    ///
+    /// # Errors
+    /// The outcome to end with.
+    #[inline]
+    pub fn open_object(&mut self, object: Object) -> Result<Open, Ret> {
+        if let Some(open) = object.opened() {
+            return Ok(open);
+        }
+        let ended = self.open(object);
+        match object.opened() {
+            Some(open) if ended.returned() => Ok(open),
+            _ => Err(ended),
         }
     }
 
     /// Makes sure that an object may be looked into: fetches it if it is absent, notes the read.
     /// Returned, or the outcome to end with.
-    ///
-    /// # Safety
-    /// `object` is a reference.
     #[cold]
-    pub unsafe fn open(&mut self, object: Word) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe {
-            // A read of a fetched object is only noted: nothing here allocates.
-            let noted = Table::of(object).mode() == Mode::Unread && self.transaction.scope != Scope::Outside;
-            if noted && self.read_count() < self.limits.transaction_objects {
-                self.transaction.reads.push(object);
-                self.set_mode(object, Mode::Clean);
-                return Ret::NOTHING;
-            }
+    pub fn open(&mut self, object: Object) -> Ret {
+        // A read of a fetched object is only noted: nothing here allocates.
+        let noted = object.mode() == Mode::Unread && self.transaction.scope != Scope::Outside;
+        if noted && self.read_count() < self.limits.transaction_objects {
+            self.note_read(object);
+            return Ret::NOTHING;
         }
         // Machine code may have no more use for a receiver that it has opened.
-        let _kept = self.keep(object);
-        // SAFETY: promised by the caller.
-        while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
+        let _kept = self.keep(object.word());
+        while let closed @ (Mode::Unread | Mode::Absent) = object.mode() {
             // An object that never changes may be looked into at any time.
-            // SAFETY: as above.
-            if self.transaction.scope == Scope::Outside && !unsafe { self.never_changes(object) } {
+            if self.transaction.scope == Scope::Outside && !self.never_changes(object) {
                 return self.no_transaction();
             }
             if closed == Mode::Unread {
                 if self.read_count() >= self.limits().transaction_objects {
                     return self.kill(Kill::Objects);
                 }
-                self.transaction.reads.push(object);
-                // SAFETY: promised by the caller.
-                unsafe { self.set_mode(object, Mode::Clean) };
+                self.note_read(object);
                 continue;
             }
             let Some(keeper) = self.transaction.keeper.clone() else {
-                return self.failure("internal error: an object is absent, and nobody keeps it");
+                return self.failure("internal error: an object is absent, and it is in no cache");
             };
             self.transaction.fetched += 1;
             match keeper.fetch(self, object) {
@@ -342,54 +351,48 @@ impl Cx {
         Ret::NOTHING
     }
 
+    /// Notes the read of an object in the mode unread.
+    #[inline]
+    fn note_read(&mut self, object: Object) {
+        self.transaction.reads.push(object);
+        // SAFETY: the class of an unread object has modes, and its fields are here.
+        unsafe { self.set_mode(object, Mode::Clean) };
+    }
+
     /// Makes sure that an object may be changed: as [`Cx::open`], and keeps an undo copy if there
     /// is none.
-    ///
-    /// # Safety
-    /// As for [`Cx::open`].
     #[cold]
-    pub unsafe fn open_to_change(&mut self, object: Word) -> Ret {
-        let _kept = self.keep(object);
-        // SAFETY: promised by the caller.
-        unsafe {
-            let opened = self.open(object);
-            if !opened.returned() {
-                return opened;
+    pub fn open_to_change(&mut self, object: Object) -> Ret {
+        let _kept = self.keep(object.word());
+        let opened = self.open(object);
+        if !opened.returned() {
+            return opened;
+        }
+        if object.mode() == Mode::Clean {
+            let copied = match self.transaction.scope {
+                Scope::Outside => Ok(None),
+                Scope::Always | Scope::Inside => self.undo_copy(object).map(Some),
+            };
+            match copied {
+                Ok(copy) => self.transaction.undo.push((object, copy)),
+                Err(NotCopied::Full(full)) => return self.out_of_memory(full),
+                Err(NotCopied::Native(text)) => return self.failure(&text),
             }
-            if Table::of(object).mode() == Mode::Clean {
-                let copied = match self.transaction.scope {
-                    Scope::Outside => Ok(0),
-                    Scope::Always | Scope::Inside => self.undo_copy(object),
-                };
-                match copied {
-                    Ok(copy) => self.transaction.undo.push((object, copy)),
-                    Err(NotCopied::Full(full)) => return self.out_of_memory(full),
-                    Err(NotCopied::Native(text)) => return self.failure(&text),
-                }
-                self.set_mode(object, Mode::Ordinary);
-            }
+            // SAFETY: the class of a clean object has modes, and there is a copy to undo changes.
+            unsafe { self.set_mode(object, Mode::Ordinary) };
         }
         Ret::NOTHING
     }
 
     /// True if an object's type is immutable.
-    ///
-    /// # Safety
-    /// `object` is a reference.
-    pub unsafe fn never_changes(&self, object: Word) -> bool {
-        // SAFETY: promised by the caller.
-        let ty = unsafe { Table::of(object) }.info().ty;
-        self.image.program().types.def(ty).immutable
+    pub fn never_changes(&self, object: Object) -> bool {
+        self.image.program().types.def(object.info().ty).immutable
     }
 
     /// True if an object must stay as it is although the transaction has not read it: code around a
     /// transaction of the program may be in the middle of it, as a loop over a sequence is.
-    ///
-    /// # Safety
-    /// As for [`Cx::never_changes`].
-    pub unsafe fn spares(&self, object: Word) -> bool {
-        // SAFETY: promised by the caller.
-        self.transaction.scope != Scope::Always && unsafe { self.never_changes(object) }
+    pub fn spares(&self, object: Object) -> bool {
+        self.transaction.scope != Scope::Always && self.never_changes(object)
     }
 
     /// Fails: the answer to code that uses persistent objects outside transactions.
@@ -515,76 +518,62 @@ impl Cx {
     /// Puts an object into a mode.
     ///
     /// # Safety
-    /// `object` is a reference to an object of a class that has modes, and fits the mode.
-    pub unsafe fn set_mode(&mut self, object: Word, mode: Mode) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if let Some(modes) = self.image.modes() {
-                let place = object as *mut Word;
-                *place = modes.address(*place, mode);
-            }
+    /// The object's class has modes, and the object fits the mode.
+    pub unsafe fn set_mode(&mut self, object: Object, mode: Mode) {
+        if let Some(modes) = self.image.modes() {
+            let place = object.word() as *mut Word;
+            // SAFETY: the first word of an object is the address of its table, and the class has a
+            // table for each mode.
+            unsafe { *place = modes.address(*place, mode) };
         }
     }
 
     /// A copy of an object and of its parts, but not of the objects that it refers to.
-    ///
-    /// # Safety
-    /// As for [`Cx::open`].
-    unsafe fn undo_copy(&mut self, object: Word) -> Result<Word, NotCopied> {
-        // SAFETY: promised by the caller; inner objects of built-in ones are 0 or references.
-        unsafe {
-            let table = Table::of(object);
-            if let Some(persistence) = table.info().persistence {
-                let copy = self.alloc_finalizable(table.ordinary(), object::fields(object))?.as_ptr() as Word;
-                let kept = self.keep(copy);
-                let parts = self.native_parts(object).map_err(NotCopied::Native)?;
-                self.set_native(kept.word(), persistence.version, parts).map_err(NotCopied::Native)?;
-                return Ok(copy);
-            }
-            let copy = self.copy(object)?;
-            let kept = self.keep(copy);
-            for field in object::inner(self.image().program().types.kind(Table::of(object).info().ty)) {
-                let inner = object::get(object, *field);
-                if inner != 0 {
-                    let inner = self.copy(inner)?;
-                    object::set(kept.word(), *field, inner);
-                }
-            }
-            Ok(copy)
+    fn undo_copy(&mut self, object: Object) -> Result<Object, NotCopied> {
+        let table = object.table();
+        if let Some(persistence) = table.info().persistence {
+            let copy = self.alloc_finalizable(table.ordinary(), object.fields())?.as_ptr() as Word;
+            let _kept = self.keep(copy);
+            // SAFETY: the object was just made, and is kept.
+            let copy = unsafe { Object::new(copy) };
+            let parts = self.native_parts(object).map_err(NotCopied::Native)?;
+            // SAFETY: as above; its value is still to be put behind it.
+            let blank = unsafe { Blank::new(copy) };
+            self.set_native(blank, persistence.version, parts).map_err(NotCopied::Native)?;
+            return Ok(copy);
         }
+        let copy = self.copy(object)?;
+        let _kept = self.keep(copy.word());
+        for field in object::inner(self.image().program().types.kind(table.info().ty)) {
+            // SAFETY: inner objects of built-in ones are 0 or references.
+            let inner = unsafe { Object::of(object::get(object.word(), *field)) };
+            if let Some(inner) = inner {
+                let inner = self.copy(inner)?;
+                // SAFETY: the copy has the fields of the object.
+                unsafe { object::set(copy.word(), *field, inner.word()) };
+            }
+        }
+        Ok(copy)
     }
 
     /// An object with the same table and fields.
-    ///
-    /// # Safety
-    /// As for [`Cx::open`].
-    unsafe fn copy(&mut self, object: Word) -> Result<Word, HeapFull> {
-        // SAFETY: promised by the caller; both have the same number of fields, and no code runs.
-        unsafe {
-            let (table, count) = (Table::of(object).ordinary(), object::fields(object));
-            let copy = self.alloc(table, count)?.as_ptr() as Word;
-            for field in 0..count {
-                object::set(copy, field, object::get(object, field));
-            }
-            Ok(copy)
-        }
+    fn copy(&mut self, object: Object) -> Result<Object, HeapFull> {
+        let made = self.alloc(object.table().ordinary(), object.fields())?.as_ptr() as Word;
+        // SAFETY: the object was just made.
+        let copy = unsafe { Object::new(made) };
+        copy.copy_fields(object);
+        Ok(copy)
     }
 
     /// Empties an object, whose fields can be fetched again, and puts it into the mode absent.
-    ///
-    /// # Safety
-    /// As for [`Cx::set_mode`]; no code runs that has looked into it.
-    pub unsafe fn make_absent(&mut self, object: Word) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if Table::of(object).shape().finalizer().is_some() {
-                native::finalize(object as *mut Word);
-            }
-            for field in 0..object::fields(object) {
-                object::set(object, field, 0);
-            }
-            self.set_mode(object, Mode::Absent);
+    pub fn make_absent(&mut self, object: Unseen) {
+        if object.object().table().shape().finalizer().is_some() {
+            // SAFETY: only objects of native classes have finalizers, and no code uses the value.
+            unsafe { native::finalize(object.object().word() as *mut Word) };
         }
+        object.clear();
+        // SAFETY: the class has modes, and the fields are empty.
+        unsafe { self.set_mode(object.object(), Mode::Absent) };
     }
 
     /// Enters the keeper of the objects.
@@ -594,7 +583,7 @@ impl Cx {
 
     /// The objects that the transaction has read, each once; those that it has changed are among
     /// them, if they were not its own.
-    pub fn reads(&self) -> &[Word] {
+    pub fn reads(&self) -> &[Object] {
         &self.transaction.reads
     }
 
@@ -605,7 +594,7 @@ impl Cx {
 
     /// Forgets those reads of the transaction whose objects are absent again: their keeper knows
     /// them.
-    pub fn forget_reads(&mut self, absent: &dyn Fn(Word) -> bool) {
+    pub fn forget_reads(&mut self, absent: &dyn Fn(Object) -> bool) {
         let before = self.transaction.reads.len();
         self.transaction.reads.retain(|object| !absent(*object));
         self.transaction.forgotten += before - self.transaction.reads.len();
@@ -617,14 +606,14 @@ impl Cx {
     }
 
     /// The objects that the transaction has changed, of those that were there when it began.
-    pub fn changed(&self) -> impl Iterator<Item = Word> + '_ {
+    pub fn changed(&self) -> impl Iterator<Item = Object> + '_ {
         self.transaction.undo.iter().map(|(object, _)| *object)
     }
 
     /// Ends the transaction: persistent objects become unread, all others clean. With `undo`
     ///
     /// - all objects get their states from the beginning of the transaction;
-    /// - objects that it made can be used no more ([`is_undone`]), if the scope is
+    /// - objects that it made can be used no more ([`Object::is_undone`]), if the scope is
     ///   [`Scope::Always`]; in a transaction of the program they stay as they are.
     ///
     /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the
@@ -639,33 +628,33 @@ impl Cx {
         let Transaction { reads, undo: copies, .. } = &mut self.transaction;
         let (reads, copies) = (std::mem::take(reads), std::mem::take(copies));
         self.transaction.forgotten = 0;
-        // SAFETY: reads and changed objects were roots, and so were the copies; nothing is
-        // collected here. Copies have the fields of their originals.
-        unsafe {
+        if undo {
             for (object, copy) in &copies {
-                for field in 0..if undo { object::fields(*object) } else { 0 } {
-                    // The property of a native has one owner.
-                    let then = object::get(*copy, field);
-                    object::set(*copy, field, object::get(*object, field));
-                    object::set(*object, field, then);
-                }
+                // The property of a native has one owner: fields are exchanged.
+                copy.iter().for_each(|copy| object.exchange_fields(*copy));
             }
-            for object in &reads {
-                self.set_mode(*object, Mode::Unread);
-            }
-            // Code around a transaction of the program goes on with the objects that it has made.
-            let undone = undo && self.transaction.scope == Scope::Always;
-            // Objects from before refer to new objects only if they were changed.
-            let mut open: Vec<Word> = self.roots.words();
-            if self.transaction.scope != Scope::Always {
-                self.words_of_code(&mut open);
-            }
-            for (object, _) in &copies {
-                let persistent = bifrost_heap::number(*object) != 0;
-                self.set_mode(*object, if persistent { Mode::Unread } else { Mode::Clean });
-                extend_by_references(*object, &mut open);
-            }
-            while let Some(object) = open.pop() {
+        }
+        for object in &reads {
+            // SAFETY: only objects whose class has modes are noted, and their fields are here.
+            unsafe { self.set_mode(*object, Mode::Unread) };
+        }
+        // Code around a transaction of the program goes on with the objects that it has made.
+        let undone = undo && self.transaction.scope == Scope::Always;
+        // Objects from before refer to new objects only if they were changed.
+        let mut open: Vec<Word> = self.roots.words();
+        if self.transaction.scope != Scope::Always {
+            self.words_of_code(&mut open);
+        }
+        for (object, _) in &copies {
+            let mode = if object.number() != 0 { Mode::Unread } else { Mode::Clean };
+            // SAFETY: as above.
+            unsafe { self.set_mode(*object, mode) };
+            open.extend(object.references());
+        }
+        while let Some(word) = open.pop() {
+            // SAFETY: roots are 0 or references, and so are fields that a shape names; nothing is
+            // collected here.
+            if let Some(object) = unsafe { Object::of(word) } {
                 self.clean(object, undone, &mut open);
             }
         }
@@ -673,58 +662,31 @@ impl Cx {
 
     /// Makes an object clean, or unread if it is persistent, and adds the objects that it refers
     /// to. With `undone`, objects that the transaction has made can be used no more
-    /// ([`is_undone`]), but for those that never change.
-    ///
-    /// # Safety
-    /// `object` is a reference or 0.
-    unsafe fn clean(&mut self, object: Word, undone: bool, open: &mut Vec<Word>) {
-        // SAFETY: promised by the caller; fields that the shape names are references or 0. Inner
-        // objects are part of one other object, so that the walk ends.
-        unsafe {
-            if object == 0 || object::is_lasting(object) {
-                return;
-            }
-            let table = Table::of(object);
-            let info = table.info();
-            let inner = info.methods.is_empty();
-            let native = table.shape().finalizer().is_some() && info.persistence.is_none();
-            if table.mode() != Mode::Ordinary || native || !(inner || self.image.has_modes(info.ty)) {
-                return;
-            }
-            if !inner {
-                let mode = match bifrost_heap::number(object) {
-                    0 if undone && !self.never_changes(object) => Mode::Absent,
-                    0 => Mode::Clean,
-                    _ => Mode::Unread,
-                };
-                self.set_mode(object, mode);
-            }
-            extend_by_references(object, open);
+    /// ([`Object::is_undone`]), but for those that never change.
+    fn clean(&mut self, object: Object, undone: bool, open: &mut Vec<Word>) {
+        if object.is_lasting() {
+            return;
         }
+        let table = object.table();
+        let info = table.info();
+        // Inner objects are part of one other object, so that the walk ends.
+        let inner = info.methods.is_empty();
+        let native = table.shape().finalizer().is_some() && info.persistence.is_none();
+        if table.mode() != Mode::Ordinary || native || !(inner || self.image.has_modes(info.ty)) {
+            return;
+        }
+        if !inner {
+            let mode = match object.number() {
+                0 if undone && !self.never_changes(object) => Mode::Absent,
+                0 => Mode::Clean,
+                _ => Mode::Unread,
+            };
+            // SAFETY: the class has modes, and the object's fields are here.
+            unsafe { self.set_mode(object, mode) };
+        }
+        open.extend(object.references());
     }
 }
 
 /// The reason that an object of an aborted transaction cannot be used.
 pub const UNDONE: &str = "the object was made in a transaction that was aborted";
-
-/// True if an object was made in a transaction of a session that was aborted: it is absent and
-/// nobody can fetch it.
-///
-/// # Safety
-/// `object` is a reference.
-pub unsafe fn is_undone(object: Word) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe { Table::of(object).mode() == Mode::Absent && bifrost_heap::number(object) == 0 }
-}
-
-/// Adds the objects that an object refers to.
-///
-/// # Safety
-/// `object` is a reference.
-unsafe fn extend_by_references(object: Word, open: &mut Vec<Word>) {
-    // SAFETY: promised by the caller; the fields that a shape names are references or 0.
-    unsafe {
-        let references = Table::of(object).shape().references(object::fields(object));
-        open.extend(references.map(|field| object::get(object, field)));
-    }
-}

@@ -18,6 +18,7 @@ use crate::abi::{Code, Word};
 use crate::cx::Cx;
 use crate::image::Table;
 use crate::object;
+use crate::reference::{Blank, Object};
 
 /// A function written in Rust.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ pub struct Parts {
     /// Bytes that only the class understands.
     pub bytes: Vec<u8>,
     /// References to objects that the value holds.
-    pub objects: Vec<Word>,
+    pub objects: Vec<Object>,
 }
 
 /// The functions that store and load the values behind objects of a native class. Both return the
@@ -46,14 +47,10 @@ pub struct Parts {
 pub struct Persistence {
     /// The version of the parts that `encode` gives.
     pub version: u32,
-    /// Returns the parts of the value.
-    ///
-    /// The object is one of the class, and has a value.
-    pub encode: unsafe fn(cx: &mut Cx, object: Word) -> Result<Parts, String>,
+    /// Returns the parts of the value behind an object of the class; any other object is refused.
+    pub encode: fn(cx: &mut Cx, object: Object) -> Result<Parts, String>,
     /// Makes a value from the parts of one in that version.
-    ///
-    /// The objects are ones of the context.
-    pub decode: unsafe fn(cx: &mut Cx, version: u32, parts: Parts) -> Result<Behind, String>,
+    pub decode: fn(cx: &mut Cx, version: u32, parts: Parts) -> Result<Behind, String>,
 }
 
 /// Functions and classes written in Rust, by name: `std::open_host_file`, `std::HostFile.read`.
@@ -141,15 +138,16 @@ impl Behind {
         Behind(NonNull::from(Box::leak(Box::new(Owned { free: free::<T>, value }))).cast())
     }
 
-    /// Puts it behind an object, in place of the one that was there.
+    /// Puts it behind an object, in place of one that no code uses.
     ///
     /// # Safety
-    /// The object is one of the class, and nothing uses its value.
-    pub(crate) unsafe fn put(self, object: Word) {
-        // SAFETY: promised by the caller.
+    /// The object is one of the class.
+    pub(crate) unsafe fn put(self, object: Blank) {
+        let word = object.object().word();
+        // SAFETY: objects of native classes have this field, and a blank one's value is not used.
         unsafe {
-            finalize(object as *mut Word);
-            object::set(object, VALUE, self.0.as_ptr() as Word);
+            finalize(word as *mut Word);
+            object::set(word, VALUE, self.0.as_ptr() as Word);
         }
         std::mem::forget(self);
     }
@@ -187,23 +185,17 @@ pub unsafe fn value<T>(object: Word) -> *const T {
 }
 
 impl Cx {
-    /// Puts a value of stored parts behind an object of a native class, in place of the one that
-    /// was there.
+    /// Puts a value of stored parts behind an object of a native class.
     ///
     /// # Errors
     /// The reason for which they are no value of the class; the object is as before.
-    ///
-    /// # Safety
-    /// The object is one of a native class, and nothing uses its value; the parts are those of this
-    /// context.
-    pub unsafe fn set_native(&mut self, object: Word, version: u32, parts: Parts) -> Result<(), String> {
-        let _kept = self.keep(object);
-        // SAFETY: promised by the caller.
-        unsafe {
-            let info = Table::of(object).info();
-            let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
-            (persistence.decode)(self, version, parts)?.put(object);
-        }
+    pub fn set_native(&mut self, object: Blank, version: u32, parts: Parts) -> Result<(), String> {
+        let _kept = self.keep(object.object().word());
+        let info = object.object().info();
+        let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
+        let behind = (persistence.decode)(self, version, parts)?;
+        // SAFETY: the functions are those of the object's class.
+        unsafe { behind.put(object) };
         Ok(())
     }
 
@@ -211,16 +203,10 @@ impl Cx {
     ///
     /// # Errors
     /// The reason for which it cannot be stored.
-    ///
-    /// # Safety
-    /// The object is one of a native class.
-    pub unsafe fn native_parts(&mut self, object: Word) -> Result<Parts, String> {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let info = Table::of(object).info();
-            let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
-            (persistence.encode)(self, object)
-        }
+    pub fn native_parts(&mut self, object: Object) -> Result<Parts, String> {
+        let info = object.info();
+        let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
+        (persistence.encode)(self, object)
     }
 
     /// A new object of a native class with this value.
@@ -234,8 +220,8 @@ impl Cx {
     ) -> Result<Word, HeapFull> {
         let value = Behind::new(value);
         let made = self.alloc_finalizable(table, FIELDS)?.as_ptr() as Word;
-        // SAFETY: the object was just made with this field.
-        unsafe { value.put(made) };
+        // SAFETY: the object was just made with this field, and is put together here.
+        unsafe { value.put(Blank::new(Object::new(made))) };
         Ok(made)
     }
 }

@@ -138,16 +138,6 @@ pub fn field_count(program: &Program, ty: TypeId) -> usize {
     }
 }
 
-/// True if an object lies outside all heaps.
-///
-/// # Safety
-/// `object` is a reference.
-#[inline]
-pub unsafe fn is_lasting(object: Word) -> bool {
-    // SAFETY: promised by the caller; the header is the last word before the fields.
-    unsafe { *(object as *const Word).add(OBJECT_WORDS - 1) & bifrost_heap::LASTING != 0 }
-}
-
 /// A field of an object.
 ///
 /// # Safety
@@ -200,10 +190,7 @@ pub unsafe fn slice<'a>(object: Word, from: usize, count: usize) -> &'a [Word] {
 pub unsafe fn text<'a>(word: Word) -> &'a str {
     // SAFETY: strings are made from Rust strings by `Cx::new_string` only, with their length in the
     // field.
-    unsafe {
-        let start = (word as *const Word).add(OBJECT_WORDS + string::TEXT).cast::<u8>();
-        std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, get(word, string::BYTES) as usize))
-    }
+    unsafe { std::str::from_utf8_unchecked(octets(word, string::TEXT, get(word, string::BYTES))) }
 }
 
 /// The bytes of a `bytes` object.
@@ -212,10 +199,20 @@ pub unsafe fn text<'a>(word: Word) -> &'a str {
 /// `word` is a reference to bytes, which never change; they live as long as the object.
 #[inline]
 pub unsafe fn byte_slice<'a>(word: Word) -> &'a [u8] {
-    // SAFETY: promised by the caller; the object has its length and then that many bytes.
+    // SAFETY: the object has its length and then that many bytes.
+    unsafe { octets(word, bytes::BYTES, get(word, bytes::LENGTH)) }
+}
+
+/// The bytes of an object from a field on.
+///
+/// # Safety
+/// `object` is a reference to an object that has so many, which never change.
+#[inline(always)]
+unsafe fn octets<'a>(object: Word, field: usize, count: Word) -> &'a [u8] {
+    // SAFETY: promised by the caller.
     unsafe {
-        let start = (word as *const Word).add(OBJECT_WORDS + bytes::BYTES).cast::<u8>();
-        std::slice::from_raw_parts(start, get(word, bytes::LENGTH) as usize)
+        let start = (object as *const Word).add(OBJECT_WORDS + field).cast::<u8>();
+        std::slice::from_raw_parts(start, count as usize)
     }
 }
 

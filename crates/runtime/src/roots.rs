@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use bifrost_heap::Marker;
+use bifrost_heap::{Marker, Reference};
 
 use crate::abi::Word;
 use crate::cx::Cx;
@@ -69,28 +69,13 @@ impl Roots {
     }
 
     /// Hands all roots to the collector, and forgets those whose owners are gone.
-    ///
-    /// # Safety
-    /// All of them are references to objects of the context's heap, lasting, or 0.
-    pub unsafe fn trace(&mut self, marker: &mut Marker) {
-        // SAFETY: the words live as long as the context.
-        for word in self.kept().words.borrow().iter() {
-            // SAFETY: promised by the caller.
-            unsafe { marker.root(*word) };
-        }
+    pub fn trace(&mut self, marker: &mut Marker) {
+        // SAFETY: each word that is kept is 0 or a reference to an object of the context.
+        let mut root = |word: Word| marker.root(unsafe { Reference::of(word) });
+        self.kept().words.borrow().iter().for_each(|word| root(*word));
         self.forget_dropped();
-        for root in &self.rooted {
-            if let Some(word) = root.upgrade() {
-                // SAFETY: promised by the caller.
-                unsafe { marker.root(*word) };
-            }
-        }
-        for (_, words) in self.sets.iter().flatten() {
-            for word in words {
-                // SAFETY: promised by the caller.
-                unsafe { marker.root(*word) };
-            }
-        }
+        self.rooted.iter().filter_map(Weak::upgrade).for_each(|word| root(*word));
+        self.sets.iter().flatten().flat_map(|(_, words)| words).for_each(|word| root(*word));
     }
 
     /// All words; each is 0 or a reference.

@@ -14,7 +14,7 @@ use crate::abi::Code;
 pub const PROCEDURE_DEPTH_MAX: u64 = 256;
 
 /// The signal of a call that would nest them deeper.
-pub const PROCEDURES_TOO_DEEP: &str = "batched procedures are nested too deep (256 is the most)";
+pub const PROCEDURES_TOO_DEEP: &str = "batched procedures are nested too deep (256 is the limit)";
 
 /// Most loops inside each other of a structure that is compiled.
 pub const LOOPS_MAX: usize = 64;

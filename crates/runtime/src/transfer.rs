@@ -44,11 +44,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::abi::{Ret, Word};
-use crate::content::{self, Content, Place, PlaceKind, Sink, Source, Unfit};
+use crate::content::{self, Alike, Content, Place, PlaceKind, Room, Sink, Source, Unfit, Value, Values};
 use crate::cx::Cx;
 use crate::image::{Table, has_one_object};
 use crate::map_entries::MapEntries;
-use crate::object::{self, list, sequence};
+use crate::object::{self, sequence};
+use crate::reference::{Blank, BytesRef, ListRef, MapRef, Object, Open, StringRef};
 use crate::roots::{KeptAll, KeptList};
 
 /// Most bytes of the values of a message.
@@ -140,7 +141,7 @@ impl Transfer {
             TypeKind::Class(class) => class,
             TypeKind::String => return Transfer::Text,
             TypeKind::Bytes => return Transfer::Bytes,
-            TypeKind::Directory => return Transfer::Never("its names are those of one store"),
+            TypeKind::Directory => return Transfer::Never("its names belong to one store"),
             TypeKind::Replier(_) => return Transfer::Address(Leaf::Replier),
             _ => return Transfer::Content,
         };
@@ -173,10 +174,10 @@ pub enum NotSent {
         why: String,
     },
     /// They are more than fits.
-    #[error("what a message carries may have {BYTES_MAX} bytes at most; send less at once")]
+    #[error("the values of a message have at most {BYTES_MAX} bytes; send fewer values at once")]
     TooLarge,
     /// The run was ended, or an object could not be fetched: the outcome to end with.
-    #[error("sending was ended")]
+    #[error("sending was interrupted")]
     Ended(Ret),
 }
 
@@ -198,7 +199,7 @@ pub enum NotReceived {
     #[error(transparent)]
     Full(#[from] HeapFull),
     /// There is nothing at an address, or not the object that was said.
-    #[error("{0:?} is no address here")]
+    #[error("{0:?} is not an address here")]
     Address(Address),
 }
 
@@ -218,7 +219,7 @@ pub enum Wrong {
     #[error("there is no object {0} before this place")]
     Number(u32),
     /// No class of that number has objects that are sent so.
-    #[error("there is no class {0} whose objects are sent so")]
+    #[error("no class {0} has objects that are sent in this form")]
     Class(u32),
     /// The lists behind this one are not one element shorter.
     #[error("the length of a list is not that of its elements")]
@@ -229,10 +230,10 @@ pub enum Wrong {
 }
 
 /// Gives the address of something that is sent as such.
-pub type AddressOf<'f> = dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent> + 'f;
+pub type AddressOf<'f> = dyn FnMut(&mut Cx, Object, Leaf) -> Result<Address, NotSent> + 'f;
 
 /// Gives the object at an address, with the class that it is said to have.
-pub type ObjectAt<'f> = dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived> + 'f;
+pub type ObjectAt<'f> = dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Object, NotReceived> + 'f;
 
 /// Appends values to `out`; nothing if they cannot be sent.
 ///
@@ -242,22 +243,16 @@ pub type ObjectAt<'f> = dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word
 ///
 /// # Errors
 /// [`NotSent`]
-///
-/// # Safety
-/// `cx` is the current context. Each value has the type of its place, and there are as many places
-/// as values.
-pub unsafe fn encode(
+pub fn encode(
     cx: &mut Cx,
-    values: &[Word],
-    places: &[Place],
+    values: Values<'_>,
     address: &mut AddressOf<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), NotSent> {
     let start = out.len();
     let (objects, numbers) = (SmallVec::new(), Numbers::default());
-    let mut sending = Sending { cx, out, start, values, places, kept: None, objects, numbers, address };
-    // SAFETY: promised by the caller.
-    let sent = unsafe { sending.all() };
+    let mut sending = Sending { cx, out, start, values, kept: None, objects, numbers, address };
+    let sent = sending.all();
     if sent.is_err() {
         out.truncate(start);
     }
@@ -265,18 +260,15 @@ pub unsafe fn encode(
 }
 
 /// Makes the values that `bytes` begin with, one for each place, in the heap of this context;
-/// `bytes` are those behind them then. The words are the caller's to keep.
+/// `bytes` are those behind them then. The words are the caller's to keep. No code of the program
+/// runs.
 ///
 /// `reference` gives the object at an address. It is told the class, which fits the place; only it
 /// can know if that is the class of the object there.
 ///
 /// # Errors
 /// [`NotReceived`]; the objects made are garbage.
-///
-/// # Safety
-/// `cx` is the current context, and no code of the program runs. The words that `reference` gives
-/// are references of this context.
-pub unsafe fn decode(
+pub fn decode(
     cx: &mut Cx,
     bytes: &mut &[u8],
     places: &[Place],
@@ -287,8 +279,7 @@ pub unsafe fn decode(
     let (rest, length) = (*bytes, bytes.len());
     let mut receiving =
         Receiving { rest, length, values, objects, promised: 0, lists: false, maps: false, reference };
-    // SAFETY: promised by the caller.
-    let made = unsafe { receiving.all(cx, places)? };
+    let made = receiving.all(cx, places)?;
     *bytes = receiving.rest;
     Ok(made)
 }
@@ -298,59 +289,55 @@ struct Sending<'a, 'f> {
     cx: &'a mut Cx,
     out: &'a mut Vec<u8>,
     start: usize,
-    values: &'a [Word],
-    places: &'a [Place],
+    values: Values<'a>,
     /// The values, once something might collect.
     kept: Option<KeptAll>,
     /// The objects that have numbers, by number.
-    objects: SmallVec<[Word; SEARCHED_MAX]>,
+    objects: SmallVec<[Object; SEARCHED_MAX]>,
     /// Their numbers, when they are too many to look through.
     numbers: Numbers,
     address: &'a mut AddressOf<'f>,
 }
 
 impl Sending<'_, '_> {
-    unsafe fn all(&mut self) -> Result<(), NotSent> {
-        let (values, places) = (self.values, self.places);
-        for (value, place) in values.iter().zip(places) {
-            // SAFETY: promised by the caller of `encode`.
-            unsafe { self.value(*place, *value)? };
+    fn all(&mut self) -> Result<(), NotSent> {
+        for value in self.values.iter() {
+            self.value(value)?;
         }
         let mut number = 0;
         while let Some(object) = self.objects.get(number).copied() {
-            // SAFETY: numbered words are references that the values lead to.
-            unsafe { self.content(object)? };
+            self.content(object)?;
             number += 1;
         }
         Ok(())
     }
 
     /// Writes the contents of a numbered object.
-    unsafe fn content(&mut self, object: Word) -> Result<(), NotSent> {
+    fn content(&mut self, object: Object) -> Result<(), NotSent> {
         if self.cx.must_attend() {
             let attended = self.cx.attend();
             if !attended.returned() {
                 return Err(NotSent::Ended(attended));
             }
         }
-        // SAFETY: promised by the caller; no code runs that could change the object.
-        unsafe {
-            if !Table::of(object).mode().is_open() {
-                self.keep_values();
-                let opened = self.cx.open(object);
-                if !opened.returned() {
-                    return Err(NotSent::Ended(opened));
-                }
-            }
-            content::write(object, self)
+        let object = self.opened(object)?;
+        content::write(object, self)
+    }
+
+    /// Opens an object, if it is not open already.
+    #[inline]
+    fn opened(&mut self, object: Object) -> Result<Open, NotSent> {
+        if let Some(open) = object.opened() {
+            return Ok(open);
         }
+        self.keep_values();
+        self.cx.open_object(object).map_err(NotSent::Ended)
     }
 
     fn keep_values(&mut self) {
         if self.kept.is_none() {
-            let all = self.values.iter().zip(self.places);
-            let references: SmallVec<[Word; 4]> =
-                all.filter(|(_, place)| place.is_reference()).map(|(word, _)| *word).collect();
+            let all = self.values.iter().filter(|value| value.place().is_reference());
+            let references: SmallVec<[Word; 4]> = all.map(Value::word).collect();
             self.kept = Some(self.cx.keep_all(&references));
         }
     }
@@ -373,74 +360,78 @@ impl Sending<'_, '_> {
         }
     }
 
-    unsafe fn reference(&mut self, word: Word) -> Result<(), NotSent> {
-        if word == 0 {
+    fn reference(&mut self, object: Option<Object>) -> Result<(), NotSent> {
+        let Some(object) = object else {
             self.put(NOTHING.to_le_bytes());
             return Ok(());
-        }
-        // SAFETY: what is not 0 is a reference; strings and bytes never change.
-        unsafe {
-            let table = Table::of(word);
-            let info = table.info();
-            match info.transfer {
-                Transfer::Text => return self.bytes(STRING, word, object::text(word).as_bytes()),
-                Transfer::Bytes => return self.bytes(BYTES, word, object::byte_slice(word)),
-                Transfer::Content => {}
-                Transfer::Class => {
-                    self.put_pair(OBJECT, info.ty.as_u32());
-                    return Ok(());
-                }
-                Transfer::Boxed(place) => {
-                    self.put_pair(OBJECT, info.ty.as_u32());
-                    return self.boxed(place, word);
-                }
-                Transfer::Address(leaf) => return self.leaf(leaf, word, info.ty),
-                Transfer::Never(why) => {
-                    return Err(NotSent::Object { class: info.name.clone(), why: why.to_owned() });
-                }
+        };
+        let info = object.info();
+        match info.transfer {
+            Transfer::Text => {
+                // SAFETY: only strings are sent as their text.
+                let string = unsafe { StringRef::new(object.word()) };
+                return self.bytes(STRING, object, string.text().as_bytes());
             }
-            if self.is_numbered(word) {
+            Transfer::Bytes => {
+                // SAFETY: only bytes are sent so.
+                let bytes = unsafe { BytesRef::new(object.word()) };
+                return self.bytes(BYTES, object, bytes.bytes());
+            }
+            Transfer::Content => {}
+            Transfer::Class => {
+                self.put_pair(OBJECT, info.ty.as_u32());
                 return Ok(());
             }
-            self.check_size(0)?;
-            self.put_pair(OBJECT, info.ty.as_u32());
-            if info.content.has_length() {
-                let length = u32::try_from(object::fields(word) - sequence::ELEMENTS);
-                self.put(length.map_err(|_| NotSent::TooLarge)?.to_le_bytes());
+            Transfer::Boxed(place) => {
+                self.put_pair(OBJECT, info.ty.as_u32());
+                return self.boxed(place, object);
             }
+            Transfer::Address(leaf) => return self.leaf(leaf, object, info.ty),
+            Transfer::Never(why) => {
+                return Err(NotSent::Object { class: info.name.clone(), why: why.to_owned() });
+            }
+        }
+        if self.is_numbered(object) {
+            return Ok(());
+        }
+        self.check_size(0)?;
+        self.put_pair(OBJECT, info.ty.as_u32());
+        if info.content.has_length() {
+            let length = u32::try_from(object.fields() - sequence::ELEMENTS);
+            self.put(length.map_err(|_| NotSent::TooLarge)?.to_le_bytes());
         }
         Ok(())
     }
 
     /// Writes an object's number if it has one; otherwise it gets the next.
-    fn is_numbered(&mut self, word: Word) -> bool {
+    fn is_numbered(&mut self, object: Object) -> bool {
         let known = match self.objects.len() {
-            0..=SEARCHED_MAX => self.objects.iter().position(|one| *one == word).map(|at| at as u32),
-            _ => self.numbers.get(word),
+            0..=SEARCHED_MAX => self.objects.iter().position(|one| *one == object).map(|at| at as u32),
+            _ => self.numbers.get(object.word()),
         };
         match known {
             Some(number) => self.put((FIRST_NUMBER + number).to_le_bytes()),
-            None => self.number(word),
+            None => self.number(object),
         }
         known.is_some()
     }
 
     /// Gives an object the next number. There are fewer than [`BYTES_MAX`].
-    fn number(&mut self, word: Word) {
-        self.objects.push(word);
+    fn number(&mut self, object: Object) {
+        self.objects.push(object);
         match self.objects.len() - 1 {
             0..SEARCHED_MAX => {}
             SEARCHED_MAX => {
-                for (number, word) in (0..).zip(&self.objects) {
-                    self.numbers.insert(*word, number);
+                for (number, object) in (0..).zip(&self.objects) {
+                    self.numbers.insert(object.word(), number);
                 }
             }
-            last => self.numbers.insert(word, last as u32),
+            last => self.numbers.insert(object.word(), last as u32),
         }
     }
 
-    fn bytes(&mut self, tag: u32, word: Word, bytes: &[u8]) -> Result<(), NotSent> {
-        if bytes.len() > INLINE_BYTES_MAX && self.is_numbered(word) {
+    fn bytes(&mut self, tag: u32, object: Object, bytes: &[u8]) -> Result<(), NotSent> {
+        if bytes.len() > INLINE_BYTES_MAX && self.is_numbered(object) {
             return Ok(());
         }
         self.check_size(bytes.len())?;
@@ -451,31 +442,25 @@ impl Sending<'_, '_> {
     }
 
     /// Writes the value in a box.
-    unsafe fn boxed(&mut self, place: Place, word: Word) -> Result<(), NotSent> {
-        // SAFETY: promised by the caller; a box has the value in its only field.
-        unsafe {
-            if !Table::of(word).mode().is_open() {
-                self.keep_values();
-                let opened = self.cx.open(word);
-                if !opened.returned() {
-                    return Err(NotSent::Ended(opened));
-                }
-            }
-            self.value(place, object::get(word, boxed::VALUE as usize))
-        }
+    fn boxed(&mut self, place: Place, object: Object) -> Result<(), NotSent> {
+        let object = self.opened(object)?.object();
+        // SAFETY: a box has a value of the place's type in its only field.
+        self.value(unsafe { Value::new(place, object::get(object.word(), boxed::VALUE as usize)) })
     }
 
     #[cold]
-    fn leaf(&mut self, leaf: Leaf, word: Word, class: TypeId) -> Result<(), NotSent> {
+    fn leaf(&mut self, leaf: Leaf, object: Object, class: TypeId) -> Result<(), NotSent> {
         self.keep_values();
-        let address = (self.address)(self.cx, word, leaf)?;
+        let address = (self.address)(self.cx, object, leaf)?;
         self.put_pair(ADDRESS, class.as_u32());
         self.put(address.to_bytes());
         Ok(())
     }
 }
 
-impl Sink for Sending<'_, '_> {
+// SAFETY: an address is given by code of a node, which changes no object that is sent by content;
+// boxes, which may be fetched, are no parts of the object that is written.
+unsafe impl Sink for Sending<'_, '_> {
     type Error = NotSent;
 
     fn bool(&mut self, value: bool) {
@@ -491,28 +476,24 @@ impl Sink for Sending<'_, '_> {
     }
 
     #[inline]
-    unsafe fn value(&mut self, place: Place, word: Word) -> Result<(), NotSent> {
-        if place.is_reference() {
-            // SAFETY: promised by the caller.
-            return unsafe { self.reference(word) };
+    fn value(&mut self, value: Value) -> Result<(), NotSent> {
+        if value.place().is_reference() {
+            return self.reference(value.object());
         }
-        self.put(word.to_le_bytes());
+        self.put(value.word().to_le_bytes());
         Ok(())
     }
 
     fn nothing(&mut self, place: Place) -> Result<(), NotSent> {
         // SAFETY: 0 is none, or the smallest value of a basic type.
-        unsafe { self.value(place, 0) }
+        self.value(unsafe { Value::new(place, 0) })
     }
 
-    unsafe fn values(&mut self, place: Place, words: &[Word]) -> Result<(), NotSent> {
-        if place.is_reference() {
-            for word in words {
-                // SAFETY: promised by the caller.
-                unsafe { self.reference(*word)? };
-            }
-            return Ok(());
+    fn values(&mut self, values: Alike<'_>) -> Result<(), NotSent> {
+        if values.place.is_reference() {
+            return values.iter().try_for_each(|value| self.reference(value.object()));
         }
+        let words = values.words();
         self.check_size(size_of_val(words))?;
         self.out.reserve(size_of_val(words));
         for word in words {
@@ -584,16 +565,13 @@ struct Receiving<'b, 'r, 'f> {
     reference: &'r mut ObjectAt<'f>,
 }
 
-/// True if the keys of a map differ. Sorted, and not hashed: the sender may have chosen them.
-///
-/// # Safety
-/// `object` is a map whose keys are of this kind.
-unsafe fn keys_differ(object: Word, kind: PlaceKind) -> bool {
+/// True if the keys of a map, which are of this kind, differ. Sorted, and not hashed: the sender may
+/// have chosen them.
+fn keys_differ(map: MapRef, place: Place) -> bool {
     let (mut keys, mut entries) = (Vec::new(), MapEntries::default());
-    // SAFETY: promised by the caller.
-    while let Some((key, _)) = entries.next(object) {
+    while let Some((key, _)) = entries.next(map.word()) {
         let real = f64::from_bits(key);
-        match kind {
+        match place.kind {
             PlaceKind::Real if real.is_nan() => {}
             PlaceKind::Real if real == 0.0 => keys.push(0),
             _ => keys.push(key),
@@ -603,15 +581,17 @@ unsafe fn keys_differ(object: Word, kind: PlaceKind) -> bool {
     if !all_differ(&mut keys) {
         return false;
     }
-    // SAFETY: promised by the caller.
-    let bytes = |key: &Word| unsafe {
-        match kind {
-            PlaceKind::String => object::text(*key).as_bytes(),
-            _ => object::byte_slice(*key),
+    match place.kind {
+        PlaceKind::String => {
+            // SAFETY: the keys of the map are strings.
+            let texts = keys.iter().map(|key| unsafe { object::text(*key) });
+            all_differ(&mut texts.collect::<Vec<_>>())
         }
-    };
-    match kind {
-        PlaceKind::String | PlaceKind::Bytes => all_differ(&mut keys.iter().map(bytes).collect::<Vec<_>>()),
+        PlaceKind::Bytes => {
+            // SAFETY: the keys of the map are bytes.
+            let bytes = keys.iter().map(|key| unsafe { object::byte_slice(*key) });
+            all_differ(&mut bytes.collect::<Vec<_>>())
+        }
         _ => true,
     }
 }
@@ -631,11 +611,10 @@ fn least_bytes(content: &Content, fields: usize) -> usize {
 }
 
 impl<'b> Receiving<'b, '_, '_> {
-    unsafe fn all(&mut self, cx: &mut Cx, places: &[Place]) -> Result<SmallVec<[Word; 4]>, NotReceived> {
+    fn all(&mut self, cx: &mut Cx, places: &[Place]) -> Result<SmallVec<[Word; 4]>, NotReceived> {
         let mut values = SmallVec::with_capacity(places.len());
         for (at, place) in places.iter().enumerate() {
-            // SAFETY: promised by the caller of `decode`.
-            let word = unsafe { self.value(cx, *place)? };
+            let word = self.value(cx, *place)?;
             if place.is_reference() {
                 self.objects.set(at, word);
             }
@@ -643,13 +622,10 @@ impl<'b> Receiving<'b, '_, '_> {
         }
         let mut at = self.values;
         while at < self.objects.len() {
-            let object = self.objects.get(at);
+            let object = self.made(at);
+            self.promised -= least_bytes(&object.info().content, object.fields());
             // SAFETY: the object was made for this, and is kept by the list.
-            unsafe {
-                let content = &Table::of(object).info().content;
-                self.promised -= least_bytes(content, object::fields(object));
-                content::fill(cx, object, self)?;
-            }
+            content::fill(cx, unsafe { Blank::new(object) }, self)?;
             at += 1;
         }
         if self.lists {
@@ -661,24 +637,25 @@ impl<'b> Receiving<'b, '_, '_> {
         Ok(values)
     }
 
+    /// An object that has a number, by its place in the list.
+    #[inline]
+    fn made(&self, at: usize) -> Object {
+        // SAFETY: behind the values the list has objects, which it keeps.
+        unsafe { Object::new(self.objects.get(at)) }
+    }
+
+    /// The objects that have numbers.
+    fn all_made(&self) -> impl Iterator<Item = Object> + '_ {
+        (self.values..self.objects.len()).map(|at| self.made(at))
+    }
+
     /// Makes sure that each list is one element longer than its rest: natives go by the lengths. So
     /// no list is its own rest.
     fn check_lists(&self) -> Result<(), NotReceived> {
-        for at in self.values..self.objects.len() {
-            let object = self.objects.get(at);
-            // SAFETY: the objects are filled, and so the rest of a list is a list.
-            let fits = unsafe {
-                match &Table::of(object).info().content {
-                    Content::List(..) => match object::get(object, list::NEXT) {
-                        0 => true,
-                        next => {
-                            let rest = object::get(next, list::LENGTH);
-                            rest.checked_add(1) == Some(object::get(object, list::LENGTH))
-                        }
-                    },
-                    _ => true,
-                }
-            };
+        for object in self.all_made().filter(|one| matches!(one.info().content, Content::List(..))) {
+            // SAFETY: it is a list, and filled.
+            let list = unsafe { ListRef::new(object.word()) };
+            let fits = list.rest().is_none_or(|rest| rest.length().checked_add(1) == Some(list.length()));
             if !fits {
                 return Err(self.wrong(Wrong::List));
             }
@@ -689,16 +666,10 @@ impl<'b> Receiving<'b, '_, '_> {
     /// Makes sure that no map has a key twice, of those whose keys can be compared without code of
     /// the program.
     fn check_maps(&self) -> Result<(), NotReceived> {
-        for at in self.values..self.objects.len() {
-            let object = self.objects.get(at);
-            // SAFETY: the objects are filled, and keys are of the kind of their place.
-            let differ = unsafe {
-                match &Table::of(object).info().content {
-                    Content::Map(key, _) => keys_differ(object, key.kind),
-                    _ => true,
-                }
-            };
-            if !differ {
+        for object in self.all_made() {
+            let Content::Map(key, _) = object.info().content else { continue };
+            // SAFETY: it is a map, and filled.
+            if !keys_differ(unsafe { MapRef::new(object.word()) }, key) {
                 return Err(self.wrong(Wrong::Key));
             }
         }
@@ -748,11 +719,11 @@ impl<'b> Receiving<'b, '_, '_> {
     }
 
     /// A reference to an object of a type, or 0 for none.
-    unsafe fn reference(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
+    fn reference(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
         let word = match self.short()? {
             NOTHING => return Ok(0),
-            // SAFETY: promised by the caller; it is compared there, before it is made.
-            OBJECT => return unsafe { self.object(cx, ty) },
+            // It is compared there, before it is made.
+            OBJECT => return self.object(cx, ty),
             STRING => {
                 let count = self.short()? as usize;
                 let text = std::str::from_utf8(self.take_slice(count)?);
@@ -771,7 +742,7 @@ impl<'b> Receiving<'b, '_, '_> {
                 };
                 Unfit::check(cx.image(), class, ty)?;
                 let address = Address::from_bytes(self.take()?);
-                (self.reference)(cx, leaf, address, class.ty)?
+                (self.reference)(cx, leaf, address, class.ty)?.word()
             }
             number => {
                 let at = number.checked_sub(FIRST_NUMBER).map(|number| self.values + number as usize);
@@ -795,7 +766,7 @@ impl<'b> Receiving<'b, '_, '_> {
     }
 
     /// A new object, which is filled later unless it is whole.
-    unsafe fn object(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
+    fn object(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
         let table = self.class(cx)?;
         let info = table.info();
         Unfit::check(cx.image(), info, ty)?;
@@ -835,7 +806,9 @@ impl<'b> Receiving<'b, '_, '_> {
     }
 }
 
-impl Source for Receiving<'_, '_, '_> {
+// SAFETY: classes and basic values are compared with the places; `decode` was asked while no code
+// runs.
+unsafe impl Source for Receiving<'_, '_, '_> {
     type Error = NotReceived;
 
     fn bool(&mut self) -> Result<bool, NotReceived> {
@@ -856,37 +829,22 @@ impl Source for Receiving<'_, '_, '_> {
     }
 
     #[inline]
-    unsafe fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, NotReceived> {
+    fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, NotReceived> {
         match place.is_reference() {
-            // SAFETY: promised by the caller.
-            true => unsafe { self.reference(cx, place.ty) },
+            true => self.reference(cx, place.ty),
             false => self.basic(place.kind),
         }
     }
 
-    unsafe fn values(
-        &mut self,
-        cx: &mut Cx,
-        place: Place,
-        object: Word,
-        first: usize,
-        count: usize,
-    ) -> Result<(), NotReceived> {
-        if matches!(place.kind, PlaceKind::Int | PlaceKind::Real) {
-            let bytes = self.take_slice(count.saturating_mul(size_of::<Word>()))?;
+    fn values(&mut self, cx: &mut Cx, room: Room) -> Result<(), NotReceived> {
+        if matches!(room.place.kind, PlaceKind::Int | PlaceKind::Real) {
+            let bytes = self.take_slice(room.count.saturating_mul(size_of::<Word>()))?;
             for (at, word) in bytes.as_chunks().0.iter().enumerate() {
-                // SAFETY: promised by the caller.
-                unsafe { object::set(object, first + at, Word::from_le_bytes(*word)) };
+                // SAFETY: the bytes are as many words, each a number of the kind.
+                unsafe { room.set(at, Word::from_le_bytes(*word)) };
             }
             return Ok(());
         }
-        for field in first..first + count {
-            // SAFETY: promised by the caller.
-            unsafe {
-                let word = self.value(cx, place)?;
-                object::set(object, field, word);
-            }
-        }
-        Ok(())
+        room.fill(cx, self)
     }
 }

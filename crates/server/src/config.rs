@@ -154,7 +154,7 @@ pub enum ConfigError {
         known: String,
     },
     /// Metrics over shared memory.
-    #[error("metrics cannot be told on `{url}`: write `tcp://host:port` or `unix:///path`")]
+    #[error("metrics cannot be exported on `{url}`: write `tcp://host:port` or `unix:///path`")]
     Metrics {
         /// The URL as it was written.
         url: String,

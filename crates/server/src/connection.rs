@@ -81,7 +81,7 @@ pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, t
 }
 
 /// A client that is told this is not to blame.
-const FAULT: &str = "the server failed while it worked for this session";
+const FAULT: &str = "the server failed in this session";
 
 /// A session that has a place, its objects and their context.
 struct Opened {
@@ -107,7 +107,7 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     }
     let (space, cache) = shared.objects.space().map_err(|error| {
         tracing::warn!(%error, "session.refused");
-        Refusal::new(form, ErrorNumber::Internal, "there is no room for the session's objects")
+        Refusal::new(form, ErrorNumber::Internal, "no memory for the session's objects")
     })?;
     if let Some(hosts) = &shared.hosts {
         hosts.lock().enter(&space, stream);
@@ -147,7 +147,7 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     };
     match &end {
         End::Slow => session.fail(ErrorNumber::Expired, "the session was idle or slow for too long"),
-        End::Stopped => session.fail(ErrorNumber::ShuttingDown, "the server is going down"),
+        End::Stopped => session.fail(ErrorNumber::ShuttingDown, "the server is shutting down"),
         _ => {}
     }
     let output = form.output(&mut session);

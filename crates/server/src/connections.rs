@@ -135,9 +135,9 @@ impl Connections {
         }
         open.newcomers.enter(stream).map_err(|full| match full {
             Full::OfOrigin => format!(
-                "{of_origin} connections of this address have not said `hello` (greetings_address_max)"
+                "{of_origin} connections of this address have not sent `hello` (greetings_address_max)"
             ),
-            Full::All => format!("{all} connections have not said `hello` (greetings_max)"),
+            Full::All => format!("{all} connections have not sent `hello` (greetings_max)"),
         })
     }
 
@@ -172,7 +172,7 @@ impl Connections {
         spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
     }
 
-    /// True if the server is going down.
+    /// True if the server is shutting down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.open.lock().stopping
     }
@@ -262,7 +262,7 @@ impl Place {
     /// Waits until a token that came from this origin may be looked at.
     ///
     /// # Errors
-    /// When that is after the deadline: how long it would be. Or the server is going down: nothing.
+    /// When that is after the deadline: how long it would be. Or the server is shutting down: nothing.
     pub(crate) fn await_turn(&self, origin: Origin, deadline: Instant) -> Result<(), Option<Duration>> {
         let now = Instant::now();
         let mut open = self.connections.open.lock();

@@ -26,7 +26,7 @@ const TOLD_WITHIN: Duration = Duration::from_millis(100);
 const LOCAL_PATIENCE: u32 = 12;
 
 /// The reason that a client hears whose connection others have replaced.
-const MAKES_WAY: &str = "it has not said `hello`, and makes way for another connection";
+const MAKES_WAY: &str = "it has not sent `hello`, and is closed for another connection";
 
 /// A client that is let in, and the bytes that it has sent so far.
 pub(crate) struct Greeted {
@@ -115,11 +115,11 @@ pub(crate) fn receive(
             Ok(0) => return Err(Ended::Gone(None)),
             Ok(_) if Instant::now() < deadline => {}
             Ok(_) | Err(ReadError::TimedOut) => {
-                let text = format!("no `hello` has come within {} ms", patience.as_millis());
+                let text = format!("no `hello` has arrived within {} ms", patience.as_millis());
                 return refuse(ErrorNumber::Expired, text);
             }
             Err(ReadError::Stopped) if shared.connections.is_stopping() => {
-                return refuse(ErrorNumber::ShuttingDown, "the server is going down".to_owned());
+                return refuse(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned());
             }
             Err(ReadError::Stopped) => return refuse(ErrorNumber::Expired, MAKES_WAY.to_owned()),
             Err(why) => return Err(Ended::Gone(Some(why.to_string()))),
@@ -141,12 +141,9 @@ pub(crate) fn receive(
         place.await_turn(origin, deadline).map_err(|later| match later {
             Some(time) => greeted.blame(
                 ErrorNumber::BadToken,
-                format!(
-                    "wrong tokens came from this address; the next one is looked at in {} ms",
-                    time.as_millis()
-                ),
+                format!("this address has sent wrong tokens; the next is checked in {} ms", time.as_millis()),
             ),
-            None => greeted.blame(ErrorNumber::ShuttingDown, "the server is going down".to_owned()),
+            None => greeted.blame(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned()),
         })?;
         if bool::from(required.as_bytes().ct_eq(token.as_bytes())) {
             return Ok(greeted);
@@ -188,7 +185,7 @@ impl Greeted {
     fn look_at_lines(&mut self, stream: &mut Stream) -> Result<Option<String>, Ended> {
         while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
             let Ok(line) = std::str::from_utf8(&self.input[..length]) else {
-                return Err(self.blame(ErrorNumber::BadText, "a line is no well-formed UTF-8".to_owned()));
+                return Err(self.blame(ErrorNumber::BadText, "a line is not well-formed UTF-8".to_owned()));
             };
             let word = line.split_whitespace().next().unwrap_or("#");
             if !word.starts_with('#') {

@@ -29,9 +29,9 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// The numbers that are told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
-    /// Sessions that are open.
+    /// Open sessions.
     pub sessions: u64,
-    /// Sessions that were opened.
+    /// Sessions opened since the start.
     pub sessions_opened: u64,
     /// Connections whose client has not said `hello`.
     pub newcomers: u64,
@@ -39,7 +39,7 @@ pub struct Measured {
     pub refused: u64,
     /// Bytes of the heaps of all sessions and nodes.
     pub heap_bytes: u64,
-    /// The limit of these bytes.
+    /// The limit of the bytes of the heaps.
     pub heap_bytes_max: u64,
     /// The counts of the caches of all sessions.
     pub counted: Counted,
@@ -58,7 +58,7 @@ pub struct NodesMeasured {
     pub sessions: u64,
     /// Names of actors.
     pub names: u64,
-    /// Bytes of messages that no node has taken yet.
+    /// Bytes of messages of sessions that no node has received yet.
     pub waiting_bytes: u64,
     /// Their counts together.
     pub stats: Stats,
@@ -120,14 +120,14 @@ fn histogram(text: &mut String, name: &'static str, help: &'static str, times: &
 pub fn text(measured: &Measured) -> String {
     let mut out = String::new();
     let to = &mut out;
-    gauge(to, "sessions", "Sessions that are open.", measured.sessions);
-    counter(to, "sessions_total", "Sessions that were opened.", measured.sessions_opened);
-    let help = "Connections whose client has not said hello.";
+    gauge(to, "sessions", "Open sessions.", measured.sessions);
+    counter(to, "sessions_total", "Sessions opened since the start.", measured.sessions_opened);
+    let help = "Connections whose client has not sent `hello`.";
     gauge(to, "greeting_connections", help, measured.newcomers);
-    let help = "Connections that were refused before their hello.";
+    let help = "Connections that were refused before `hello`.";
     counter(to, "refused_connections_total", help, measured.refused);
     gauge(to, "heap_bytes", "Bytes of the heaps of all sessions and nodes.", measured.heap_bytes);
-    gauge(to, "heap_bytes_max", "The limit of these bytes.", measured.heap_bytes_max);
+    gauge(to, "heap_bytes_max", "The limit of the bytes of the heaps.", measured.heap_bytes_max);
     let Measured { counted: c, gauges, .. } = measured;
     let ends = [
         ("{end=\"done\"}", c.commits),
@@ -136,22 +136,28 @@ pub fn text(measured: &Measured) -> String {
         ("{end=\"refused\"}", c.refused),
         ("{end=\"failed\"}", c.failed),
     ];
-    counters(to, "commits_total", "Commits that were asked for, by how they ended.", &ends);
-    counter(to, "aborts_total", "Transactions that were aborted without a commit.", c.aborts);
-    histogram(to, "commit_seconds", "How long the store took for a commit.", &c.committing);
+    counters(to, "commits_total", "Attempted commits, by outcome.", &ends);
+    counter(
+        to,
+        "aborts_total",
+        "Transactions that had read or changed something and were aborted without a commit.",
+        c.aborts,
+    );
+    histogram(to, "commit_seconds", "The time of the store for a commit.", &c.committing);
     counter(to, "fetches_total", "Fetches from the store.", c.calls);
     let objects = [("{why=\"asked\"}", c.asked), ("{why=\"ahead\"}", c.ahead)];
-    counters(
-        to,
-        "fetched_objects_total",
-        "Objects that were fetched: asked for, or along with those.",
-        &objects,
-    );
-    histogram(to, "fetch_seconds", "How long the store took for a fetch.", &c.fetching);
-    let help = "Fetches after which a transaction could not go on: others had changed what it had read.";
+    counters(to, "fetched_objects_total", "Fetched objects: requested, or prefetched.", &objects);
+    histogram(to, "fetch_seconds", "The time of the store for a fetch.", &c.fetching);
+    let help = "Fetches after which a transaction could not continue: another session had changed an \
+        object that it had read.";
     counter(to, "stale_fetches_total", help, c.stale);
-    counter(to, "prefetch_hits_total", "Objects fetched along with others and asked for later.", c.used);
-    counter(to, "evicted_objects_total", "Objects that left a session's cache for want of room.", c.evicted);
+    counter(to, "prefetch_hits_total", "Prefetched objects that were used later.", c.used);
+    counter(
+        to,
+        "evicted_objects_total",
+        "Objects evicted from a session's cache because it was full.",
+        c.evicted,
+    );
     gauge(to, "store_head", "The number of the last commit.", gauges.head.0);
     gauge(to, "store_classes", "Classes in the store.", gauges.classes);
     gauge(to, "store_objects", "Objects in the store.", gauges.objects);
@@ -166,7 +172,7 @@ pub fn text(measured: &Measured) -> String {
     counter(
         to,
         "store_collections_total",
-        "Garbage collections of the store begun here.",
+        "Collections of the store that this server has begun.",
         gauges.collections,
     );
     if let Some(nodes) = &measured.nodes {
@@ -178,13 +184,23 @@ pub fn text(measured: &Measured) -> String {
 fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
     let stats = &nodes.stats;
     gauge(to, "nodes", "Nodes that run the program's actors.", nodes.nodes);
-    gauge(to, "node_sessions", "Open sessions that have reached the nodes.", nodes.sessions);
+    gauge(to, "node_sessions", "Open sessions that have used the nodes.", nodes.sessions);
     gauge(to, "actor_names", "Names of actors.", nodes.names);
-    gauge(to, "node_waiting_bytes", "Bytes of messages that no node has taken yet.", nodes.waiting_bytes);
+    gauge(
+        to,
+        "node_waiting_bytes",
+        "Bytes of messages of sessions that no node has received yet.",
+        nodes.waiting_bytes,
+    );
     let created = [("{for=\"node\"}", stats.created), ("{for=\"other\"}", stats.created_remotely)];
-    counters(to, "actors_total", "Actors that nodes have made, for themselves or at others.", &created);
-    gauge(to, "actors_known", "Actors and requests of nodes that others, or sessions, know.", stats.known);
-    let help = "Of those what was garbage all the same, in cycles over several nodes, and was found.";
+    counters(to, "actors_total", "Actors that nodes have made, for themselves or on other nodes.", &created);
+    gauge(
+        to,
+        "actors_known",
+        "Actors of nodes, and requests under way, that other nodes or sessions refer to.",
+        stats.known,
+    );
+    let help = "Of these, the garbage in cycles over several nodes that was found.";
     counter(to, "actors_swept_total", help, stats.swept);
     let messages = [
         ("{how=\"call\"}", stats.direct),
@@ -192,11 +208,11 @@ fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
         ("{how=\"packet\"}", stats.sent),
         ("{how=\"refused\"}", stats.refused),
     ];
-    counters(to, "messages_total", "Messages to actors, by how they went.", &messages);
+    counters(to, "messages_total", "Messages to actors, by their form.", &messages);
     counter(to, "actor_turns_total", "Turns of actors.", stats.turns);
-    counter(to, "actor_waits_total", "How often a method of an actor waited.", stats.waits);
-    counter(to, "request_cycles_total", "Requests that would have waited for themselves.", stats.cycles);
-    counter(to, "lost_exceptions_total", "Exceptions of actors that nobody awaited.", stats.lost_exceptions);
+    counter(to, "actor_waits_total", "Waits of methods of actors.", stats.waits);
+    counter(to, "request_cycles_total", "Requests that failed with a request cycle.", stats.cycles);
+    counter(to, "lost_exceptions_total", "Exceptions of actors without a receiver.", stats.lost_exceptions);
 }
 
 /// The place where metrics are told. It ends when it is dropped.
@@ -339,7 +355,7 @@ fn response(request: &[u8], measure: &dyn Fn() -> Measured) -> (&'static str, St
     let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
     match (method, path) {
         (Some(b"GET"), Some(b"/metrics")) => ("200 OK", text(&measure())),
-        (_, Some(b"/metrics")) => ("405 Method Not Allowed", "ask with GET\n".to_owned()),
+        (_, Some(b"/metrics")) => ("405 Method Not Allowed", "use GET\n".to_owned()),
         _ => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
     }
 }

@@ -23,10 +23,10 @@ pub enum StoreError {
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The objects that `setup` made cannot be stored.
-    #[error("what `setup` made is not stored: {0}")]
+    #[error("the changes of `setup` are not stored: {0}")]
     Setup(NotCommitted),
     /// It cannot be found out if there are objects.
-    #[error("the store's directory cannot be fetched: look into the store with `bifrost store check`")]
+    #[error("the store's directory cannot be fetched: check the store with `bifrost store check`")]
     Directory,
 }
 

@@ -45,7 +45,8 @@ fn compare(config: &Config, actors: bool, descriptors: Option<u64>, threads: Opt
     let short = needs.into_iter().filter_map(|(name, limit, need)| {
         let limit = limit.filter(|limit| *limit < need)?;
         Some(format!(
-            "the process may have {limit} {name}, and {settings} may need {need}: raise the one, or lower the others"
+            "the process may have {limit} {name}, and {settings} may need {need}: raise the limit, or \
+                lower the settings"
         ))
     });
     short.collect()

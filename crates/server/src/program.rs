@@ -105,7 +105,7 @@ pub fn read_text(input: impl Read) -> io::Result<String> {
     }
     String::from_utf8(bytes).map_err(|e| {
         let line = e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
-        io::Error::other(format!("it is no UTF-8 text, see line {line}"))
+        io::Error::other(format!("it is not UTF-8 text, see line {line}"))
     })
 }
 

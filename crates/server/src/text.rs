@@ -83,7 +83,7 @@ impl TextForm {
             self.batch_bytes += length as u64 + 1;
             match std::str::from_utf8(&rest[..length]) {
                 Ok(line) => self.line(session, cx, line.trim_end_matches('\r')),
-                Err(_) => session.fail(ErrorNumber::BadText, "a line is no well-formed UTF-8"),
+                Err(_) => session.fail(ErrorNumber::BadText, "a line is not well-formed UTF-8"),
             }
             self.check_bounds(session);
         }

@@ -141,7 +141,7 @@ fn a_store_that_is_full_says_so_and_can_be_made_emptier() {
             Err(error) => break error.to_string(),
         }
     };
-    assert!(error.starts_with("what the objects of the store would be, in bytes, is "), "{error}");
+    assert!(error.starts_with("the size of the store's objects, in bytes, is "), "{error}");
     assert!(error.ends_with("; the limit is 2097152"), "{error}");
     assert!(added > BYTES_MAX / 2 / CHUNK_BYTES && added < BYTES_MAX / CHUNK_BYTES * 8, "{added}");
     session.run("clear").unwrap();
@@ -160,8 +160,11 @@ fn a_native_that_setup_puts_where_it_would_be_stored_is_told_at_the_start() {
     let registry = with_lamps(Registry::standard());
     assert_eq!(
         open(load(LAMPS, &registry)).unwrap_err(),
-        "what `setup` made is not stored: an object of `NativeLamp` cannot be stored: it is native, and not persistent: implement \
-         `Persist` for its class and register it with `with_persistent_class`, or let nothing that the root leads to refer to it"
+        "the changes of `setup` are not stored: an object of `NativeLamp` cannot be stored: it is native, \
+            and \
+            not persistent: implement \
+         `Persist` for its class and register it with `with_persistent_class`, or keep it unreachable from \
+         the root directory"
     );
     // Elsewhere it needs nothing.
     let beside = LAMPS.replace("root().insert(\"lamp\", new_lamp())", "new_lamp().light()");

@@ -241,7 +241,7 @@ fn what_is_not_persistent_is_named_and_nothing_is_stored() {
         assert_eq!(
             error,
             "an object of `Lamp` cannot be stored: it is native, and not persistent: implement `Persist` for its class and register it with \
-             `with_persistent_class`, or let nothing that the root leads to refer to it"
+             `with_persistent_class`, or keep it unreachable from the root directory"
         );
         assert_eq!(session.run("look"), "1\none\n0");
         // A value that panicked is not stored either, and it is what it was then.

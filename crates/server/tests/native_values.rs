@@ -393,7 +393,7 @@ end again
   k.when_done(bind(again, k, *))
   k.done(1) except when stuck (why: string): print(why) when not_found: end"#,
     );
-    let expected = "10 done\n3\nstuck at 20\nnative `test::Keeper.done`: the object is being used\n";
+    let expected = "10 done\n3\nstuck at 20\nnative `test::Keeper.done`: the object is in use\n";
     assert_eq!(out, expected);
 }
 
@@ -438,10 +438,10 @@ fn natives_call_methods_of_built_in_types() {
     wrongly(texts, how) except when failure (why: string): print(why) end
   end"#);
     let expected = "2[\"a\", \"b\"]\n\
-                    a native calls `array[string].append (v: string)` otherwise than it is\n\
-                    a native calls `array[string].add` otherwise than it is\n\
-                    a native calls `array[string].fetch (i: int) returns (string) signals (bounds)` otherwise than it is\n\
-                    a native calls `array[string].elements () yields (string)` otherwise than it is\n";
+                    a native calls `array[string].append (v: string)` with another heading\n\
+                    a native calls `array[string].add` with another heading\n\
+                    a native calls `array[string].fetch (i: int) returns (string) signals (bounds)` with another heading\n\
+                    a native calls `array[string].elements () yields (string)` with another heading\n";
     assert_eq!(out, expected);
 }
 
@@ -527,7 +527,7 @@ fn programs_are_compared_when_they_are_linked_too() {
     };
     assert_eq!(linked(DECLARATIONS), Ok(()));
     let other = DECLARATIONS.replace("n: maybe[int]", "n: oneof[none: null, some: int]");
-    let expected = "`test::half (n: oneof[none: null, some: int]) returns (maybe[int])` is declared native, but the native \
-                    takes and gives `(n: maybe[int]) returns (maybe[int])`";
+    let expected = "`test::half (n: oneof[none: null, some: int]) returns (maybe[int])` is declared \
+        native, but the heading of the native is `(n: maybe[int]) returns (maybe[int])`";
     assert_eq!(linked(&other), Err(expected.to_owned()));
 }

@@ -165,7 +165,7 @@ fn loops_over_native_iterators_can_be_left() {
   for i: int, stars: string in g.levels(9) do print(g.level().unparse()) end
     except when failure (why: string): print(why) end"#,
     );
-    let expected = "1*\n2**\n3***\n*\n***\ndone\nnative `test::Gauge.level`: the object is being used\n";
+    let expected = "1*\n2**\n3***\n*\n***\ndone\nnative `test::Gauge.level`: the object is in use\n";
     assert_eq!(out, expected);
 }
 

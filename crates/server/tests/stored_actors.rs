@@ -103,8 +103,7 @@ end main";
     for mode in [Mode::Compiled, Mode::Interpreted] {
         let output = stored_output(&load(text, Run::kept(mode)), Collect::Ordinary);
         let lines: Vec<&str> = output.lines().take(2).collect();
-        let why =
-            "a method may have been ended half way (stack overflow); the transaction can only be aborted";
+        let why = "a method may have been interrupted (stack overflow); the transaction can only be aborted";
         assert_eq!(lines, [why, "0"], "{mode:?}");
     }
 }

@@ -7,7 +7,7 @@
 //! pays one comparison a command.
 
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Mode, Table};
+use bifrost_runtime::{Cx, Mode, Object, Table};
 use bifrost_wire::{Decoded, Limit, Ref, decode};
 
 use crate::session::Session;
@@ -61,12 +61,13 @@ impl Session {
     #[cold]
     fn look_ahead(&self, mut bytes: &[u8]) {
         let frame = self.limits.size(Limit::FrameBytes);
-        let mut named: Vec<Word> = Vec::new();
+        let mut named: Vec<Object> = Vec::new();
         for _ in 0..COMMANDS_MAX {
             let Ok(Decoded::Command(command, used)) = decode(bytes, frame) else { break };
             bytes = &bytes[used..];
             let objects = command.references().filter_map(|reference| self.handles.get(reference));
-            named.extend(objects.filter(|object| is_absent(*object)));
+            // SAFETY: the words of handles are references.
+            named.extend(objects.filter(|word| is_absent(*word)).map(|word| unsafe { Object::new(word) }));
         }
         self.transactions.cache().expect(named.into_iter());
     }

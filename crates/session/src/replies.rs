@@ -8,7 +8,7 @@
 
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Table, object};
+use bifrost_runtime::{Cx, Object, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value};
@@ -22,12 +22,8 @@ use crate::tables::Tables;
 use crate::work::Run;
 
 /// Returns the type under which clients know an object.
-///
-/// # Safety
-/// It is an object of the session's context.
-pub(crate) unsafe fn seen_as(tables: &Tables, object: Word) -> &str {
-    // SAFETY: promised by the caller.
-    tables.type_name(unsafe { Table::of(object) }.info().seen_as)
+pub(crate) fn seen_as(tables: &Tables, object: Object) -> &str {
+    tables.type_name(object.info().seen_as)
 }
 
 /// A word of a basic type as it crosses.

@@ -3,7 +3,7 @@
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
-use bifrost_runtime::{Cx, Overtaken};
+use bifrost_runtime::{Cx, Object, Overtaken};
 use bifrost_wire::{ErrorNumber, Limit, mention};
 use bytes::Bytes;
 
@@ -28,7 +28,7 @@ pub(crate) enum Committed {
 pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &Handles) -> String {
     // Clients know types, and no classes.
     // SAFETY: nothing was collected since it was found that these objects are overtaken.
-    let seen_as = |one: &Overtaken| unsafe { seen_as(tables, one.object) };
+    let seen_as = |one: &Overtaken| seen_as(tables, unsafe { Object::new(one.object) });
     let known = overtaken.iter().find_map(|one| Some((one, handles.find(one.object)?)));
     let object = match (known, overtaken.first()) {
         (Some((one, handle)), _) => format!("`{}` ({})", seen_as(one), mention(handle)),

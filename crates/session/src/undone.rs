@@ -1,10 +1,10 @@
 //! Objects of an aborted transaction.
 //!
-//! Objects made in a transaction are gone when it is aborted ([`bifrost_runtime::is_undone`]). The
+//! Objects made in a transaction are gone when it is aborted ([`Object::is_undone`]). The
 //! client may have handles and futures for it; they stand for nothing from then on, and say why.
 
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, UNDONE, is_undone};
+use bifrost_runtime::{Cx, Object, UNDONE};
 use bifrost_wire::ErrorNumber;
 use bifrost_wire::command::Ranges;
 
@@ -19,7 +19,7 @@ impl Session {
     pub(crate) fn forget_undone(&mut self, cx: &mut Cx) {
         // SAFETY: the words of handles, futures of objects, exceptions and procedures are
         // references.
-        let undone = |word: Word| unsafe { is_undone(word) };
+        let undone = |word: Word| unsafe { Object::new(word) }.is_undone();
         let tables = self.tables;
         let roots = self.roots.as_ref().expect("made before anything runs");
         self.handles.undo(undone, cx.root_set(&roots.handles));

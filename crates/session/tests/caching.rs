@@ -161,7 +161,8 @@ fn what_was_read_and_is_gone_still_counts_as_read() {
         writer.play("l = lookup nodes Nodes\nn = Nodes.at l 2\nNode.add n 1\nc = commit\nflush c", "c = nil");
         reader.play(
             "n = Nodes.at l 3\nNode.add n 1\nc = commit\nflush c",
-            "c = absent\n-2: Conflict: others have changed what the transaction has read; it is aborted",
+            "c = absent\n-2: Conflict: another session has changed an object that the transaction has \
+                read; it is aborted",
         );
         reader.play(
             "n = Nodes.at l 2\nx = Node.value n\nm = Nodes.at l 3\ny = Node.value m\nflush x y",
@@ -277,7 +278,8 @@ fn a_transaction_left_alone_is_aborted_and_its_client_told() {
         assert!(seat.client.session.in_transaction());
         seat.client.session.expire(&mut seat.client.cx);
         assert!(!seat.client.session.in_transaction());
-        let told = "TransactionExpired: the transaction was left alone for too long; it is aborted: 60000 is the limit \
+        let told = "TransactionExpired: the transaction was idle for too long; it is aborted: 60000 \
+            is the limit \
                     (transaction_idle_ms_max)";
         seat.play("x = Node.value r\nc = commit\nflush x c", &format!("x = absent\nc = absent\n-1: {told}"));
         seat.play("x = Node.value r\nc = commit\nflush x c", "x = 1\nc = nil");
@@ -378,7 +380,7 @@ impl Repository for Lossy {
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
         self.asked.lock().unwrap().push(orefs.to_vec());
         match self.lost.filter(|lost| orefs.contains(lost)) {
-            Some(oref) => Err(Error::Object { oref, what: "its state is not what was written" }),
+            Some(oref) => Err(Error::Object { oref, what: "its state is corrupted" }),
             None => self.inner.fetch(orefs),
         }
     }

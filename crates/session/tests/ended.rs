@@ -280,8 +280,8 @@ fn a_doomed_transaction_is_told_of_until_it_is_aborted() {
             let told = client.play(
                 "p = lookup pair Pair\n a = Pair.shift p 1\n except\n d = deep() 100000000\n others\n end_except\n c = commit\n b = Pair.shift p 1\n flush a c b",
             );
-            let why =
-                "Doomed: code was ended in the middle; the transaction can only be aborted (stack overflow)";
+            let why = "Doomed: a limit or cancellation has interrupted code; the transaction can only be aborted \
+                    (stack overflow)";
             let expected = format!("a = nil\n c = exception of -4\n b = absent\n -4: {why}");
             assert_text(&told, &expected, &mode);
             // Neither looking at it nor a batch that is a transaction ends it.

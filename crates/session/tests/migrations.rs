@@ -122,9 +122,9 @@ fn a_changed_class_without_a_migration_is_refused_with_what_to_write() {
         let refused = later(&second("")).map(drop).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "the class `Plain` is not what it was when its objects were stored: `balance` went and `cents`, `history` came; write a \
-             routine `migrate_Plain (owner: string, balance: int, other: account) returns (Plain)` beside it, which says what they are \
-             now; or put it back, or give it another name"
+            "the class `Plain` has changed since its objects were stored: `balance` removed and `cents`, `history` added; write a \
+             routine `migrate_Plain (owner: string, balance: int, other: account) returns (Plain)` beside the class, which \
+             converts them, or restore the class, or use another name"
         );
         // A migration of something else does not help.
         for wrong in [
@@ -322,7 +322,7 @@ fn an_object_that_lost_its_type_is_no_such_object() {
         let mut session = later(&less).unwrap();
         assert_eq!(
             session.run("show"),
-            "failure(\"the object cannot be fetched: a `Nobody` stands where a `account` belongs\")"
+            "failure(\"the object cannot be fetched: expected `account`, found `Nobody`\")"
         );
     });
 }

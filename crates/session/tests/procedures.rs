@@ -138,7 +138,8 @@ fn recursion_goes_to_its_limit() {
             let mut client = world.client();
             assert_text(
                 &client.play(&script(300)),
-                "a = exception of -6\n -6: failure(\"batched procedures are nested too deep (256 is the most)\")\n b = 55",
+                "a = exception of -6\n -6: failure(\"batched procedures are nested too deep (256 is the \
+                    limit)\")\n b = 55",
                 "",
             );
         }

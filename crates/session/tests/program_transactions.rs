@@ -223,7 +223,7 @@ fn who_reads_what_others_change_is_aborted() {
     end except others: print(\"not here\") end
   end except when aborted (why: string): print(why) end",
     );
-    let conflict = "others have changed what the transaction has read (`accounts.Plain`)";
+    let conflict = "another session has changed an object that the transaction has read (`accounts.Plain`)";
     let conflict = conflict.replace("accounts.", "");
     assert_eq!(said(&main), format!("{conflict}\n{conflict}\n3\n{conflict}\nann 113 bob 10"));
 }
@@ -236,7 +236,8 @@ fn what_nobody_handles_says_what_others_have_changed() {
     now_ms()
     a.deposit(10)
   end";
-    let unhandled = "failure(\"unhandled exception: aborted: others have changed what the transaction has read (`Plain`)\")";
+    let unhandled = "failure(\"unhandled exception: aborted: another session has changed an object that \
+        the transaction has read (`Plain`)\")";
     assert_eq!(said(&main_of("signals (not_found)", overtaken)), format!("{unhandled}\nann 101 bob 10"));
     // An exception of the same name that no transaction ended with has no such text.
     let main =
@@ -260,7 +261,7 @@ fn what_is_read_later_must_fit_what_was_read() {
     print(owned(\"bob\").balance().unparse()) resignal not_found
   end except when aborted (*): end",
     );
-    let stale = "others have changed what the transaction has read (`Plain`)";
+    let stale = "another session has changed an object that the transaction has read (`Plain`)";
     assert_eq!(said(&main), format!("100\n{stale}\n101\n10\nann 101 bob 10"));
 }
 

@@ -203,7 +203,7 @@ fn an_exception_aborts_it_and_one_that_is_handled_does_not() {
             t = exception of -1
             x = 5
             -4: too_many
-            -1: Unseen: exceptions were neither looked at nor cleared; the transaction is aborted",
+            -1: Unseen: exceptions were neither read nor cleared; the transaction is aborted",
         );
         assert_eq!(site.pauses(0), 0);
         site.play(
@@ -224,7 +224,7 @@ fn an_exception_aborts_it_and_one_that_is_handled_does_not() {
 
 #[test]
 fn what_is_not_of_it_is_refused_and_nothing_is_run() {
-    const REFUSED: &str = "InTransaction: this cannot be said in the middle of a transaction";
+    const REFUSED: &str = "InTransaction: this command is not allowed in the middle of a transaction";
     Site::each(1, |site| {
         for command in ["c = commit", "c = abort", "c = transaction"] {
             site.play(
@@ -301,7 +301,7 @@ fn a_named_batch_is_done_once() {
         site.play(
             1,
             "t = transaction 1 batch 3\nflush t",
-            "t = exception of -1\n-1: Repeated: the batch was done before: the reply of that batch is no longer kept; the last batch of the session is 4",
+            "t = exception of -1\n-1: Repeated: the batch was committed before: the reply of that batch is no longer stored; the last batch of the session is 4",
         );
         site.play(
             1,

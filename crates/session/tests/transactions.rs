@@ -239,7 +239,7 @@ fn exceptions_not_looked_at_prevent_the_commit() {
             a = counter#1.0
             c = exception of -4
             -3: too_many
-            -4: Unseen: exceptions were neither looked at nor cleared; the transaction is aborted",
+            -4: Unseen: exceptions were neither read nor cleared; the transaction is aborted",
         );
         site.play(0, "x = counter.value a\nflush x", "x = 0");
         site.play(

@@ -390,9 +390,9 @@ impl<'a> Names<'a> {
             let other = scope.names.get(&name).or(scope.imports.get(&name));
             match other {
                 Some(other) if other.def != entry.def => {
-                    let message = format!("the imported name `{name}` is taken already");
+                    let message = format!("the imported name `{name}` is used already");
                     let diagnostic = Diagnostic::error(Code::E0212, span, message)
-                        .label(other.span, "this is the other one")
+                        .label(other.span, "the other use of the name")
                         .help(format!("import it under another name: `({name} as …)`"));
                     self.diagnostics.push(diagnostic);
                 }
@@ -415,8 +415,8 @@ fn no_file_help(options: &Options, path: &str, file: &str) -> String {
     let beside: Vec<String> =
         known.iter().filter(|it| package(it) == package(path)).map(|it| format!("`{it}`")).collect();
     match beside.is_empty() {
-        true => format!("it would be `{file}`"),
-        false => format!("there are {}", beside.join(", ")),
+        true => format!("the expected file is `{file}`"),
+        false => format!("existing files: {}", beside.join(", ")),
     }
 }
 

@@ -224,7 +224,7 @@ fn e0402_return_of_a_value() {
             "E0402",
             "an actor method answers with `reply`",
             "return (2)",
-            "write `reply (v)`, then `return` if it should end here",
+            "write `reply (v)`, then `return` to end the method here",
         )],
     );
 }
@@ -320,9 +320,9 @@ fn e0408_conditions_have_no_effects() {
         text,
         &[(
             "E0408",
-            "a request in a condition, which may have no effects",
+            "a request in a condition: conditions have no effects",
             "other.get()",
-            "compute it before, and compare with a variable",
+            "compute the value before, and compare with a variable",
         )],
     );
 }
@@ -425,7 +425,13 @@ fn groups_have_members() {
     let text = "f (g: group[int]) end f\n";
     check(
         text,
-        &[("E0206", "`int` is no actor type, which `group` needs of `A`", "int", "use `sequence[int]`")],
+        &[(
+            "E0206",
+            "`int` is not an actor type, which `group` requires of `A`",
+            "int",
+            "use \
+            `sequence[int]`",
+        )],
     );
     // A parameter is looked at in each instantiation.
     let text = "f [T] (g: group[T]) returns (int) return (g.size()) end f\n";
@@ -445,7 +451,8 @@ fn a_group_does_not_answer() {
             "E0201",
             "a group does not answer requests, so `group[R]` has no `take`",
             "take",
-            "`send g.take(…)` reaches all members; ask each one: `for a: R in g.members() do … end`",
+            "`send g.take(…)` reaches all members; send a request to each: `for a: R in g.members() do … \
+                end`",
         )],
     );
     let text = "    g: group[R] := R.new() times 3\n    delegate g.take(1)";

@@ -37,9 +37,9 @@ end Sub
             ("E0208", "unknown name `items`", "items", ""),
             (
                 "E0307",
-                "`items` is an instance variable of class `Base` and out of reach here",
+                "`items` is an instance variable of class `Base` and not visible here",
                 "items",
-                "an object of type `Sub` is known by its methods only",
+                "an object of type `Sub` has only its methods here",
             ),
             (
                 "E0201",
@@ -68,7 +68,7 @@ g () returns (stack) return (Base{{items := array_new[int]()}}) end g
         &[
             (
                 "E0208",
-                "class `Base` is not known as a type outside its module",
+                "class `Base` is not visible as a type outside its module",
                 "Base",
                 "use a type that it implements",
             ),
@@ -76,7 +76,7 @@ g () returns (stack) return (Base{{items := array_new[int]()}}) end g
                 "E0307",
                 "objects of class `Base` are made only in its module",
                 "Base",
-                "call a routine that makes one",
+                "call a routine that returns such an object",
             ),
         ],
     );
@@ -101,9 +101,9 @@ end g
             ("E0201", "type `C` has no method `own`", "own", "`own` is private to the module of class `C`"),
             (
                 "E0307",
-                "`x` is an instance variable of class `C` and out of reach here",
+                "`x` is an instance variable of class `C` and not visible here",
                 "x",
-                "an object of type `C` is known by its methods only",
+                "an object of type `C` has only its methods here",
             ),
         ],
     );
@@ -134,7 +134,8 @@ end Sub
 "
         ),
         &[
-            ("E0209", "`push` is defined here and is the new name of an inherited method", "Sub", "choose another name"),
+            ("E0209", "`push` is both a method of this class and the new name of an inherited method", "Sub", "choose \
+                another name"),
             ("E0204", "class `Sub` does not implement `size () returns (int)` of `stack`", "Sub", "add the method, or an instance variable `size`"),
             ("E0201", "type `Base` has no method `sise`", "sise", "a method with a similar name exists: `size`"),
             ("E0209", "`push` is defined already (line 14)", "push", "choose another name"),
@@ -205,7 +206,7 @@ fn one_method_serves_each_method_of_a_supertype() {
 aa = type < base a () end aa
 bb = type < base b () end bb
 ";
-    let help = "give it one name: rename it in both supertypes, or in neither";
+    let help = "rename the method in both supertypes, or in neither";
     let wrong = |message| [("E0205", message, "both", help)];
     let parted = "`get` and `letter` are both the method `get` of `base`";
     check(&format!("{types}both = type < aa, bb {{letter for get}} end both\n"), &wrong(parted));
@@ -261,7 +262,7 @@ end Q
             "E0205",
             "`get` and `letter` are both the method `get` of `base`",
             "P",
-            "combine types that have one name for it",
+            "combine types with the same name for the method",
         )],
     );
 }
@@ -299,7 +300,7 @@ fn an_immutable_class_inherits_from_immutable_ones() {
         ),
         &[(
             "E0306",
-            "an immutable class cannot inherit from `Base`, which is not",
+            "an immutable class cannot inherit from `Base`, which is mutable",
             "Base",
             "let the superclass implement an immutable type, too",
         )],
@@ -327,7 +328,13 @@ end C
     check(&text("except when bad: signal wrong others: signal wrong end"), &[]);
     check(
         &text("except when bad: when late: end"),
-        &[("E0214", "this arm ends, but `m` has made nothing yet", "bad", "signal an exception at its end")],
+        &[(
+            "E0214",
+            "this arm ends, but `m` has no `make` before it",
+            "bad",
+            "signal an exception at its \
+            end",
+        )],
     );
     check(
         &text("except when bad: signal wrong when nope: end"),
@@ -364,14 +371,14 @@ end f
         &[
             (
                 "E0206",
-                "`P` has no `lt (P) returns (bool)`, which `fill` needs of `U`",
+                "`P` has no `lt (P) returns (bool)`, which `fill` requires of `U`",
                 "fill",
                 "declare it in `P`, or use another type",
             ),
             ("E0203", "`fill` takes 1 type argument, 2 given", "fill", "write `fill[U]`"),
             (
                 "E0206",
-                "`any` has no `unparse () returns (string)`, which `fill` needs of `T`",
+                "`any` has no `unparse () returns (string)`, which `fill` requires of `T`",
                 "fill",
                 "use another type",
             ),

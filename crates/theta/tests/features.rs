@@ -110,7 +110,7 @@ fn mistakes_in_imports() {
         [
             ("E0208", "`shapes.theta` has no public name `secret`", "secret"),
             ("E0208", "there is no file for `nowhere`", "nowhere"),
-            ("E0212", "the imported name `new_square` is taken already", "import shapes"),
+            ("E0212", "the imported name `new_square` is used already", "import shapes"),
         ]
     );
 }
@@ -119,7 +119,7 @@ fn mistakes_in_imports() {
 fn classes_are_closed_outside_their_module() {
     check(
         &format!("{SHAPES}f (s: Square) end f\n"),
-        &[("E0208", "there is no type `Square`", "Square", "define it, or import the file that does")],
+        &[("E0208", "there is no type `Square`", "Square", "define the type, or import its file")],
     );
 }
 

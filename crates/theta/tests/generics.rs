@@ -50,7 +50,7 @@ end h
             ("E0201", "type `T` has no method `nam`", "nam", "a method with a similar name exists: `name`"),
             (
                 "E0206",
-                "`T` has no `name () returns (string)`, which `f` needs of `T`",
+                "`T` has no `name () returns (string)`, which `f` requires of `T`",
                 "f",
                 "add `where T has name () returns (string)`",
             ),
@@ -63,7 +63,7 @@ fn where_clauses_hold_at_each_use() {
     let row = |span| {
         (
             "E0206",
-            "`Point` has no `lt (Point) returns (bool)`, which `sorted` needs of `T`",
+            "`Point` has no `lt (Point) returns (bool)`, which `sorted` requires of `T`",
             span,
             "declare it in `Point`, or use another type",
         )
@@ -75,7 +75,7 @@ fn where_clauses_hold_at_each_use() {
         &format!("{POINT}{sorted}f [T] (a: sorted[T]) end f\n"),
         &[(
             "E0206",
-            "`T` has no `lt (T) returns (bool)`, which `sorted` needs of `T`",
+            "`T` has no `lt (T) returns (bool)`, which `sorted` requires of `T`",
             "T",
             "add `where T has lt (T) returns (bool)`",
         )],
@@ -88,7 +88,7 @@ fn where_clauses_hold_at_each_use() {
             row("Point"),
             (
                 "E0206",
-                "`Point` has no `lt (Point) returns (bool)`, which `f` needs of `U`",
+                "`Point` has no `lt (Point) returns (bool)`, which `f` requires of `U`",
                 "f",
                 "declare it in `Point`, or use another type",
             ),
@@ -97,14 +97,14 @@ fn where_clauses_hold_at_each_use() {
     // Basic types have the methods of their operators.
     check(
         "f [T] (a: T) where T has nope () end f\ng () f[int](1) end g\n",
-        &[("E0206", "`int` has no `nope ()`, which `f` needs of `T`", "int", "use another type")],
+        &[("E0206", "`int` has no `nope ()`, which `f` requires of `T`", "int", "use another type")],
     );
     // A method that does not conform is none.
     check(
         "P = type lt (x: int) returns (bool) end P\nf [T] (a: T) where T has lt (T) returns (bool) end f\ng (p: P) f(p) end g\n",
         &[(
             "E0206",
-            "`P` has no `lt (P) returns (bool)`, which `f` needs of `T`",
+            "`P` has no `lt (P) returns (bool)`, which `f` requires of `T`",
             "f",
             "the heading there is `lt (x: int) returns (bool)`",
         )],
@@ -125,11 +125,14 @@ fn where_clauses_name_parameters() {
     check(
         "f [T] (a: T) where U has m (), T has m (), m () end f\n",
         &[
-            ("E0208", "`U` is no type parameter of `f`", "U", ""),
+            ("E0208", "`U` is not a type parameter of `f`", "U", ""),
             ("E0209", "`m` is defined already (line 1)", "m", "choose another name"),
         ],
     );
-    check("t = type m () where T has m () end t\n", &[("E0208", "`T` is no type parameter of `m`", "T", "")]);
+    check(
+        "t = type m () where T has m () end t\n",
+        &[("E0208", "`T` is not a type parameter of `m`", "T", "")],
+    );
 }
 
 #[test]
@@ -171,31 +174,31 @@ end f
                 "E0202",
                 "`T` of `same` is `int` by another argument, but `string` by this one",
                 "s",
-                "write `same[T](…)` with the types that are meant",
+                "write `same[T](…)` with the types of this call",
             ),
             (
                 "E0203",
                 "`T` of `fresh` cannot be found from the arguments",
                 "fresh",
-                "write `fresh[T](…)` with the types that are meant",
+                "write `fresh[T](…)` with the types of this call",
             ),
             (
                 "E0203",
                 "`T` of `first` cannot be found from the arguments",
                 "first",
-                "write `first[T](…)` with the types that are meant",
+                "write `first[T](…)` with the types of this call",
             ),
             (
                 "E0202",
                 "`T` of `all` is `int` by another argument, but `string` by this one",
                 "s",
-                "write `all[T](…)` with the types that are meant",
+                "write `all[T](…)` with the types of this call",
             ),
             (
                 "E0203",
                 "`T` of `all` cannot be found from the arguments",
                 "all",
-                "write `all[T](…)` with the types that are meant",
+                "write `all[T](…)` with the types of this call",
             ),
             ("E0208", "unknown name `qqq`", "qqq", ""),
         ],
@@ -218,7 +221,7 @@ t = type m [U] (x: int) end t
                 "E0208",
                 "`T` cannot have subtypes",
                 "T",
-                "built-in types have only `any` above them and nothing below",
+                "built-in types have `any` as their only supertype and no subtypes",
             ),
             ("E0208", "`T` cannot be implemented", "T", "name a type defined by `type`"),
             ("E0209", "`T` is defined already (line 3)", "T", "choose another name"),
@@ -228,7 +231,7 @@ t = type m [U] (x: int) end t
                 "E0109",
                 "a method has no type parameters of its own",
                 "U",
-                "give them to its type, or write a routine",
+                "declare them at its type, or write a routine",
             ),
         ],
     );
@@ -340,7 +343,7 @@ h () g(1) g(\"x\") end h
 
 #[test]
 fn nothing_grows_without_end() {
-    let grows = "an instantiation that needs a larger one of itself has no end";
+    let grows = "an instantiation that needs a larger one of itself is infinite";
     let deep = "type arguments are nested deeper than 64 levels";
     check("f [T] (x: T) f(array_fill(1, 1, x)) end f\ng () f(1) end g\n", &[("E0109", deep, "f", grows)]);
     // Nobody asks for an end.
@@ -352,7 +355,7 @@ fn nothing_grows_without_end() {
     );
     check("C = class [T] inherits C[list[T]] end C\n", &[("E0109", deep, "C[list[T]]", grows)]);
     let doubles = "the name of this instantiation is longer than 4096 bytes";
-    let help = "put a type of its own around the inner ones";
+    let help = "define a type for the inner types";
     let pair = "pair = type [A, B] end pair\n";
     check(
         &format!("{pair}t = type [T] m () returns (t[pair[T, T]]) end t\n"),

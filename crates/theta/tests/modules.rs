@@ -61,14 +61,14 @@ fn constants_and_types_of_several_files_are_not_defined_by_each_other() {
 fn clashes_are_settled_by_other_names() {
     let one = ("lib/one.theta", "module m exports f   f () returns (int) return (1) end f end m\n");
     let two = ("lib/two.theta", "module m exports f   f () returns (int) return (2) end f end m\n");
-    let taken = ("E0212", "the imported name `f` is taken already", "a.theta: import lib.two");
+    let taken = ("E0212", "the imported name `f` is used already", "a.theta: import lib.two");
     check(&[("a.theta", "import lib.one\nimport lib.two\n"), one, two], &[taken]);
     // Nobody imports both.
     check(&[("a.theta", "import lib.one\n"), one, two], &[]);
     let constant = |n| format!("limit = {n}\n");
     check(
         &[("a.theta", "import one\nimport two\n"), ("one.theta", &constant(1)), ("two.theta", &constant(2))],
-        &[("E0212", "the imported name `limit` is taken already", "a.theta: import two")],
+        &[("E0212", "the imported name `limit` is used already", "a.theta: import two")],
     );
     check(
         &[

@@ -27,7 +27,8 @@ mod names {
                 "E0109",
                 "there are no variables outside routines",
                 ":",
-                "put it into an object that the root directory leads to, or write a constant as `name = value`",
+                "put it into an object reachable from the root directory, or write a constant as `name = \
+                    value`",
             ),
         );
     }
@@ -135,7 +136,7 @@ end C
             "f () returns (int)\n  a = 3\n  return (a)\nend f\n",
             (
                 "E0106",
-                "this compares `a` with a value and drops the answer",
+                "this compares `a` with a value and drops the result",
                 "a = 3",
                 "to declare it, write `a: int := 3`",
             ),
@@ -223,12 +224,7 @@ g (t: T) returns (C) return (t) end g
     fn a_selection_is_no_call() {
         one(
             "C = class\n  x: int\n  f (o: C) returns (int) return (o.x + o.x()) end f\nend C\n",
-            (
-                "E0201",
-                "type `C` has no method `x`",
-                "x",
-                "`x` is an instance variable: leave out the parentheses",
-            ),
+            ("E0201", "type `C` has no method `x`", "x", "`x` is an instance variable: omit the parentheses"),
         );
     }
 
@@ -259,7 +255,7 @@ g (t: T) returns (C) return (t) end g
         );
         one(
             "f () make {x := 1} end f\n",
-            ("E0109", "`make` stands only at the end of a maker", "make {x := 1}", ""),
+            ("E0109", "`make` is allowed only at the end of a maker", "make {x := 1}", ""),
         );
     }
 
@@ -275,7 +271,13 @@ g (t: T) returns (C) return (t) end g
         );
         one(
             &sub("S{y := 1; other()}"),
-            ("E0214", "class `B` provides no maker `other`", "other", "list it there: `provides other`"),
+            (
+                "E0214",
+                "class `B` provides no maker `other`",
+                "other",
+                "add it to the class: `provides \
+                other`",
+            ),
         );
         one(
             &sub("S{y := 1, x := 2; make_b()}"),
@@ -314,7 +316,7 @@ g (t: T) returns (C) return (t) end g
             &format!("{BASE}S = class inherits B {{q for p}}\n  q () end q\nend S\n"),
             (
                 "E0209",
-                "`q` is defined here and is the new name of an inherited method",
+                "`q` is both a method of this class and the new name of an inherited method",
                 "q ()",
                 "choose another name",
             ),
@@ -486,7 +488,7 @@ end f
 "
             ),
             &[
-                ("E0210", "`c` carries 2 values, 1 named here", "c", "write `when c (*):` to ignore them"),
+                ("E0210", "`c` has 2 values, 1 named here", "c", "write `when c (*):` to ignore them"),
                 ("E0202", "expected `string`, found `int`", "string", "`int` has `unparse ()`"),
                 (
                     "E0202",
@@ -542,17 +544,14 @@ end f
   end except when big (m: int): return (m) when done: return (0) end
 end f
 ",
-            ("E0210", "`big` carries 2 values, 1 named here", "big", "write `when big (*):` to ignore them"),
+            ("E0210", "`big` has 2 values, 1 named here", "big", "write `when big (*):` to ignore them"),
         );
     }
 
     #[test]
     fn failure_carries_a_text() {
         fine("f () signal failure(\"no\") end f\n");
-        one(
-            "g () signal failure end g\n",
-            ("E0203", "`failure` carries 1 value, 0 given", "signal failure", ""),
-        );
+        one("g () signal failure end g\n", ("E0203", "`failure` has 1 value, 0 given", "signal failure", ""));
         one(
             "h () signal failure(1) end h\n",
             ("E0202", "expected `string`, found `int`", "1", "`int` has `unparse ()`"),
@@ -653,14 +652,14 @@ second (t: T, u: U) returns (int)
 end second
 ",
         &[
-            ("E0208", "there is no file for `nowhere`", "nowhere", "it would be `nowhere.theta`"),
+            ("E0208", "there is no file for `nowhere`", "nowhere", "the expected file is `nowhere.theta`"),
             (
                 "E0205",
                 "`get` does not conform to `T.get`: it returns `string`, not `int`",
                 "get () returns (string)",
                 "the heading there is `get () returns (int)`",
             ),
-            ("E0208", "there is no type `flot`", "flot", "define it, or import the file that does"),
+            ("E0208", "there is no type `flot`", "flot", "define the type, or import its file"),
             ("E0303", "`put` does not list `ful`", "ful", "add `ful` to the `signals` of the heading"),
             ("E0202", "expected `int`, found `string`", "\"1\"", to_int),
             (
@@ -676,10 +675,10 @@ end second
                 "add the method, or an instance variable `get`",
             ),
             ("E0202", "expected `string`, found `int`", "v", "`int` has `unparse ()`"),
-            ("E0207", "a `for` runs over the call of an iterator", "a", "write `a.elements()`"),
+            ("E0207", "a `for` needs the call of an iterator", "a", "write `a.elements()`"),
             (
                 "E0107",
-                "`int` is a type; the loop variable comes first",
+                "`int` is a type; the loop variable must be first",
                 "int: k",
                 "write `for k: int in … do … end`",
             ),
@@ -695,10 +694,10 @@ end second
                 "x",
                 "assign it on every path, for example at its declaration",
             ),
-            ("E0208", "there is no type `U`", "U", "define it, or import the file that does"),
+            ("E0208", "there is no type `U`", "U", "define the type, or import its file"),
             (
                 "E0106",
-                "this compares `n` with a value and drops the answer",
+                "this compares `n` with a value and drops the result",
                 "n = t.get()",
                 "to declare it, write `n: int := t.get()`",
             ),
@@ -714,7 +713,7 @@ end second
                 "E0309",
                 "`break` outside a loop",
                 "break",
-                "it leaves the innermost `while` or `for` around it",
+                "`break` leaves the innermost enclosing `while` or `for`",
             ),
             ("E0305", "`tagcase` does not cover tag `none`", "tagcase", "add `when none:` or `others:`"),
             ("E0210", "`second` returns 1 value, 2 given", "return (n, n)", ""),

@@ -85,7 +85,7 @@ fn e0106_comparison_as_statement() {
         &routine("  sum: int := 0\n  sum = sum + a"),
         &[(
             "E0106",
-            "this compares `sum` with a value and drops the answer",
+            "this compares `sum` with a value and drops the result",
             "sum = sum + a",
             "to assign, write `sum := sum + a`",
         )],
@@ -98,7 +98,7 @@ fn e0107_type_before_variable() {
         &routine("  for int: i in 1.to(a) do b := b + i end"),
         &[(
             "E0107",
-            "`int` is a type; the loop variable comes first",
+            "`int` is a type; the loop variable must be first",
             "int: i",
             "write `for i: int in … do … end`",
         )],
@@ -218,12 +218,12 @@ fn e0206_type_argument_without_method() {
     let point = "Point = type\n  x () returns (int)\n  equal (p: Point) returns (bool)\nend Point\n";
     let expected = (
         "E0206",
-        "`Point` has no `hash () returns (int)`, which `map` needs of `K`",
+        "`Point` has no `hash () returns (int)`, which `map` requires of `K`",
         "Point",
         "declare it in `Point`, or use another key type",
     );
     check(&format!("{point}f (m: map[Point, int]) end f\n"), &[expected]);
-    let made = "which `map_new` needs of `K`";
+    let made = "which `map_new` requires of `K`";
     check(
         "f ()\n  map_new[directory, int]()\nend f\n",
         &[(
@@ -396,9 +396,9 @@ end f
         text,
         &[(
             "E0307",
-            "`hidden` is an instance variable of class `C` and out of reach here",
+            "`hidden` is an instance variable of class `C` and not visible here",
             "hidden",
-            "an object of type `N` is known by its methods only",
+            "an object of type `N` has only its methods here",
         )],
     );
 }
@@ -407,7 +407,13 @@ end f
 fn e0308_exit_without_handler() {
     check(
         &routine("  exit done"),
-        &[("E0308", "no handler in `f` takes `done`", "done", "write `… except when done: … end` around it")],
+        &[(
+            "E0308",
+            "no handler in `f` handles `done`",
+            "done",
+            "write `… except when done: … end` around \
+            it",
+        )],
     );
     check(&routine("  begin\n    exit done(1)\n  end except when done (n: int): b := n end"), &[]);
 }
@@ -416,7 +422,12 @@ fn e0308_exit_without_handler() {
 fn e0309_break_outside_a_loop() {
     check(
         &routine("  break"),
-        &[("E0309", "`break` outside a loop", "break", "it leaves the innermost `while` or `for` around it")],
+        &[(
+            "E0309",
+            "`break` outside a loop",
+            "break",
+            "`break` leaves the innermost enclosing `while` or `for`",
+        )],
     );
 }
 
@@ -432,9 +443,9 @@ fn a_maker_makes_on_every_path() {
         &class("if n > 1 then return end\n    make {x := n}"),
         &[(
             "E0214",
-            "this `return` leaves the maker `m` before it makes anything",
+            "this `return` ends the maker `m` before `make`",
             "return",
-            "signal an exception, or put the rest into an `if`",
+            "signal an exception, or move the other statements into an `if`",
         )],
     );
     check(
@@ -471,7 +482,7 @@ fn handlers_of_a_wrong_call_are_no_mistake() {
     );
     check(
         "f () returns (int)\n  b: nothing := 1\n  return (b.size()) except when bounds: return (0) end\nend f\n",
-        &[("E0208", "there is no type `nothing`", "nothing", "define it, or import the file that does")],
+        &[("E0208", "there is no type `nothing`", "nothing", "define the type, or import its file")],
     );
 }
 
@@ -512,7 +523,7 @@ end g
                 "`int` has `add`, `sub`, `mul`, `div`, `mod`, `power`, `negate`, `abs`",
             ),
             ("E0208", "unknown name `c`", "c", ""),
-            ("E0208", "there is no type `nothing`", "nothing", "define it, or import the file that does"),
+            ("E0208", "there is no type `nothing`", "nothing", "define the type, or import its file"),
             ("E0203", "`f` takes 1 argument, 2 given", "(1, 2)", "`f (a: int) returns (int)`"),
         ],
     );
@@ -541,7 +552,7 @@ fn e0212_import_clash() {
     let [clash] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(
         (clash.code.name(), clash.message.as_str()),
-        ("E0212", "the imported name `limit` is taken already")
+        ("E0212", "the imported name `limit` is used already")
     );
     assert_eq!(sources.slice(clash.span), "import a");
     assert_eq!(clash.help.as_deref(), Some("import it under another name: `(limit as …)`"));
@@ -593,9 +604,9 @@ fn e0310_arms_that_cannot_match() {
         &text("    when round:\n    when ball (b):\n"),
         &[(
             "E0310",
-            "this arm cannot match: an arm for `round` stands before it",
+            "this arm cannot match: an arm for `round` is before it",
             "ball",
-            "put special types before general ones",
+            "place subtypes before their supertypes",
         )],
     );
     check(
@@ -615,9 +626,9 @@ fn e0310_arms_that_cannot_match() {
         "f (a: any)\n  typecase a\n    when int (n):\n    when null:\n    when int:\n  end\nend f\n",
         &[(
             "E0310",
-            "this arm cannot match: an arm for `int` stands before it",
+            "this arm cannot match: an arm for `int` is before it",
             "int",
-            "put special types before general ones",
+            "place subtypes before their supertypes",
         )],
     );
     check(
@@ -646,12 +657,12 @@ fn basic_values_of_one_exception_have_one_type() {
             "E0202",
             "`bad` is raised here with basic values of different types",
             "bad",
-            "give each statement that raises it a handler of its own",
+            "write a separate handler for each statement that raises it",
         )],
     );
     check(
         &text("resignal bad"),
-        &[("E0202", "`bad` carries other values here than in the heading of `f`", "bad", "")],
+        &[("E0202", "`bad` has other values here than in the heading of `f`", "bad", "")],
     );
 }
 
@@ -684,7 +695,7 @@ fn e0409_a_value_that_leaves_its_transaction() {
             "E0409",
             "`best` is declared outside this transaction, which a `Account` cannot leave",
             "next(best)",
-            "declare `best` in the transaction, or take out what is immutable, such as a `string`",
+            "declare `best` in the transaction, or assign an immutable part, such as a `string`",
         )],
     );
     let body = "  copies: array[int]\n  transaction\n    copies := array_new[int]()\n  end";
@@ -694,7 +705,7 @@ fn e0409_a_value_that_leaves_its_transaction() {
             "E0409",
             "`copies` is declared outside this transaction, which a `array[int]` cannot leave",
             "array_new[int]()",
-            "declare `copies` in the transaction, or take out what is immutable, such as a `string`",
+            "declare `copies` in the transaction, or assign an immutable part, such as a `string`",
         )],
     );
 }
@@ -703,9 +714,9 @@ fn e0409_a_value_that_leaves_its_transaction() {
 fn e0410_a_transaction_where_none_can_stand() {
     let elsewhere = (
         "E0410",
-        "a transaction stands only in `main` and in methods of actors",
+        "a transaction is allowed only in `main` and in methods of actors",
         "transaction",
-        "call this from a transaction in `main`; what clients call has one already",
+        "call this from a transaction in `main`; calls of clients are in a transaction",
     );
     check(&routine("  transaction a := b end"), &[elsewhere]);
     let method = "C = class\n  x: int\n  main () transaction x := 1 end end main\nend C\n";
@@ -716,7 +727,7 @@ fn e0410_a_transaction_where_none_can_stand() {
             "E0410",
             "a transaction in the transaction of line 5",
             "transaction best",
-            "leave it out: what is done here belongs to that one",
+            "remove this transaction: its statements belong to the outer one",
         )]
         .map(|(code, message, _, help)| (code, message, "transaction", help)),
     );
@@ -725,7 +736,7 @@ fn e0410_a_transaction_where_none_can_stand() {
         &main_with(of_elements),
         &[(
             "E0410",
-            "a transaction in a loop over `all.elements()`, which may change with it",
+            "a transaction in a loop over `all.elements()`, which is mutable",
             "transaction",
             "loop over the elements of a `sequence`, or use `while`",
         )],
@@ -735,7 +746,7 @@ fn e0410_a_transaction_where_none_can_stand() {
         &main_with(of_iterator),
         &[(
             "E0410",
-            "a transaction in a loop over `each(all)`, which may change with it",
+            "a transaction in a loop over `each(all)`, which is mutable",
             "transaction",
             "loop over the elements of a `sequence`, or use `while`",
         )],
@@ -752,7 +763,7 @@ fn e0410_a_transaction_where_none_can_stand() {
             "E0410",
             "`main` has transactions and cannot be called",
             "main",
-            "put what both need into a routine of its own",
+            "move the common part to a routine of its own",
         )],
     );
 }

@@ -35,14 +35,16 @@ pub enum Address {
 pub enum AddressError {
     /// There is no `://` in the text.
     #[error(
-        "`{text}` is no address: it needs a scheme, as in `shm:///path`, `unix:///path` or `tcp://host:port`"
+        "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path` or `tcp://host:port`"
     )]
     NoScheme {
         /// The text as given.
         text: String,
     },
     /// The scheme is none of the three.
-    #[error("`{scheme}` is no transport: an address is `shm:///path`, `unix:///path` or `tcp://host:port`")]
+    #[error(
+        "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path` or `tcp://host:port`"
+    )]
     UnknownScheme {
         /// The text before `://`.
         scheme: String,
@@ -70,20 +72,20 @@ pub enum AddressError {
         rest: String,
     },
     /// The port is no number from 0 to 65535.
-    #[error("`{port}` is no port: write a number from 0 to 65535, as in `tcp://localhost:7447`")]
+    #[error("`{port}` is not a port: write a number from 0 to 65535, as in `tcp://localhost:7447`")]
     BadPort {
         /// The text after the last colon.
         port: String,
     },
     /// An IPv6 address without brackets.
-    #[error("`{host}` needs brackets if it is an IPv6 address, as in `tcp://[::1]:7447`")]
+    #[error("an IPv6 address, such as `{host}`, needs brackets, as in `tcp://[::1]:7447`")]
     NoBrackets {
         /// The text before the last colon.
         host: String,
     },
     /// The host is empty, or has characters that no host has.
     #[error(
-        "`{host}` is no host: write a name, an IPv4 address or an IPv6 address in brackets, as in \
+        "`{host}` is not a host: write a name, an IPv4 address or an IPv6 address in brackets, as in \
          `tcp://localhost:7447` or `tcp://[::1]:7447`"
     )]
     BadHost {
@@ -253,12 +255,12 @@ mod tests {
     #[test]
     fn wrong_addresses_say_what_a_right_one_looks_like() {
         let table = [
-            ("", "needs a scheme"),
-            ("/run/bifrost", "needs a scheme"),
-            ("localhost:80", "needs a scheme"),
-            ("http://x:1", "`http` is no transport"),
-            ("SHM:///x", "`SHM` is no transport"),
-            ("://", "`` is no transport"),
+            ("", "add a scheme"),
+            ("/run/bifrost", "add a scheme"),
+            ("localhost:80", "add a scheme"),
+            ("http://x:1", "`http` is not a transport"),
+            ("SHM:///x", "`SHM` is not a transport"),
+            ("://", "`` is not a transport"),
             ("shm://relative", "write three slashes, as in `shm:///"),
             ("unix://", "write three slashes, as in `unix:///"),
             ("shm:///", "names no file"),
@@ -268,16 +270,16 @@ mod tests {
             ("tcp://localhost", "has no port"),
             ("tcp://[::1]", "has no port"),
             ("tcp://[::1]80", "has no port"),
-            ("tcp://localhost:", "`` is no port"),
-            ("tcp://localhost:65536", "`65536` is no port"),
-            ("tcp://localhost:+80", "`+80` is no port"),
-            ("tcp://localhost:80/", "`80/` is no port"),
+            ("tcp://localhost:", "`` is not a port"),
+            ("tcp://localhost:65536", "`65536` is not a port"),
+            ("tcp://localhost:+80", "`+80` is not a port"),
+            ("tcp://localhost:80/", "`80/` is not a port"),
             ("tcp://::1:80", "needs brackets"),
-            ("tcp://[::1:80", "is no host"),
-            ("tcp://[localhost]:80", "`[localhost]` is no host"),
-            ("tcp://:80", "`` is no host"),
-            ("tcp://user@host:80", "`user@host` is no host"),
-            ("tcp://a b:80", "`a b` is no host"),
+            ("tcp://[::1:80", "is not a host"),
+            ("tcp://[localhost]:80", "`[localhost]` is not a host"),
+            ("tcp://:80", "`` is not a host"),
+            ("tcp://user@host:80", "`user@host` is not a host"),
+            ("tcp://a b:80", "`a b` is not a host"),
         ];
         for (text, expected) in table {
             let message = text.parse::<Address>().expect_err(text).to_string();

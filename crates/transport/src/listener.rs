@@ -65,7 +65,7 @@ pub enum ListenError {
         address: Address,
     },
     /// There is a file in the socket's place that is no socket; it was left alone.
-    #[error("{address} cannot be used: there is a file at its path that is no socket")]
+    #[error("{address} cannot be used: a file that is not a socket exists at its path")]
     NotASocket {
         /// The address.
         address: Address,
@@ -90,7 +90,7 @@ pub enum ListenError {
     },
     /// The rings of the options have a size that is not allowed.
     #[error(
-        "rings of {ring_bytes} bytes are not possible: the size must be a power of two from 4096 to 1073741824"
+        "rings of {ring_bytes} bytes are invalid: the size must be a power of two from 4096 to 1073741824"
     )]
     RingSize {
         /// The size asked for.
@@ -110,7 +110,7 @@ pub enum ListenError {
 /// shortage of this process or machine (descriptors, memory), which may pass. A client's fault is
 /// never reported here.
 #[derive(Debug, Error)]
-#[error("cannot take a connection: {source}")]
+#[error("cannot accept a connection: {source}")]
 pub struct AcceptError {
     /// The system's error.
     pub source: io::Error,

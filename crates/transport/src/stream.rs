@@ -47,7 +47,7 @@ impl Default for ConnectOptions {
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// Nobody listens there.
-    #[error("nobody listens on {address}: is the server running?")]
+    #[error("no server listens on {address}: is the server running?")]
     Refused {
         /// The address.
         address: Address,
@@ -72,7 +72,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// The server closed the connection before it handed over the shared memory.
-    #[error("{address} closed the connection at once: the server is ending or has no room")]
+    #[error("{address} closed the connection at once: the server is ending or is full")]
     Closed {
         /// The address.
         address: Address,

@@ -68,7 +68,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Closed(#[from] Closed),
     /// The server speaks another version.
-    #[error("the server speaks version {server} of the wire form, this client {client}")]
+    #[error("the server has version {server} of the wire form, this client version {client}")]
     Version {
         /// The server's.
         server: u32,

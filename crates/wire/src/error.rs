@@ -78,7 +78,7 @@ macro_rules! errors {
 }
 
 errors! {
-    NoSuchHandle = 1, Call, "the handle was never given to this session, or was given back";
+    NoSuchHandle = 1, Call, "this session never received the handle, or has freed it";
     BadFuture = 2, Call, "the future is not defined at this place of the batch";
     NoSuchMethod = 3, Call, "no method has this number, or the receiver's type does not have it";
     NoSuchRoutine = 4, Call, "no routine has this number";
@@ -89,9 +89,10 @@ errors! {
     WrongCount = 9, Call, "the call has too few or too many arguments";
     NotAnIterator = 10, Call, "a FOREACH needs one call of an iterator";
     NotAProcedure = 11, Call, "an iterator can be called only as a FOREACH's iterator";
-    MarkerMismatch = 12, Batch, "a marker does not belong to the innermost open structure, or not at this place";
+    MarkerMismatch = 12, Batch, "a marker does not belong to the innermost open structure, or is at the \
+        wrong place";
     MissingEnd = 13, Batch, "the batch ended inside a structure";
-    OpenStructure = 14, Batch, "this cannot be said inside an open structure";
+    OpenStructure = 14, Batch, "this command is not allowed inside an open structure";
     TooDeep = 15, Call, "structures are nested too deeply";
     TooManyCommands = 16, Batch, "the batch has too many commands";
     TooManyFutures = 17, Batch, "the batch has too many futures";
@@ -102,27 +103,28 @@ errors! {
     TimeLimit = 22, Batch, "the batch ran too long";
     HeapLimit = 23, Batch, "the session's objects need too much memory";
     Cancelled = 25, Batch, "the run was cancelled";
-    Conflict = 26, Batch, "others have changed what the transaction has read; it is aborted";
+    Conflict = 26, Batch, "another session has changed an object that the transaction has read; it is \
+        aborted";
     StoreFailed = 27, Batch, "the repository has failed or cannot be reached";
-    NotStorable = 28, Batch, "what would be stored cannot be; the transaction is aborted";
-    Unseen = 29, Batch, "exceptions were neither looked at nor cleared; the transaction is aborted";
+    NotStorable = 28, Batch, "an object cannot be stored; the transaction is aborted";
+    Unseen = 29, Batch, "exceptions were neither read nor cleared; the transaction is aborted";
     TooManyObjects = 30, Batch, "the transaction reads and makes more objects than it may";
-    TransactionExpired = 31, Batch, "the transaction was left alone for too long; it is aborted";
-    BadWord = 32, Session, "the bytes are no command";
-    BadText = 33, Session, "a string is no well-formed UTF-8";
+    TransactionExpired = 31, Batch, "the transaction was idle for too long; it is aborted";
+    BadWord = 32, Session, "the bytes are not a command";
+    BadText = 33, Session, "a string is not well-formed UTF-8";
     FrameTooLong = 34, Session, "a command is longer than the server accepts";
     OutOfOrder = 35, Session, "the command does not belong at this place of the session";
-    VersionMismatch = 36, Session, "the server does not speak this version";
-    SchemaMismatch = 37, Session, "the interface is not the one the client was made for";
+    VersionMismatch = 36, Session, "the server does not support this version";
+    SchemaMismatch = 37, Session, "the interface is not that of the client";
     BadToken = 38, Session, "the token is not valid";
     TooManyErrors = 39, Session, "the session made too many errors";
-    TooManySessions = 40, Session, "the server has no place for another session";
+    TooManySessions = 40, Session, "the server has too many sessions";
     Expired = 41, Session, "the session was idle or slow for too long";
-    ShuttingDown = 42, Session, "the server is going down";
-    Internal = 43, Session, "the server failed; the session cannot go on";
-    InTransaction = 44, Batch, "this cannot be said in the middle of a transaction";
-    Repeated = 45, Batch, "the batch was done before";
-    Doomed = 46, Batch, "code was ended in the middle; the transaction can only be aborted";
+    ShuttingDown = 42, Session, "the server is shutting down";
+    Internal = 43, Session, "the server failed; the session ends";
+    InTransaction = 44, Batch, "this command is not allowed in the middle of a transaction";
+    Repeated = 45, Batch, "the batch was committed before";
+    Doomed = 46, Batch, "a limit or cancellation has interrupted code; the transaction can only be aborted";
     BadLine = 48, Call, "the line is not a command of the text form";
 }
 

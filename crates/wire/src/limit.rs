@@ -47,12 +47,15 @@ limits! {
     Depth = 5, "depth_max", 64, "Nesting of structures.";
     Handles = 6, "handles_max", 1_048_576, "Handles that a session holds.";
     ReplyBytes = 7, "reply_bytes_max", 16_777_216, "Bytes of one reply.";
-    Fuel = 8, "fuel_max", 10_000_000, "Steps of one batch: its own calls and rounds of loops; what methods do inside is bounded by time.";
+    Fuel = 8, "fuel_max", 10_000_000, "Steps of one batch: its own calls and rounds of loops; methods are \
+        bounded by time.";
     BatchTimeMs = 9, "batch_time_ms_max", 10_000, "Milliseconds that one batch may run.";
     Exceptions = 10, "exceptions_max", 1_000, "Exceptions reported for one batch; the rest are counted.";
     IdleMs = 11, "idle_ms_max", 600_000, "Milliseconds that a session may be idle.";
     TransactionObjects = 12, "transaction_objects_max", 4_000_000, "Persistent objects that one transaction may read and make.";
     TransactionIdleMs = 13, "transaction_idle_ms_max", 60_000, "Milliseconds that a transaction may wait for its client; then it is aborted.";
-    Tries = 14, "transaction_tries_max", 32, "How often a batch that is a transaction is run while others get in between.";
-    Requests = 15, "requests_max", 10_000, "Requests and messages to actors that a session has under way; who sends more waits.";
+    Tries = 14, "transaction_tries_max", 32, "Runs of a batch that is a transaction, the repetitions after \
+        conflicts included.";
+    Requests = 15, "requests_max", 10_000, "Requests and messages to actors that a session has under way; \
+        at the limit the session waits.";
 }

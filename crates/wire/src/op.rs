@@ -44,12 +44,12 @@ ops! {
     LOOKUP = 0x04, Client, "lookup", "Finds a well-known object by name.";
     CONSTANT = 0x05, Client, "constant", "Makes a future of a value.";
     CELL = 0x06, Client, "cell", "Makes an empty cell.";
-    FREE = 0x07, Client, "free", "Gives handles back.";
-    FLUSH = 0x08, Client, "flush", "Ends a batch and names the futures that are still wanted.";
-    DESCRIBE = 0x09, Client, "describe", "Asks for the interface description.";
-    HISTORY = 0x0a, Client, "history", "Asks for the exception history, or clears it.";
+    FREE = 0x07, Client, "free", "Frees handles.";
+    FLUSH = 0x08, Client, "flush", "Ends a batch and names the futures that are kept.";
+    DESCRIBE = 0x09, Client, "describe", "Requests the interface description.";
+    HISTORY = 0x0a, Client, "history", "Requests the exception history, or clears it.";
     BYE = 0x0b, Client, "bye", "Ends the session.";
-    SEND = 0x0c, Client, "send", "Sends an actor a message whose answer nobody awaits.";
+    SEND = 0x0c, Client, "send", "Sends an actor a message of the past form.";
     WHILE = 0x10, Client, "while", "Begins a loop; the calls of its condition follow.";
     DO = 0x11, Client, "do", "Ends the condition of a loop and begins its body.";
     END_WHILE = 0x12, Client, "end_while", "Ends the body of a loop.";
@@ -60,7 +60,7 @@ ops! {
     FOREACH = 0x17, Client, "foreach", "Begins a loop over an iterator; the iterator's call follows, then the body.";
     END_FOREACH = 0x18, Client, "end_foreach", "Ends a loop over an iterator.";
     BREAK = 0x19, Client, "break", "Leaves the innermost loop.";
-    CONTINUE = 0x1a, Client, "continue", "Goes on with the next step of the innermost loop.";
+    CONTINUE = 0x1a, Client, "continue", "Begins the next step of the innermost loop.";
     EXCEPT = 0x1b, Client, "except", "Begins a block whose exceptions are handled.";
     WHEN = 0x1c, Client, "when", "Begins the handler of one exception.";
     OTHERS = 0x1d, Client, "others", "Begins the handler of all other exceptions.";
@@ -68,7 +68,8 @@ ops! {
     PROCEDURE = 0x1f, Client, "procedure", "Begins the definition of a batched procedure.";
     RETURN = 0x20, Client, "return", "Ends a batched procedure's run, with its result.";
     END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
-    TRANSACTION = 0x30, Client, "transaction", "Ships the batch as a transaction, which the server runs again after a conflict.";
+    TRANSACTION = 0x30, Client, "transaction", "Makes the batch a transaction, which the server runs again \
+        after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";
     ABORT = 0x32, Client, "abort", "Aborts the transaction and begins the next one.";
     HELLO = 0x89, Client, "hello", "Opens a session.";

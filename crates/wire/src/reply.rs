@@ -325,7 +325,7 @@ fn reply<'a>(stream: &mut Reader<'a>, whole: &'a [u8]) -> Read<Reply<'a>> {
     reader.take(16)?;
     let read = body(&mut reader, code, number);
     match read {
-        Err(Stop::Need(_)) => reader.bad(ErrorNumber::BadWord, "a reply as long as it says"),
+        Err(Stop::Need(_)) => reader.bad(ErrorNumber::BadWord, "a reply of the length in its header"),
         Ok(_) if reader.at() != end => reader.bad(ErrorNumber::BadWord, "a reply no longer than its parts"),
         read => read,
     }

@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn take(&mut self, length: u64) -> Read<&'a [u8]> {
         let left = self.bytes_max.saturating_sub(self.at) as u64;
         if length > left {
-            return self.bad(ErrorNumber::FrameTooLong, "a command no longer than the limit");
+            return self.bad(ErrorNumber::FrameTooLong, "a command within the length limit");
         }
         let end = self.at + length as usize;
         match self.bytes.get(self.at..end) {

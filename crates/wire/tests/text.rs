@@ -66,7 +66,7 @@ fn a_conversation() {
     let expected = "\
 $db := lookup database
 $e := $db.fetch(\"qyz\")
-  error: column 11: the type of the receiver is known only after a `flush`
+  error: column 11: the type of the receiver is unknown before a `flush`
 ? $db
 $db = h5: DataBase
 @2 ! not_found
@@ -95,28 +95,28 @@ ok 3 calls
 #[test]
 fn bad_lines_say_what_was_expected() {
     let cases = [
-        ("$db = lookup x", "column 5: `=` means nothing here"),
-        ("$e := $db.fetch(\"a\")", "column 7: nothing is named `$db`"),
+        ("$db = lookup x", "column 5: `=` is not allowed here"),
+        ("$e := $db.fetch(\"a\")", "column 7: no result has the name `$db`"),
         ("lookup database: Nothing", "column 1: there is no type `Nothing`; try `describe`"),
-        ("frobnicate", "column 1: `frobnicate` means nothing here; try `help`"),
+        ("frobnicate", "column 1: `frobnicate` is not a command or value; try `help`"),
         ("frobnicate()", "column 1: there is no routine or procedure `frobnicate`"),
-        ("new_point(1)", "column 1: this takes 2 arguments: new_point (x: int, y: int) returns (point)"),
+        ("new_point(1)", "column 1: the call takes 2 arguments: new_point (x: int, y: int) returns (point)"),
         ("1.to(3)", "column 3: `to` is an iterator: write `foreach $x in ... do`, or `list` before it"),
-        ("list 1.add(3)", "column 8: `add` is no iterator"),
-        ("list 0 1.to(3)", "column 10: 1 to 1000 values can be listed"),
-        ("list 1001 1.to(3)", "column 13: 1 to 1000 values can be listed"),
-        ("break", "column 1: `break` belongs inside a loop"),
-        ("continue", "column 1: `continue` belongs inside a loop"),
-        ("return 1", "column 1: `return` belongs inside a `procedure`"),
-        ("foreach $i in now_ms() do", "column 15: `now_ms` is no iterator"),
+        ("list 1.add(3)", "column 8: `add` is not an iterator"),
+        ("list 0 1.to(3)", "column 10: `list` prints 1 to 1000 values"),
+        ("list 1001 1.to(3)", "column 13: `list` prints 1 to 1000 values"),
+        ("break", "column 1: `break` is allowed only inside a loop"),
+        ("continue", "column 1: `continue` is allowed only inside a loop"),
+        ("return 1", "column 1: `return` is allowed only inside a `procedure`"),
+        ("foreach $i in now_ms() do", "column 15: `now_ms` is not an iterator"),
         ("1.frob()", "column 3: int has no method `frob`; try `describe int`"),
         ("end", "column 1: no structure is open"),
-        ("else", "column 1: `else` belongs after the first block of an `if`"),
+        ("else", "column 1: `else` is allowed only after the first block of an `if`"),
         ("\"open", "column 1: a closing `\"` is missing"),
-        ("12345678901234567890", "column 1: `12345678901234567890` is no number that fits 64 bits"),
+        ("12345678901234567890", "column 1: `12345678901234567890` is not a number of 64 bits"),
         ("nil nil", "column 5: the end of the line was expected"),
         ("@1", "column 1: this batch has no result @1"),
-        ("describe Nothing", "column 1: there is no such type or routine; try `describe`"),
+        ("describe Nothing", "column 1: no type or routine has this name; try `describe`"),
         ("$", "column 1: a name must follow `$`"),
     ];
     for (line, expected) in cases {
@@ -130,27 +130,27 @@ fn bad_lines_say_what_was_expected() {
 #[test]
 fn commands_in_the_wrong_place_are_refused_where_they_stand() {
     let cases: [(&[&str], &str, &str); 9] = [
-        (&["if true then"], "break", "column 1: `break` belongs inside a loop"),
+        (&["if true then"], "break", "column 1: `break` is allowed only inside a loop"),
         (
             &["foreach $i in 1.to(3) do", "while"],
             "break",
             "column 1: `break` cannot leave the condition of a loop",
         ),
-        (&["procedure p"], "continue", "column 1: `continue` belongs inside a loop"),
-        (&["foreach $i in 1.to(3) do"], "return", "column 1: `return` belongs inside a `procedure`"),
+        (&["procedure p"], "continue", "column 1: `continue` is allowed only inside a loop"),
+        (&["foreach $i in 1.to(3) do"], "return", "column 1: `return` is allowed only inside a `procedure`"),
         (
             &["foreach $i in 1.to(3) do"],
             "$c := commit",
-            "column 7: `commit` cannot be said inside a structure: `end` it first",
+            "column 7: `commit` is not allowed inside a structure: `end` it first",
         ),
-        (&["except"], "abort", "column 1: `abort` cannot be said inside a structure: `end` it first"),
+        (&["except"], "abort", "column 1: `abort` is not allowed inside a structure: `end` it first"),
         (
             &["except"],
             "transaction",
-            "column 1: `transaction` cannot be said inside a structure: `end` it first",
+            "column 1: `transaction` is not allowed inside a structure: `end` it first",
         ),
-        (&["except"], "history", "column 1: `history` cannot be said inside a structure: `end` it first"),
-        (&["except"], "list 1.to(3)", "column 1: `list` cannot be said inside a structure: `end` it first"),
+        (&["except"], "history", "column 1: `history` is not allowed inside a structure: `end` it first"),
+        (&["except"], "list 1.to(3)", "column 1: `list` is not allowed inside a structure: `end` it first"),
     ];
     for (before, line, expected) in cases {
         let (mut t, mut out, mut answer) = (translator(), Vec::new(), String::new());
@@ -217,7 +217,7 @@ fn names_may_have_the_path_of_a_file_before_them() {
     assert!(say("describe lib.one.point").starts_with("lib.one.point = type"));
     assert!(say("describe lib.one.new_point").starts_with("lib.one.new_point (x: int"));
     assert_eq!(say("lib.one.nothing()"), "column 1: there is no routine or procedure `lib.one.nothing`");
-    assert_eq!(say("h5.x()"), "column 4: the type of the receiver is known only after a `flush`");
+    assert_eq!(say("h5.x()"), "column 4: the type of the receiver is unknown before a `flush`");
 }
 
 #[test]

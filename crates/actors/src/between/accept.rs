@@ -14,8 +14,8 @@ use crate::between::credit::{Against, FAR_LONG};
 use crate::between::kinds::{
     ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
 };
-use crate::between::names::chooser;
 use crate::between::packet::{NOBODY, Wrong, late, number, numbers};
+use crate::between::placement::chooser;
 use crate::between::remote::OWN;
 use crate::between::write::{answer, exception_places, replier_result, settle_open};
 use crate::between::{rounds, search};
@@ -108,7 +108,7 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
             }
             match cx.actors().remote.count(index, generation, node, times) {
                 true => Ok(Ret::NOTHING),
-                false => Err("it speaks of too many actors that were not made".into()),
+                false => Err("it refers to too many actors that were not made".into()),
             }
         }
         TAKEN => {
@@ -133,15 +133,14 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
             Ok(Ret::NOTHING)
         }
         SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
-        other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
+        other => Err(Wrong::Never(format!("{other} is not a kind of packet"))),
     }
 }
 
 /// Reads the values at the front of the rest of a packet.
 #[inline]
 fn read(cx: &mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
-    // SAFETY: no code runs meanwhile, and the words are as many as the pattern has places.
-    unsafe { pattern.read(cx, packet, &mut at_address, words) }.map_err(Wrong::from)
+    pattern.read(cx, packet, &mut at_address, words).map_err(Wrong::from)
 }
 
 /// Refuses a message that is not understood: its waiter is told.
@@ -266,7 +265,7 @@ fn accept_answer(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong
         let generation = generation << 8 | OWN;
         remote.searches.was_under_way(node, Address { capsule: 0, node, index, generation });
     }
-    let (known, asked) = remote.awaited(index, generation).ok_or_else(|| late("nobody waits for it"))?;
+    let (known, asked) = remote.awaited(index, generation).ok_or_else(|| late("no request waits for it"))?;
     match known {
         Known::Replier(destination) => {
             remote.take(index, generation);
@@ -290,7 +289,7 @@ fn accept_answer(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong
             deliver_owed(cx, sent.owing(), answer);
             wrong
         }
-        Known::Outgoing(_) | Known::Actor(_) => Err("nobody waits for it there".into()),
+        Known::Outgoing(_) | Known::Actor(_) => Err("no request of that node waits for it".into()),
     }
 }
 
@@ -323,7 +322,7 @@ fn accept_creation(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wr
     let image = image_of(cx);
     let ty = known_type(&image.program().types, ty)?;
     let table = image.find_table(ty).ok_or("there is no such class")?;
-    let class = table.info().actor().ok_or("it is no class of actors")?;
+    let class = table.info().actor().ok_or("it is not a class of actors")?;
     let func = class.creators.get(creator as usize).ok_or("there is no such creator")?;
     let node = cx.node();
     let chosen_by = chooser(from, cx.nodes());
@@ -334,7 +333,7 @@ fn accept_creation(cx: &mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wr
     remote.count(index, chosen_by + 1, from, 1);
     if !remote.set_born(chosen_by, index) {
         // Grants and releases that came before may have let it go.
-        return Err(late("nobody knows the new actor, or the address is used"));
+        return Err(late("no reference to the new actor exists, or the address is used"));
     }
     let arguments = &class.creations[creator as usize];
     let count = 1 + arguments.len();

@@ -5,6 +5,7 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor_class::State;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
+use bifrost_runtime::reference::Object;
 use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
 
 use crate::between::kinds::GRANT;
@@ -55,9 +56,16 @@ pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
 }
 
 /// Returns the object that stands here for an address, or is at it.
-pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
+pub(crate) fn at_address(
+    cx: &mut Cx,
+    leaf: Leaf,
+    address: Address,
+    ty: TypeId,
+) -> Result<Object, NotReceived> {
+    // SAFETY: the tables of exports and proxies have objects of the node.
+    let object = |word| unsafe { Object::new(word) };
     if address.node == cx.node() {
-        return here(cx, address, ty).ok_or(NotReceived::Address(address));
+        return here(cx, address, ty).map(object).ok_or(NotReceived::Address(address));
     }
     if address.node >= cx.nodes() {
         return Err(NotReceived::Address(address));
@@ -68,7 +76,7 @@ pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) 
     }
     if let Some((proxy, told)) = cx.actors().remote.proxies.get_mut(&address) {
         *told += 1;
-        return Ok(*proxy);
+        return Ok(object(*proxy));
     }
     let table = cx.image().find_table(ty).ok_or(NotReceived::Address(address))?;
     let proxy = match leaf {
@@ -79,7 +87,7 @@ pub(crate) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) 
         Leaf::Replier => Replier::make_far(cx, table, address)?.word(),
     };
     cx.actors().remote.proxies.insert(address, (proxy, 1));
-    Ok(proxy)
+    Ok(object(proxy))
 }
 
 /// Returns the object of this node at an address. An actor whose address another node chose may not

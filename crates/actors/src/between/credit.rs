@@ -1,5 +1,6 @@
 //! The bound of the messages under way from a node to another that has not taken them yet. The
-//! bound of one actor's mail is in [`mailbox`]. The type to read first is [`Credit`].
+//! bound of one actor's mail is in [`mailbox`](crate::mailbox). The type to read first is
+//! [`Credit`].
 //!
 //! A node counts the bytes of messages that it has sent to each other one, and the other
 //! acknowledges those that it has taken (`TAKEN`). A sender that is more than [`WINDOW_BYTES`]
@@ -20,8 +21,8 @@
 //!
 //! Nor does it keep one back for an actor that has served nothing of its mail, and got none from
 //! there, for [`UNSERVED`]. This holds even if the node has other work: others send to other
-//! actors. Senders to such an actor are stopped by its [`mailbox`]. Guests have limits of their
-//! own, and are not counted.
+//! actors. Senders to such an actor are stopped by its [`mailbox`](crate::mailbox). Guests have
+//! limits of their own, and are not counted.
 
 use std::time::Duration;
 
@@ -30,8 +31,7 @@ use bifrost_runtime::abi::Word;
 use crate::between::kinds::TAKEN;
 use crate::between::packet::put;
 use crate::between::remote::Remote;
-use crate::mailbox;
-use crate::mailbox::Seen;
+use crate::mailbox::state::Seen;
 use crate::object::{Actor, Join};
 
 /// The bytes of messages that may be under way to a node before its senders make way.
@@ -73,7 +73,7 @@ impl Against {
     /// True if an actor's mail is a reason still: it is long, and the actor serves some.
     pub(crate) fn lasts(&mut self, now_ns: u64) -> bool {
         let Against::Mail { actor, seen, since_ns } = self else { return false };
-        let (serves, messages) = (seen.look(*actor), mailbox::messages(*actor));
+        let (serves, messages) = (seen.look(*actor), actor.queued());
         if serves {
             *since_ns = now_ns;
         }

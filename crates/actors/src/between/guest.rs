@@ -10,7 +10,8 @@
 //! The number of a guest is never used again, and a guest opens itself to all nodes before it sends
 //! anything. So a node can tell whether any guest that it hears of is still there. All guests
 //! together are one node for actors that are about to be made
-//! ([`chooser`](crate::between::names::chooser)): their indices are from one counter for each node.
+//! ([`chooser`](crate::between::placement::chooser)): their indices are from one counter for each
+//! node.
 
 use bifrost_ir::MethodRef;
 use bifrost_runtime::abi::{Outcome, Ret};
@@ -29,7 +30,7 @@ use crate::run::pump;
 use crate::send::{keep_words, send};
 
 /// The failure of guests that wait for an answer when nothing is left that could answer.
-pub(crate) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
+pub(crate) const NO_ANSWER: &str = "no request can be answered: all methods wait";
 
 /// Enters an answer that has arrived.
 pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {

@@ -30,27 +30,27 @@ packets! {
     ANSWER = 2, "index and generation of the waiter; 0 and the result, or the number of the exception \
         + 1 and its values";
     CREATE = 3, "the index of the new actor, its class, the creator; its arguments";
-    GRANT = 4, "index and generation of an object of the receiver, and a node that the sender has \
-        told of it";
-    RELEASE = 5, "index and generation of an object of the receiver that the sender has forgotten, and \
-        how often the sender was told of it";
+    GRANT = 4, "index and generation of an object of the receiver, and a node to which the sender has sent \
+        its address";
+    RELEASE = 5, "index and generation of an object of the receiver to which the sender no longer refers, \
+        and the number of times that the sender got its address";
     SEARCH = 6, "the number of a search: the sender has made its part";
     LIVE = 7, "the number of the search; any number of times index and generation of an object of \
-        the receiver that lives";
-    SEARCHED = 8, "the number of the search; by node how many LIVE the sender has sent it, then by node \
-        how many came from it";
-    SWEEP = 9, "the number of the search: objects that were not found to live can go";
-    WANT = 10, "the number of the last search that the sender has heard of, which asks for another";
-    TAKEN = 11, "so many bytes of messages were taken by the sender of this, with their lengths, of \
-        those that the receiver has sent to it";
+        the receiver that is live";
+    SEARCHED = 8, "the number of the search; by node the number of LIVE sent to it, then by node the \
+        number of LIVE received from it";
+    SWEEP = 9, "the number of the search: objects without a LIVE can be freed";
+    WANT = 10, "the number of the last search that the sender knows; requests the next one";
+    TAKEN = 11, "the number of message bytes of the receiver, with their lengths, that the sender \
+        acknowledges";
     WAITS = 12, "the number of the last ASK; requests that have failed since the last WAITS; the \
         [waits](#rounds-of-requests) of the sender";
-    ASK = 13, "a number; 1 if the answer is to say names, else 0";
+    ASK = 13, "a number; 1 to request names, else 0";
     CUT = 14, "a place from 0 on; the requests of a round, each as node, index, generation";
     CUT_DONE = 15, "-";
     LOAD = 16, "the load of the sender, without the actors that the receiver has made there";
     FULL = 17, "index and generation of an actor of the sender, whose mailbox is nearly full; \
-        methods whose messages are taken nevertheless, a bit for each, in 8 bytes, the bit \
+        methods whose messages are still accepted, a bit for each, in 8 bytes, the bit \
         63 for all from the 64th on";
     ROOM = 18, "index and generation of such an actor, whose mailbox is half empty again";
 }

@@ -49,7 +49,7 @@ impl Line {
                 *packet = rest;
                 match std::str::from_utf8(text) {
                     Ok(text) if bytes <= NAME_BYTES_MAX => Ok(text.to_owned()),
-                    _ => Err(Wrong::from("it has a name that is none")),
+                    _ => Err(Wrong::from("it has a malformed name")),
                 }
             };
             let (waiter, what) = (text()?, text()?);

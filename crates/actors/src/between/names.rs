@@ -1,21 +1,15 @@
 //! The names of actors that clients find them by, and the packets of the table of names.
 
-use bifrost_ir::TypeId;
 use bifrost_runtime::abi::Ret;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::transfer::{Address, Leaf};
 
 use crate::between::addresses::{address_of, at_address};
 use crate::between::kinds::{GRANT, RELEASE};
+use crate::between::network::NOBODY_SERVED;
 use crate::between::packet::framed;
 use crate::context::WithActors;
 use crate::object::Actor;
-
-/// Returns the node that chooses the addresses of the actors that a node makes on others: guests
-/// are one for that.
-pub(crate) fn chooser(node: u32, nodes: u32) -> u32 {
-    node.min(nodes)
-}
 
 /// Returns the packet that tells the owner of an object that a node was told of it.
 pub fn grant(address: Address, to: u32) -> Vec<u8> {
@@ -69,16 +63,5 @@ pub fn published(cx: &mut Cx, name: &str) -> Result<Option<Actor>, Ret> {
     let found = at_address(cx, Leaf::Actor, address, ty);
     cx.actors().remote.under_way = before;
     // SAFETY: the address is one of an actor, as its leaf says.
-    found.map(|word| unsafe { Actor::of(word) }).map_err(|why| cx.failure(&why.to_string()))
+    found.map(|found| unsafe { Actor::of(found.word()) }).map_err(|why| cx.failure(&why.to_string()))
 }
-
-/// The failure of a program that publishes actors where there are no clients.
-const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
-
-/// Returns the failure of a network that has no names.
-pub(crate) fn no_names() -> String {
-    NOBODY_SERVED.to_owned()
-}
-
-/// An actor by its name, for others than its node.
-pub type Named = (Address, TypeId);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
+use bifrost_ir::TypeId;
 use bifrost_runtime::node_words::Stats;
-
-use crate::between::names::{Named, no_names};
+use bifrost_runtime::transfer::Address;
 
 /// The connection of a node to the others, in four parts: each part has a job of its own, and a
 /// test may provide one and leave the others at their defaults.
@@ -137,4 +137,16 @@ pub enum Received {
     Over,
     /// The run was ended.
     Stopped,
+}
+
+/// An actor by its name, for others than its node.
+pub type Named = (Address, TypeId);
+
+/// The failure of a program that publishes actors where there are no clients.
+pub(super) const NOBODY_SERVED: &str = "names of actors exist only in `bifrost serve`: in `start`, routines of \
+    clients and actors";
+
+/// Returns the failure of a network that has no names.
+pub(crate) fn no_names() -> String {
+    NOBODY_SERVED.to_owned()
 }

@@ -224,6 +224,12 @@ impl Actors {
     }
 }
 
+/// Returns the node that chooses the addresses of the actors that a node makes on others: guests
+/// are one for that.
+pub(crate) fn chooser(node: u32, nodes: u32) -> u32 {
+    node.min(nodes)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -38,12 +38,12 @@ use smallvec::SmallVec;
 
 use crate::between::credit::Credit;
 use crate::between::kinds::RELEASE;
-use crate::between::names::{Named, chooser, no_names};
+use crate::between::network::{Named, no_names};
 use crate::between::network::{Network, Received, Wait};
 use crate::between::outlet::Way;
 use crate::between::packet::{LENGTH_BYTES, WAITER, put};
-use crate::between::placement::Placement;
-use crate::between::search::Searches;
+use crate::between::placement::{Placement, chooser};
+use crate::between::search::state::Searches;
 use crate::object::{Actor, Join, Known, Outgoing, Owing};
 
 /// The failure of requests to a node that is lost.

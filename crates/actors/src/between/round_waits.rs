@@ -85,7 +85,7 @@ impl Waits {
         if counts.iter().any(|count| *count as usize > WAITS_MAX)
             || (requests * 3 + methods * 2 + answers * 4) * 4 > packet.len()
         {
-            return Err("it tells of more waits than it has".into());
+            return Err("it has too few bytes for its waits".into());
         }
         Ok(Waits {
             requests: (0..requests).map(|_| numbers(packet)).collect::<Result<_, _>>()?,

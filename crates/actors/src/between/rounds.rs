@@ -421,7 +421,7 @@ pub(crate) fn lose(cx: &mut Cx) {
 pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     let (node, nodes) = (cx.node(), cx.nodes());
     if from >= nodes || node >= nodes {
-        return Err("sessions take no part in that".into());
+        return Err("sessions do not handle this packet".into());
     }
     match kind {
         WAITS if node == 0 => {
@@ -440,12 +440,12 @@ pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Re
             let count = packet.len() / size_of::<Request>();
             let round = (0..count).map(|_| numbers(packet)).collect::<Result<Vec<Request>, _>>()?;
             if place >= count || !packet.is_empty() || round.iter().any(|request| request[0] >= nodes) {
-                return Err("it is no round of requests".into());
+                return Err("it is not a round of requests".into());
             }
             cut(cx, round, place);
         }
         CUT_DONE if node == 0 => cut_done(cx),
-        _ => return Err("it is not of the first node, or not for it".into()),
+        _ => return Err("it is not from the first node, or not for the first node".into()),
     }
     Ok(())
 }

@@ -14,13 +14,14 @@ use bifrost_runtime::abi::{Ret, Word};
 use bifrost_runtime::content::Place;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
+use bifrost_runtime::reference::Object;
 use bifrost_runtime::transfer::{Address, Leaf, NotSent, Pattern};
 use smallvec::SmallVec;
 
 use crate::between::addresses::{address_of, at_address};
 use crate::between::kinds::{ANSWER, CREATE, MESSAGE};
-use crate::between::names::chooser;
 use crate::between::packet::{NOBODY, put};
+use crate::between::placement::chooser;
 use crate::between::remote::{LOST, Writing};
 use crate::context::{WithActors, image_of, pending};
 use crate::exceptions::{Origin, kept_exception};
@@ -39,7 +40,7 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
 #[inline]
 fn write(cx: &mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
     let to = packet.node;
-    let mut address = |cx: &mut Cx, word: Word, leaf: Leaf| Ok(address_of(cx, word, leaf, to));
+    let mut address = |cx: &mut Cx, object: Object, leaf: Leaf| Ok(address_of(cx, object.word(), leaf, to));
     // SAFETY: the values have the types of the pattern's places.
     let written = unsafe { pattern.write(cx, values, &mut address, &mut packet.packets) };
     written.map_err(|why| not_sent(cx, why))
@@ -172,7 +173,7 @@ pub(crate) fn create(cx: &mut Cx, table: &'static Table, creator: u32, args: &[W
     remote.placement.made(node);
     remote.end(packet);
     cx.words.stats.created_remotely += 1;
-    Ret::of(proxy)
+    Ret::of(proxy.word())
 }
 
 /// Answers a waiter on another node.

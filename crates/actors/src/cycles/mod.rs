@@ -1,6 +1,6 @@
 //! The search for requests that wait for themselves: of two actors that request each other, and of
 //! longer rounds. Rounds over several nodes are in [`rounds`]. The functions to read first are
-//! [`look`] and [`look_at_all`]; the state is in [`Suspects`].
+//! [`look`] and [`look_at_all`]; the state is in `suspects`.
 //!
 //! There are two searches. Both go backwards along the waits ([`waits`]), and fail a
 //! queued request of the round.
@@ -38,8 +38,6 @@ pub(crate) mod suspects;
 pub(crate) mod told;
 pub(crate) mod waits;
 pub(crate) mod walk;
-
-pub(crate) use suspects::Suspects;
 
 /// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;

@@ -81,7 +81,7 @@ pub(crate) fn lines(cx: &mut Cx) -> Vec<Line> {
     for waiter in joins {
         if is_blocked(waiter) && !told.explained.contains(&waiter) {
             let name = told.name(cx, waiter);
-            told.add(NO_REQUEST, name, "an answer that nobody is about to give".to_owned());
+            told.add(NO_REQUEST, name, "an answer through a reply destination".to_owned());
         }
     }
     told.lines
@@ -105,7 +105,7 @@ fn tell_queued(cx: &mut Cx, told: &mut Told, actor: Actor) {
     let Some(post) = actor.mail_in(class) else { return };
     let program = image_of(cx).program();
     let how = match post.waiter() {
-        None if actor.state() == State::Dormant => ", which its actor refuses".to_owned(),
+        None if actor.state() == State::Dormant => ", which its actor disables".to_owned(),
         None => String::new(),
         Some(waiter) => format!(", behind {}", program.funcs[waiter.layout().func].name),
     };

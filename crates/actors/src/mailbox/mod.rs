@@ -1,5 +1,5 @@
 //! The bound of a mailbox: no actor that serves nothing fills the heap of its node. The functions
-//! to read first are [`admit`], [`park`] and [`look`]; the state is in [`Mailboxes`].
+//! to read first are [`admit`], [`park`] and [`look`]; the state is in `state`.
 //!
 //! A mailbox counts the bytes of its messages and of the objects that they carry. From three
 //! quarters of the bound on, it is nearly full:
@@ -41,10 +41,10 @@ use crate::node::{Actors, Work};
 use crate::object::{Actor, Call, Join, Mail};
 use crate::queue::{MAIL_LONG, bit_of, is_on_stack};
 
-mod state;
+pub(crate) mod state;
 
-pub(crate) use state::{Mailboxes, Patience, Seen};
 use state::{Parked, Told};
+pub(crate) use state::{Patience, Seen};
 
 /// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
@@ -110,11 +110,6 @@ fn bound(cx: &mut Cx) -> usize {
 /// Returns the number of bytes at which senders begin to make way.
 fn nearly(bound: usize) -> usize {
     bound - bound / 4
-}
-
-/// Returns the number of messages that wait in an actor's mail.
-pub(crate) fn messages(actor: Actor) -> u64 {
-    actor.mail().map_or(0, |post| post.count())
 }
 
 /// Admits a message to an actor of this node.

@@ -102,7 +102,12 @@ impl Actor {
         self.mail_in(self.class())
     }
 
-    /// Returns the same; the class is its own.
+    /// Returns the number of messages that wait in its mail. It is an actor of this node.
+    pub(crate) fn queued(self) -> u64 {
+        self.mail().map_or(0, |post| post.count())
+    }
+
+    /// Returns the mail, if there is one; the class is the actor's own.
     #[inline(always)]
     pub(crate) fn mail_in(self, class: &ActorClass) -> Option<Mail> {
         // SAFETY: the field has the actor's mail or 0, which lives as long as the actor has it.

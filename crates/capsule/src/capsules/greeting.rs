@@ -115,9 +115,7 @@ pub enum JoinError {
     #[error("{0} has another token")]
     Token(Address),
     /// The other speaks another version.
-    #[error(
-        "{address} speaks version {version} of what capsules say to each other, and this one version {VERSION}"
-    )]
+    #[error("{address} has version {version} of the protocol, and this capsule version {VERSION}")]
     Version {
         /// The other's address.
         address: Address,
@@ -133,13 +131,13 @@ pub enum JoinError {
         why: String,
     },
     /// No capsule has come.
-    #[error("no run has begun within {0} ms")]
+    #[error("no run began within {0} ms")]
     Waited(u128),
     /// Not all others have come.
-    #[error("not all capsules of the run have come within {MESH_MS_MAX} ms")]
+    #[error("not all capsules of the run have connected within {MESH_MS_MAX} ms")]
     Missing,
     /// The system has no means.
-    #[error("there are no means for capsules: {0}")]
+    #[error("capsules cannot be started: {0}")]
     System(#[from] std::io::Error),
 }
 
@@ -309,7 +307,7 @@ pub fn join(
         let ready = connection.hear(deadline, |frame| match frame {
             Frame::Ready => Ok(Ok(())),
             Frame::Refused(why) => Ok(Err(why.to_owned())),
-            other => Err(format!("it said {other:?}")),
+            other => Err(format!("it sent {other:?}")),
         });
         let address = address.clone();
         match ready {
@@ -352,7 +350,7 @@ fn connect(
     connection.say(&Frame::Connect { version: VERSION, nonce: own }, deadline).map_err(no_capsule)?;
     let challenge = connection.hear(deadline, |frame| match frame {
         Frame::Challenge { version, nonce, proof } => Ok((version, nonce, proof)),
-        other => Err(format!("it said {other:?}")),
+        other => Err(format!("it sent {other:?}")),
     });
     let (version, nonce, proof) = challenge.map_err(no_capsule)?;
     if version != VERSION {
@@ -368,7 +366,7 @@ fn connect(
     let answer = connection.hear(deadline, |frame| match frame {
         Frame::Welcome => Ok(None),
         Frame::Refused(why) => Ok(Some(why.to_owned())),
-        other => Err(format!("it said {other:?}")),
+        other => Err(format!("it sent {other:?}")),
     });
     match answer.map_err(no_capsule)? {
         None => Ok(connection),
@@ -470,27 +468,27 @@ fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
     let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
     let (version, theirs) = connection.hear(deadline, |frame| match frame {
         Frame::Connect { version, nonce } => Ok((version, nonce)),
-        other => Err(format!("it said {other:?}")),
+        other => Err(format!("it sent {other:?}")),
     })?;
     let own: Digest = random().map_err(|error| error.to_string())?;
     let proof = *terms.proof(b"listens", [&theirs, &own], &[]).as_bytes();
     connection.say(&Frame::Challenge { version: VERSION, nonce: own, proof }, deadline)?;
     if version != VERSION {
-        return Err(format!("it speaks version {version}, and this capsule version {VERSION}"));
+        return Err(format!("it has version {version} of the protocol, and this capsule version {VERSION}"));
     }
     let heard = connection.hear(deadline, |frame| match frame {
         Frame::Hello { proof, body } => {
             let proven = terms.proof(b"connects", [&theirs, &own], body) == blake3::Hash::from_bytes(proof);
             match Hello::parse(body) {
-                _ if !proven => Ok(Err("the token is another")),
-                None => Ok(Err("it does not say who it is")),
+                _ if !proven => Ok(Err("the token differs")),
+                None => Ok(Err("it sent no HELLO")),
                 Some(hello) if hello.program != terms.program => {
                     Ok(Err("it runs another program: all capsules of a run need the same files"))
                 }
                 Some(hello) => Ok(Ok(hello)),
             }
         }
-        other => Err(format!("it said {other:?}")),
+        other => Err(format!("it sent {other:?}")),
     })?;
     match heard {
         Ok(hello) => Ok((hello, connection)),
@@ -512,7 +510,7 @@ fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> R
             && (1..hello.capsules).contains(&hello.to)
             && hello.addresses.len() == hello.capsules as usize - 1
             && check_counts(hello.capsules, hello.nodes).is_ok();
-        let answer = if fits { Frame::Welcome } else { Frame::Refused("no such run has begun here") };
+        let answer = if fits { Frame::Welcome } else { Frame::Refused("this run is not allowed here") };
         match connection.say(&answer, deadline) {
             Ok(()) if fits => break (hello, connection),
             said => tracing::warn!(?said, from = hello.from, "capsule.refused"),

@@ -234,7 +234,7 @@ impl Links {
     /// Waits for bytes, reads them and handles their frames. An error is the reason why nothing
     /// more comes.
     fn read_some(&self, peer: &Peer) -> Result<(), String> {
-        let silent = || format!("it has said nothing for {:?}", self.silence);
+        let silent = || format!("it has sent nothing for {:?}", self.silence);
         let mut inbox = peer.inbox.lock();
         if let Some(waiter) = &peer.waiter {
             if self.drain(peer, &mut inbox)? {
@@ -308,8 +308,8 @@ impl Links {
                 continue;
             }
             let why = match capsule {
-                0 => "the first capsule has lost it",
-                _ => "another capsule has lost it",
+                0 => "the first capsule has lost its connection",
+                _ => "another capsule has lost its connection",
             };
             let mut mesh = self.mesh.lock();
             // Under the lock, so that no other reader counts a batch meanwhile.
@@ -347,7 +347,7 @@ impl Links {
                 Room::Wait if !self.mesh.lock().is_over() => {}
                 Room::Wait | Room::Stalled => {
                     return Err(format!(
-                        "{waiting} bytes wait for the nodes here, which have taken none for {STALL_MS_MAX} ms"
+                        "{waiting} bytes wait for the nodes here, which have read none for {STALL_MS_MAX} ms"
                     ));
                 }
             }
@@ -359,7 +359,7 @@ impl Links {
     /// Handles a malformed packet, which a node of another capsule has sent.
     pub(crate) fn distrust(&self, node: u32, why: &str) {
         let capsule = self.layout.capsule_of(node);
-        self.fail(capsule, &format!("a packet of its node {node} is none: {why}"));
+        self.fail(capsule, &format!("a packet of its node {node} is malformed: {why}"));
     }
 
     /// Handles the failure of the link to a capsule.

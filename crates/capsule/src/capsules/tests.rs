@@ -181,8 +181,7 @@ fn counts_that_are_lies_end_only_the_run() {
     let short = frame(&Frame::Rest(Rest { sent: vec![], received: vec![], lost: u64::MAX }));
     for bytes in [all, short] {
         let ended = ends(&engine, &bytes, false);
-        let expected =
-            ["failure(\"node lost\")", "failure(\"no answer can come: all that could answer waits"];
+        let expected = ["failure(\"node lost\")", "failure(\"no request can be answered: all methods wait"];
         assert!(expected.iter().any(|expected| ended.starts_with(expected)), "{ended}");
     }
 }

@@ -121,16 +121,16 @@ pub(crate) enum Malformed {
     #[error("a frame of {0} bytes is longer than allowed")]
     TooLong(usize),
     /// Nothing has that kind.
-    #[error("there is no kind of frames {0}")]
+    #[error("{0} is not a kind of frame")]
     Kind(u8),
     /// The contents do not fill it, or do not fit.
-    #[error("a frame of the kind {0} has another length than what is in it")]
+    #[error("a frame of the kind {0} has another length than its body")]
     Length(u8),
     /// Not UTF-8.
     #[error("a text is not UTF-8")]
     Text,
     /// It does not begin as connections of capsules do.
-    #[error("what connects is no capsule")]
+    #[error("the connecting process is no capsule")]
     Magic,
 }
 
@@ -162,9 +162,8 @@ pub struct FrameKind {
 }
 
 frames! {
-    PACKETS = 1, "batches: sending node, receiving node, length, each in 4 bytes; so many bytes of \
-        packets", "all";
-    IDLE = 2, "nodes of the sender that have nothing to do, each in 4 bytes", "all";
+    PACKETS = 1, "batches: sending node, receiving node, length, each in 4 bytes; the packets", "all";
+    IDLE = 2, "idle nodes of the sender, each in 4 bytes", "all";
     REST = 3, "the lost capsules as a bit set in 8 bytes; by capsule the batches sent to it, \
         then by capsule those received from it, each in 8 bytes", "all to the first";
     LOST = 4, "a capsule in 4 bytes", "all to the first; the first to all";
@@ -172,13 +171,12 @@ frames! {
     STOP = 6, "-", "the first to all";
     REPORT = 7, "statistics of the nodes, as JSON", "all to the first, after STOP";
     PING = 8, "-", "all";
-    NO_BACKLOG = 9, "nodes of the sender that have nothing to do behind their present work, each in 4 \
-        bytes", "all";
-    CONNECT = 16, "the bytes `BIFROSTC`, version in 4 bytes, a nonce of 32 bytes", "the one that connects";
-    CHALLENGE = 17, "version in 4 bytes, a nonce of 32 bytes, a proof of 32 bytes", "the one that listens";
-    HELLO = 18, "a proof of 32 bytes, and the body of the greeting", "the one that connects";
-    WELCOME = 19, "-", "the one that listens";
-    REFUSED = 20, "the reason, as text", "the one that listens";
+    NO_BACKLOG = 9, "nodes of the sender without work after their present work, each in 4 bytes", "all";
+    CONNECT = 16, "the bytes `BIFROSTC`, version in 4 bytes, a nonce of 32 bytes", "the connecting side";
+    CHALLENGE = 17, "version in 4 bytes, a nonce of 32 bytes, a proof of 32 bytes", "the listening side";
+    HELLO = 18, "a proof of 32 bytes, and the body of the greeting", "the connecting side";
+    WELCOME = 19, "-", "the listening side";
+    REFUSED = 20, "the reason, as text", "the listening side";
     READY = 21, "-", "all to the first";
 }
 

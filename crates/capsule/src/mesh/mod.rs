@@ -165,13 +165,13 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Wrong {
     /// Frames of this kind come from others, or at another time.
-    #[error("it has sent what does not belong here")]
+    #[error("it has sent a frame that is not allowed here")]
     Frame,
     /// The loss of a capsule that the sender cannot lose.
-    #[error("it has lost capsule {0}, which is none that it could lose")]
+    #[error("it has lost capsule {0}, which cannot be lost")]
     Loss(u32),
     /// A node of another capsule, or of none.
-    #[error("it has spoken of node {0}, which is none of its own")]
+    #[error("it has named node {0}, which is not its own")]
     Node(u32),
     /// Counts of another number of capsules.
     #[error("it has sent counts of capsules that do not exist")]

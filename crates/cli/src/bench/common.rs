@@ -14,7 +14,7 @@ pub fn pin(core: usize) {
 /// Says that figures of a debug build are no figures.
 pub fn note_debug_build() {
     if cfg!(debug_assertions) {
-        anstream::eprintln!("note: this is a debug build; its figures say nothing about a release build");
+        anstream::eprintln!("note: this is a debug build; its figures are not valid for a release build");
     }
 }
 

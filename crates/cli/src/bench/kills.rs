@@ -36,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The arguments of `bifrost bench kills`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Ends with an error if anything that was acknowledged is gone, or was done twice.\n\nExamples:\n  bifrost bench kills\n  \
-                  bifrost bench kills --kills 1000 --sessions 16"
+    after_help = "Ends with an error if an acknowledged commit is lost, or was done twice.\n\nExamples:\n  \
+                  bifrost bench kills\n  bifrost bench kills --kills 1000 --sessions 16"
 )]
 pub struct Args {
     /// The number of times that the server is killed

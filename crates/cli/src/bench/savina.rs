@@ -74,8 +74,9 @@ static PROGRAMS: [Program; 10] = programs! {
 pub const SHARED: (&str, &str) = ("savina.theta", include_str!("../../../../bench/savina/savina.theta"));
 
 fn after_help() -> String {
-    let mut text =
-        "Use a release build.\n\nPrograms, and what they count with the sizes of the suite:\n".to_owned();
+    let mut text = "Use a release build.\n\nPrograms, and their counted operations with the sizes of the \
+            suite:\n"
+        .to_owned();
     for program in &PROGRAMS {
         text.push_str(&format!("  {:<13} {:>9} {}\n", program.name, program.suite.0, program.about));
     }
@@ -126,8 +127,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         );
     }
     let title = match args.nodes {
-        1 => "The Savina suite on one node: processor time for each of what is counted".to_owned(),
-        nodes => format!("The Savina suite on {nodes} nodes: what passes for each of what is counted"),
+        1 => "The Savina suite on one node: processor time for each counted operation".to_owned(),
+        nodes => format!("The Savina suite on {nodes} nodes: elapsed time for each counted operation"),
     };
     report::print_cases(&title, &figures);
     json.write(&figures)?;

@@ -67,7 +67,7 @@ macro_rules! program {
 static CASES: [Sized; 9] = [
     Sized {
         name: "idle",
-        about: "actors that do nothing, in one process: bytes of resident memory of each",
+        about: "idle actors, in one process: bytes of resident memory of each",
         theta: program!("actors/idle.theta"),
         size: 10_000_000,
         quick: 20_000,
@@ -357,7 +357,7 @@ fn queens(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed
                 counted += 1;
             }
             None if killed => lost += 1,
-            None => return Err("a node is lost that nobody has killed".into()),
+            None => return Err("a node is lost that was not killed".into()),
         }
         ends.push(since.elapsed().as_secs_f64() * 1e3);
     }

@@ -25,7 +25,9 @@ pub fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> St
     let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
     format!(
         "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
-         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes allocated for each actor {bytes:.1}; request cycles {}, found in {} steps; exceptions that nobody awaited {}; in cycles of garbage {}",
+         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes \
+         allocated for each actor {bytes:.1}; request cycles {}, found in {} steps; exceptions without a \
+         receiver {}; in cycles of garbage {}",
         stats.created,
         stats.created_remotely,
         stats.messages(),

@@ -15,7 +15,7 @@ pub fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
     let place: Place = store.parse()?;
     if !place.has_store()? {
         let why = format!("there is no store in `{place}`");
-        return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes one"));
+        return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes a store"));
     }
     Ok(place.open()?)
 }

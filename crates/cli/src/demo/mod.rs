@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Outcome {
     let cases = tour().map_err(|error| Failure::new(Exit::Failed, error))?;
     json.write(&cases)?;
     heading("7. And now?");
-    say("   Serve a program, and talk to it:");
+    say("   Serve a program, and call its objects:");
     say("     bifrost serve examples/database/database.theta");
     say("     bifrost shell");
     say("   `bifrost veneer --help` makes stubs: the batches above are ordinary calls of them.");
@@ -122,7 +122,7 @@ fn element_of_a_list(s: &Session) -> Result<(), Error> {
 }
 
 fn swap_of_coordinates(s: &Session) -> Result<(), Error> {
-    heading("3. Values are no reason to wait: the coordinates of a point change places.");
+    heading("3. Promises avoid waits: the coordinates of a point change places.");
     say("   let (x, y) = (p.x(), p.y());  p.set_x(y);  p.set_y(x)");
     let p: Point = s.lookup("point");
     let values = || {
@@ -146,7 +146,7 @@ fn swap_of_coordinates(s: &Session) -> Result<(), Error> {
 }
 
 fn failures(s: &Session) -> Result<(), Error> {
-    heading("4. A failure is told where a value is claimed, with the call that it comes from.");
+    heading("4. A failure is reported where a value is claimed, with the call that caused it.");
     say("   records.fetch(\"zoe\").user().claim()");
     let records: Records = s.lookup("records");
     if let Err(error) = records.fetch("zoe").user().claim() {
@@ -218,7 +218,7 @@ fn five_ways(s: &Session, svg: Option<&Path>) -> Result<Vec<Case>, Box<dyn std::
     say("   perfect batching  waits for nothing: the client still sends every call.");
     say("   batched WHILE     sends the loop itself, which is checked once and runs at the server.");
     say("   batched FOREACH   does so over 1.to(n), without a cell to count in.");
-    say("   Theta method      was at the server before: one call, for a loop that was foreseen.\n");
+    say("   Theta method      was at the server before: one call, for a loop that the program contains.\n");
     match svg {
         Some(path) => {
             write_chart(path, "Five ways to batch a loop", &lines)?;
@@ -265,7 +265,8 @@ fn model(s: &Session) -> Result<Vec<Case>, Error> {
         let ratio = t_d / t_c;
         say(&format!("\n   Batches of t_d / t_c = {ratio:.0} calls are within twice the best."));
     } else {
-        say("\n   The fit came out negative: the machine was busy, and the figures say nothing. Try again.");
+        say("\n   The fit came out negative: the machine was busy, and the figures are not valid. Run the \
+            demo again.");
     }
     cases.extend(
         [("t_c", t_c), ("t_d", t_d)]

@@ -38,12 +38,14 @@ pub fn read(stream: &mut impl BufRead) -> io::Result<Option<Frame>> {
             (None, None) if line.is_empty() => {}
             (Some((name, value)), _) if name.trim().eq_ignore_ascii_case("content-length") => {
                 let Ok(value) = value.trim().parse::<u64>() else {
-                    return Ok(Some(Frame::Malformed("the length of the content is no number".to_owned())));
+                    return Ok(Some(Frame::Malformed(
+                        "the length of the content is not a number".to_owned(),
+                    )));
                 };
                 length = Some(value);
             }
             (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-type") => {}
-            _ => return Ok(Some(Frame::Malformed("this is no header".to_owned()))),
+            _ => return Ok(Some(Frame::Malformed("the line is not a header".to_owned()))),
         }
     }
 }

@@ -24,11 +24,11 @@ use queue::{Queue, Work};
 ///
 /// A server of the Language Server Protocol at the standard streams: mistakes while you type, the
 /// meaning of a name, where it is defined and used, new names, completion, formatting, outlines. An
-/// editor starts it; editors/vscode has an extension. Exit status 1 if the client leaves without
-/// saying so.
+/// editor starts it; editors/vscode has an extension. Exit status 1 if the client ends without
+/// `shutdown`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Taken for editors that say so; there is no other way
+    /// Accepted from editors that pass it; the server always uses the standard streams
     #[arg(long, hide = true)]
     stdio: bool,
 }
@@ -61,12 +61,12 @@ pub fn run(_: &Args, registry: &Registry) -> Outcome {
         let Some(work) = queue.pop() else {
             match receiver.recv() {
                 Ok(frame) => queue.push(frame),
-                Err(_) => return ended(&server, "the client has gone"),
+                Err(_) => return ended(&server, "the client has ended"),
             }
             continue;
         };
         if matches!(&work, Work::Notification { method, .. } if method == "exit") {
-            return ended(&server, "the client has left without `shutdown`");
+            return ended(&server, "the client has ended without `shutdown`");
         }
         for answer in answers(&mut server, work) {
             frame::write(&mut output, answer)?;

@@ -39,7 +39,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 ///
 /// With a script on the standard input, or commands as arguments, there is no prompt; the first
 /// line that is no command ends it with status 1. Exceptions of calls are answers and do not.
-/// Changes that were not committed at the end are gone, and the shell says so.
+/// Changes that were not committed at the end are lost, and the shell prints a note.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,15 +56,15 @@ A conversation:
   > ? $bob.visits()
   @4 = 1")]
 pub struct Args {
-    /// The server [default: the one on this machine that was not told where to listen]
+    /// The server [default: the server on this machine at the default address]
     #[arg(value_name = "URL", env = "BIFROST_URL")]
     url: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Say this and end; several are said one after the other
+    /// Run this command and end; several commands are run one after the other
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Answer in JSON, an object a line
+    /// Print answers in JSON, an object a line
     #[arg(long)]
     json: bool,
     /// Print the lines of a script before their answers
@@ -216,7 +216,7 @@ fn script(
                 ))?;
             }
             return Err(Failure::new(Exit::Failed, format!("line {}, {bad}", number + 1))
-                .help("`help` shows the commands, `describe` what the server has"));
+                .help("`help` shows the commands, `describe` the types and routines"));
         }
         if conversation.ended {
             return Ok(());
@@ -243,7 +243,7 @@ fn finish(conversation: &mut Conversation) -> Result<(), Failure> {
         print(&answer)?;
     }
     if conversation.has_changes()? {
-        eprintln!("note: the changes that were not committed are gone; `commit` keeps them");
+        eprintln!("note: the changes that were not committed are lost; use `commit`");
     }
     Ok(())
 }
@@ -254,7 +254,9 @@ fn interactive(mut conversation: Conversation, numbering: &Numbering) -> Outcome
     let client = &conversation.client;
     let bold = Style::new().bold();
     anstream::println!("{bold}{}{bold:#} at {}, session {}", client.server, client.address(), client.session);
-    anstream::println!("`help` shows the commands, `describe` what there is, Tab completes, Ctrl-D ends");
+    anstream::println!(
+        "`help` shows the commands, `describe` the types and routines, Tab completes, Ctrl-D ends"
+    );
     let mut editor = editor(Words::new(numbering))?;
     let history = history_file();
     if let Some(file) = &history {
@@ -335,7 +337,7 @@ fn leaves(conversation: &mut Conversation, editor: &mut LineEditor) -> Result<bo
     if conversation.translator.depth() > 0 {
         conversation.translator.abandon();
     }
-    anstream::println!("there are changes that are not committed");
+    anstream::println!("some changes are not committed");
     loop {
         let line = match editor.readline("commit them, drop them, or stay? [c/d/s] ") {
             Ok(line) => line,

@@ -36,7 +36,7 @@ pub(super) struct Backup {
 
 /// Returns the failure for a store in memory, which does not last.
 fn in_memory() -> Failure {
-    Failure::new(Exit::Usage, "what is in memory is gone when the command ends: name a folder")
+    Failure::new(Exit::Usage, "objects in memory are lost at the end of the command: name a folder")
 }
 
 /// Returns the folder of a place; other places have no files of ours.
@@ -45,7 +45,8 @@ fn folder(text: &str) -> Result<PathBuf, Failure> {
         Place::Folder(folder) => Ok(folder),
         Place::Memory { .. } => Err(in_memory()),
         Place::Database(_) => Err(Failure::new(Exit::Usage, "only folders are copied file by file").help(
-            "copy a database with tools of its own, as `pg_dump`, or take its objects along with `bifrost store dump` and `bifrost store load`",
+            "copy a database with its own tools, as `pg_dump`, or copy its objects with `bifrost store \
+                dump` and `bifrost store load`",
         )),
     }
 }
@@ -104,13 +105,13 @@ pub(super) fn backup(args: &Backup) -> Outcome {
 
 /// Has a folder made under another name, and gives it its own when it is whole.
 fn make<T>(folder: &Path, fill: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
-    let there = |path: &Path| format!("there is something in `{}` already", path.display());
+    let there = |path: &Path| format!("`{}` is not empty", path.display());
     let empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(_) => !folder.exists(),
     };
     if !empty {
-        return Err(Failure::new(Exit::Failed, there(folder)).help("name a folder that is not there yet"));
+        return Err(Failure::new(Exit::Failed, there(folder)).help("name a folder that does not exist"));
     }
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
@@ -138,8 +139,8 @@ fn clear(partial: &Path) -> Result<(), Failure> {
     let others = std::fs::read_dir(partial)?
         .any(|entry| entry.is_ok_and(|entry| !embedded::FILES.iter().any(|name| entry.file_name() == *name)));
     if others || !partial.join("lock").is_file() {
-        let why = format!("`{}` is in the way", partial.display());
-        return Err(Failure::new(Exit::Failed, why).help("remove it, or give it another name"));
+        let why = format!("`{}` exists already", partial.display());
+        return Err(Failure::new(Exit::Failed, why).help("remove or rename it"));
     }
     if let Err(error @ Error::Locked { .. }) = embedded::open(partial, &embedded::Options::default()) {
         return Err(error.into());

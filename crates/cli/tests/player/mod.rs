@@ -168,7 +168,7 @@ fn synchronise(socket: &mut dyn Socket) -> String {
     let mut said = String::new();
     loop {
         let line = line_of(socket);
-        if line.starts_with(&format!("error: column 1: `{SYNC}` means nothing here")) {
+        if line.starts_with(&format!("error: column 1: `{SYNC}` is not a command or value")) {
             return said;
         }
         said += &line;

@@ -38,8 +38,8 @@ pub(super) fn lex(text: &str) -> Result<Vec<(Token, u32)>, ParseError> {
         let line_number = number as u32 + 1;
         let mut rest = line.trim_start();
         while !rest.is_empty() && !rest.starts_with(';') {
-            let (token, length) =
-                token(rest).ok_or_else(|| ParseError::new(line_number, format!("cannot read `{rest}`")))?;
+            let (token, length) = token(rest)
+                .ok_or_else(|| ParseError::new(line_number, format!("`{rest}` is not a token")))?;
             tokens.push((token, line_number));
             rest = rest[length..].trim_start();
         }

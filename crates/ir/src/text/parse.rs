@@ -76,7 +76,7 @@ pub fn parse(text: &str) -> Result<File> {
                 reader.heading(name)?;
                 reader.skip_body()?;
             }
-            other => return Err(reader.error(format!("`{other}` starts no declaration"))),
+            other => return Err(reader.error(format!("`{other}` does not start a declaration"))),
         }
     }
     tagged::complete(reader.program);
@@ -127,7 +127,7 @@ pub fn parse_func(program: &mut Program, text: &str) -> Result<Func> {
         "script" => FuncKind::Script,
         "batch" => FuncKind::Batch,
         "procedure" => FuncKind::Procedure,
-        other => return Err(reader.error(format!("`{other}` starts no function"))),
+        other => return Err(reader.error(format!("`{other}` does not start a function"))),
     };
     let name = reader.any_name()?;
     let receiver = if reader.take_word("of") {
@@ -233,14 +233,14 @@ impl Reader<'_> {
     fn word(&mut self) -> Result<String> {
         match self.next() {
             Token::Word(w) => Ok(w),
-            other => Err(self.error(format!("{other} is no word"))),
+            other => Err(self.error(format!("{other} is not a word"))),
         }
     }
 
     fn name(&mut self) -> Result<String> {
         let word = self.word()?;
         if KEYWORDS.contains(&word.as_str()) || word.contains('%') {
-            return Err(self.error(format!("`{word}` is no name")));
+            return Err(self.error(format!("`{word}` is not a name")));
         }
         Ok(word)
     }
@@ -249,7 +249,7 @@ impl Reader<'_> {
     fn any_name(&mut self) -> Result<String> {
         match self.next() {
             Token::Str(name) | Token::Word(name) => Ok(name),
-            other => Err(self.error(format!("{other} is no name"))),
+            other => Err(self.error(format!("{other} is not a name"))),
         }
     }
 
@@ -350,7 +350,7 @@ impl Reader<'_> {
             let args = self.list("]", Self::ty)?;
             let family = builtin::find_family(&name).filter(|f| f.parms.len() == args.len());
             let Some(family) = family else {
-                return Err(self.error(format!("`{name}` is no type with {} parameters", args.len())));
+                return Err(self.error(format!("`{name}` is not a type with {} parameters", args.len())));
             };
             let kind = (family.kind)(&args);
             let ty = self.program.types.instance(kind);
@@ -586,7 +586,7 @@ impl Reader<'_> {
             let native = match !variable && self.take_word("native") {
                 true => match self.next() {
                     Token::Str(key) => Some(self.program.native(&key)),
-                    other => return Err(self.error(format!("{other} is no quoted name"))),
+                    other => return Err(self.error(format!("{other} is not a quoted name"))),
                 },
                 false => None,
             };
@@ -658,7 +658,7 @@ impl Reader<'_> {
         let id = self.program.funcs.push(func.clone());
         pending.push(Pending { at: self.at, id, func });
         let Some(actor) = &mut self.program.classes[class].actor else {
-            return Err(self.error("only actors have this".to_owned()));
+            return Err(self.error("only classes of actors have this part".to_owned()));
         };
         match method {
             Some(method) => actor.guards.push((method.method, id)),
@@ -688,7 +688,7 @@ impl Reader<'_> {
                 (Some(own), None) => {
                     self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
                 }
-                (Some(_), Some(new)) => return Err(self.error(format!("`{new}` is there already"))),
+                (Some(_), Some(new)) => return Err(self.error(format!("`{new}` is declared already"))),
                 (None, new) => {
                     m.name = new.unwrap_or(m.name);
                     (m.stands_for, m.public) = (vec![from], false);
@@ -721,7 +721,7 @@ impl Reader<'_> {
     fn native_routine(&mut self, private: bool) -> Result<()> {
         let key = match self.next() {
             Token::Str(key) => key,
-            other => return Err(self.error(format!("{other} is no quoted name"))),
+            other => return Err(self.error(format!("{other} is not a quoted name"))),
         };
         self.expect_word("routine")?;
         let name = self.any_name()?;
@@ -761,7 +761,7 @@ impl Reader<'_> {
     fn var_name(&mut self) -> Result<(String, String)> {
         let word = self.word()?;
         if KEYWORDS.contains(&word.as_str()) {
-            return Err(self.error(format!("`{word}` is no name")));
+            return Err(self.error(format!("`{word}` is not a name")));
         }
         let name = word.split('%').next().unwrap_or_default().to_owned();
         Ok((name, word))

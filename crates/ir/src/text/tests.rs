@@ -150,5 +150,5 @@ fn mistakes_name_their_line() {
     assert_eq!(error("routine f ()\n  x := 1\nend"), "line 2: there is no variable `x`");
     assert_eq!(error("routine f ()\n  if true then"), "line 2: `end` is missing");
     assert_eq!(error("routine f (x: foo) end"), "line 1: there is no type `foo`");
-    assert_eq!(error("?"), "line 1: cannot read `?`");
+    assert_eq!(error("?"), "line 1: `?` is not a token");
 }

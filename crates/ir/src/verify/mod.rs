@@ -248,53 +248,53 @@ pub enum VerifyErrorKind {
     ArmType { signal: String, index: usize, expected: NamedType, found: NamedType },
     #[error("a handler of all exceptions takes at most their name")]
     OthersTakesName,
-    #[error("instance variables of `{class}` are out of reach of a `{found}`")]
+    #[error("instance variables of `{class}` are not accessible in a `{found}`")]
     NotOfClass { class: String, found: NamedType },
     #[error("`{callee}` is not public")]
     NotPublic { callee: String },
-    #[error("a batch cannot construct objects or reach into them")]
+    #[error("a batch cannot construct objects or access their instance variables")]
     ClassInBatch,
     #[error("only batches call batched procedures, and only a procedure calls itself")]
     ProcedureOutsideBatch,
     #[error("blocks are nested more than {DEPTH_MAX} deep")]
     TooDeep,
-    #[error("{words} words in a call, and {WORDS_MAX} are the most")]
+    #[error("{words} words in a call, and {WORDS_MAX} is the limit")]
     TooManyWords { words: usize },
-    #[error("{values} values, and {VALUES_MAX} are the most")]
+    #[error("{values} values, and {VALUES_MAX} is the limit")]
     TooManyValues { values: usize },
-    #[error("{values} values of a step, and {YIELDS_MAX} are the most")]
+    #[error("{values} values of a step, and {YIELDS_MAX} is the limit")]
     TooManyYields { values: usize },
-    #[error("a `{found}` is no object, whose type could be asked for")]
+    #[error("the type of a `{found}` cannot be tested: it is not an object")]
     BasicHasNoClass { found: NamedType },
     #[error("a transaction in a transaction")]
     NestedTransaction,
-    #[error("a transaction in a function that is no stand-alone procedure")]
+    #[error("a transaction in a function that is not a stand-alone procedure")]
     TransactionOutsideRoutine,
     #[error("a transaction in a loop over `{callee}`")]
     TransactionInLoop { callee: String },
     #[error("`{callee}` has transactions or requests and cannot be called")]
     TransactionsCalled { callee: String },
-    #[error("`{callee}` is a method of an actor, which is reached by a message")]
+    #[error("`{callee}` is a method of an actor, and needs a message")]
     CallOfActor { callee: String },
-    #[error("`{callee}` is no method of an actor")]
+    #[error("`{callee}` is not a method of an actor")]
     MessageToObject { callee: String },
-    #[error("class `{class}` is none of actors, or has no such creator")]
+    #[error("class `{class}` is not a class of actors, or has no such creator")]
     NoSuchCreator { class: String },
     #[error("instance variables of an actor of class `{class}` from outside")]
     StateOfActor { class: String },
-    #[error("a request in what is called, in a transaction or in a batch")]
+    #[error("a request in a called function, in a transaction or in a batch")]
     RequestHere,
     #[error("only a script answers, delegates and selects")]
     OutsideScript,
-    #[error("a reply may be missing that is needed here")]
+    #[error("a reply that is needed here may be missing")]
     WaitMissing,
     #[error("a wait in a loop over `{callee}`")]
     WaitInLoop { callee: String },
-    #[error("`{0}` is no `replier` of what is answered")]
+    #[error("`{0}` is not a `replier` of the answered message")]
     NoReplier(NamedType),
-    #[error("`{0}` is no array or vector, whose elements could take replies")]
+    #[error("`{0}` is not an array or vector, and its elements cannot receive replies")]
     NoElements(NamedType),
-    #[error("class `{class}`: what it has as one of actors does not fit it")]
+    #[error("class `{class}`: its description as a class of actors does not fit it")]
     WrongActor { class: String },
     #[error("a sequence cannot be a `{found}`")]
     NotASequence { found: NamedType },
@@ -306,11 +306,11 @@ pub enum VerifyErrorKind {
     WrongLayout { class: String },
     #[error("`{name}`: the body does not conform to the heading")]
     BodyDoesNotConform { name: String },
-    #[error("`{name}` does not conform to `{up}`, which it stands for")]
+    #[error("`{name}` does not conform to `{up}`, which it implements")]
     MethodDoesNotConform { name: String, up: String },
-    #[error("class `{class}`: `{first}` and `{second}` stand for the same method and do not conform")]
+    #[error("class `{class}`: `{first}` and `{second}` implement the same method and do not conform")]
     SameSlot { class: String, first: String, second: String },
-    #[error("the supertypes of `{0}` lead back to it")]
+    #[error("`{0}` is its own supertype")]
     CyclicType(String),
 }
 

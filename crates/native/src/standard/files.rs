@@ -123,7 +123,7 @@ fn open_regular(dir: &Dir, name: &Path, how: &mut OpenOptions) -> io::Result<Fil
     let file = dir.open_with(name, how.custom_flags(OFlags::NONBLOCK.bits() as i32))?.into_std();
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(ErrorKind::NotFound, "it is no regular file")),
+        false => Err(io::Error::new(ErrorKind::NotFound, "it is not a regular file")),
     }
 }
 

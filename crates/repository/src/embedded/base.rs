@@ -277,7 +277,7 @@ impl Redb {
             }
             Ok((numbers, classes, replies, pages))
         })?;
-        let numbers = numbers.ok_or_else(|| damaged("the numbers of the base are not what was written"))?;
+        let numbers = numbers.ok_or_else(|| damaged("the numbers of the base are corrupted"))?;
         let mut loaded = Loaded {
             head: Tid(numbers.head),
             sequence: numbers.sequence,
@@ -290,25 +290,25 @@ impl Redb {
             let descriptor = self.seals.open(Table::Classes, u128::from(number), &row);
             let class = descriptor.and_then(|bytes| ClassDescriptor::decode(bytes).ok());
             let class = class.filter(|_| number == expected);
-            let class = class.ok_or_else(|| damaged(format!("class {expected} is not what was written")))?;
+            let class = class.ok_or_else(|| damaged(format!("class {expected} is corrupted")))?;
             loaded.classes.push(Arc::new(class));
             digest ^= seal_of(&row);
         }
         for (session, row) in replies {
             let reply = self.seals.open(Table::Replies, session, &row).and_then(parse_reply);
-            let reply = reply.ok_or_else(|| damaged("the reply of a session is not what was written"))?;
+            let reply = reply.ok_or_else(|| damaged("the reply of a session is corrupted"))?;
             loaded.replies.push((session, reply));
             digest ^= seal_of(&row);
         }
         let mut present = Present::default();
         for (number, row) in pages {
             let page = self.seals.open(Table::Present, u128::from(number), &row).and_then(present::decode);
-            let wrong = || damaged("the list of all objects is not what was written");
+            let wrong = || damaged("the list of all objects is corrupted");
             present.put_page(number, page.ok_or_else(wrong)?);
             digest ^= seal_of(&row);
         }
         if digest != numbers.digest {
-            return Err(damaged("classes, replies or parts of the list of all objects are missing, or old"));
+            return Err(damaged("classes, replies or parts of the list of all objects are missing or old"));
         }
         loaded.totals = Totals { objects: present.len(), bytes: numbers.bytes };
         Ok((loaded, present, digest))
@@ -387,9 +387,9 @@ impl Redb {
             // A rest of it is that of a freed object.
             Ok(_) | Err(Error::Damaged { .. }) if tag.is_none() => return Ok(None),
             Ok(Found::State(found, stored)) if Some(found) == tag => return Ok(Some(stored)),
-            Ok(Found::State(..)) => "its state is an older one",
-            Ok(Found::Wrong) => "its state is not what was written",
-            Ok(Found::Nothing) => "its state is not there any more",
+            Ok(Found::State(..)) => "its state is old",
+            Ok(Found::Wrong) => "its state is corrupted",
+            Ok(Found::Nothing) => "its state is missing",
             Err(Error::Damaged { .. }) => "the base cannot be read where its state is",
             Err(error) => return Err(error),
         };
@@ -488,9 +488,9 @@ fn find_key(database: &Database) -> Result<Key, Error> {
     let key = keys.into_iter().find(|key| numbers(key).is_some_and(|numbers| numbers.format == FORMAT));
     match key {
         Some(key) if format == FORMAT => Ok(key),
-        Some(_) => Err(damaged("the number of the format is not what was written")),
+        Some(_) => Err(damaged("the number of the format is corrupted")),
         None if format == FORMAT => {
-            Err(damaged("the numbers of the base, or the keys of the log, are not what was written"))
+            Err(damaged("the numbers of the base, or the keys of the log, are corrupted"))
         }
         None => Err(Error::Format { found: format, known: FORMAT }),
     }

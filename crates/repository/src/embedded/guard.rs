@@ -41,6 +41,6 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Er
         }
         Ok(Err(redb::Error::Corrupted(what))) => Err(Error::Damaged { what: format!("the base: {what}") }),
         Ok(Err(other)) => Err(Error::Damaged { what: format!("the base: {other}") }),
-        Err(_) => Err(Error::Damaged { what: "the base is not what was written".into() }),
+        Err(_) => Err(Error::Damaged { what: "the base is corrupted".into() }),
     }
 }

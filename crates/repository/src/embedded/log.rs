@@ -120,7 +120,7 @@ impl Log {
             let (generation, found, end) = read(&*file, half, length, &key).map_err(io)?;
             let last = found.last().map_or(installed, |last| installed.max(last.sequence));
             if let Some(beyond) = read_beyond(&*file, end, length, &key, last).map_err(io)? {
-                let what = format!("record {beyond} of the log is there, but one before it cannot be read");
+                let what = format!("record {beyond} of the log exists, but an earlier record cannot be read");
                 return Err(Error::Damaged { what });
             }
             let known = |found: &[Found]| found.last().is_some_and(|last| last.sequence >= installed);
@@ -139,7 +139,7 @@ impl Log {
         if let Some(acknowledged) = acknowledged.filter(|acknowledged| *acknowledged > last) {
             let what = format!(
                 "{acknowledged} records of the log were acknowledged, and it ends with {last}: the log is older than the \
-                 store, or parts of it are lost"
+                 store, or parts of the log are lost"
             );
             return Err(Error::Damaged { what });
         }
@@ -148,7 +148,7 @@ impl Log {
         if !current && needed {
             let what = format!(
                 "the base has {installed} records of the log, and the log does not have the last of them: the log is older \
-                 than the base, or that of another store"
+                 than the base, or belongs to another store"
             );
             return Err(Error::Damaged { what });
         }
@@ -264,7 +264,7 @@ impl Journal for Log {
         let (generation, _, end) =
             read(&*self.files[half], half, self.lengths[half], &self.key).map_err(io)?;
         let whole = self.position == 0 || (generation, end) == (self.generation, self.position);
-        let wrong = format!("the log is not what was written, from byte {end} of {} on", NAMES[half]);
+        let wrong = format!("the log is corrupted, from byte {end} of {} on", NAMES[half]);
         Ok(if whole { Vec::new() } else { vec![wrong] })
     }
 }

@@ -92,7 +92,7 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
         // would be gone with the power.
         disk.sync().map_err(io)?;
     } else if Log::was_used(disk).map_err(io)? {
-        let what = format!("the file {} is missing, and there is a log that goes with it", base::NAME);
+        let what = format!("the file {} is missing, and its log exists", base::NAME);
         return Err(Error::Damaged { what });
     } else {
         Log::create(disk).map_err(io)?;
@@ -118,7 +118,8 @@ fn not_installed(found: Vec<log::Found>, installed: u64) -> Result<Vec<Vec<Entry
     for record in found.into_iter().filter(|record| record.sequence > installed) {
         let expected = installed + 1 + records.len() as u64;
         if record.sequence != expected {
-            let what = format!("record {expected} of the log is missing, but {} is there", record.sequence);
+            let what =
+                format!("record {expected} of the log is missing, but record {} exists", record.sequence);
             return Err(Error::Damaged { what });
         }
         let damaged = |error| Error::Damaged { what: format!("record {expected} of the log, {error}") };

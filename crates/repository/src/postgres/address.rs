@@ -37,8 +37,8 @@ impl FromStr for Address {
         // The fault is not repeated: a password that is not written as URLs want it turns up
         // anywhere.
         let wrong = || Error::Address {
-            reason: "it must be like `postgres://user@host:5432/database`, and other characters than letters and digits in a \
-                     user's name or password are written as `%` and two digits",
+            reason: "write `postgres://user@host:5432/database`; in a user's name or password, write \
+                characters other than letters and digits as `%` and two digits",
         };
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut mode, mut roots, mut rest) = ("disable".to_owned(), None, Vec::new());
@@ -63,8 +63,8 @@ impl FromStr for Address {
             "disable" => None,
             "require" | "verify-full" => Some(encryption(roots)?),
             _ => {
-                let reason = "`sslmode` must be `disable`, `require` or `verify-full`: the others are not safe from who is in \
-                              between";
+                let reason = "`sslmode` must be `disable`, `require` or `verify-full`: other modes do not \
+                    protect the connection";
                 return Err(Error::Address { reason });
             }
         };
@@ -104,12 +104,12 @@ fn encryption(roots: Option<PathBuf>) -> Result<MakeRustlsConnect, Error> {
         }
     }
     if store.is_empty() {
-        return Err(failed("there is no certificate to trust: say `sslrootcert=FILE`"));
+        return Err(failed("no certificate is trusted: set `sslrootcert=FILE`"));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|_| failed("encryption does not start"))?
+        .map_err(|_| failed("encryption cannot be started"))?
         .with_root_certificates(store)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))

@@ -232,7 +232,7 @@ impl Shared {
             return Ok(Some(end));
         }
         if running != collection.number {
-            let what = "the collection that is running is none of any process".to_owned();
+            let what = "the running collection belongs to no process".to_owned();
             return Err(Error::Damaged { what }.into());
         }
         for row in &answers[2] {

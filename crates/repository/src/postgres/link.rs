@@ -189,7 +189,7 @@ async fn limited<T>(
     match tokio::time::timeout(timeout, work).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(trouble(&error)),
-        Err(_) => Err(Trouble::Away("it does not answer".to_owned())),
+        Err(_) => Err(Trouble::Away("no answer in time".to_owned())),
     }
 }
 
@@ -345,4 +345,4 @@ impl Pool {
 }
 
 /// The reason why it is given up after [`Trouble::Again`].
-pub const BUSY: &str = "other transactions are always faster";
+pub const BUSY: &str = "conflicts with other transactions persist";

@@ -123,7 +123,7 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
         if tables.is_empty() {
             return Ok(false);
         }
-        return Err(Error::NotAStore { what: "`bifrost_store` is not among them".to_owned() });
+        return Err(Error::NotAStore { what: "the table `bifrost_store` is missing".to_owned() });
     }
     let rows = ask(Sql::Format)?;
     // One that was begun has the table without its row.
@@ -208,7 +208,7 @@ pub fn maybe_number(row: &Row, column: usize) -> Result<Option<u64>, Error> {
 
 /// Returns a column that has an oref.
 pub fn oref(row: &Row, column: usize) -> Result<Oref, Error> {
-    Oref::new(number(row, column)?).ok_or_else(|| damaged("0 is no oref"))
+    Oref::new(number(row, column)?).ok_or_else(|| damaged("0 is not an oref"))
 }
 
 /// Returns a column that has bytes.

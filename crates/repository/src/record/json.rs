@@ -10,7 +10,7 @@ use crate::{ClassNumber, Oref};
 
 /// The reason why JSON is no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {wanted} is wanted here")]
+#[error("{path}: expected {wanted}")]
 pub struct JsonError {
     /// The way to it, as in `content.elements[3]`.
     pub path: String,

@@ -23,25 +23,25 @@ pub enum Wrong {
     #[error("the record should end here")]
     Long,
     /// The first byte is not known.
-    #[error("records of format {0} are not known to this program")]
+    #[error("this program cannot read records of format {0}")]
     Format(u8),
     /// A number has more than 64 bits or is not as short as it could be.
-    #[error("this is no number")]
+    #[error("malformed number")]
     Number,
     /// Neither 0 nor 1.
-    #[error("{0} is no truth value")]
+    #[error("{0} is not a truth value")]
     Bool(u8),
     /// Not 0.
     #[error("{0} is not nil")]
     Nil(u8),
     /// Not the number of a character.
-    #[error("{0} is no character")]
+    #[error("{0} is not a character")]
     Char(u64),
     /// Not UTF-8.
     #[error("the string is not UTF-8")]
     Utf8,
     /// A reference beyond the largest oref.
-    #[error("{0} is no reference")]
+    #[error("{0} is not a reference")]
     Oref(u64),
     /// No class has that number.
     #[error("there is no class {0}")]
@@ -50,7 +50,7 @@ pub enum Wrong {
     #[error("there is no kind {0}")]
     Kind(u8),
     /// The version of a class is no 32-bit number.
-    #[error("this is no version")]
+    #[error("malformed version")]
     Version,
     /// The digest is not that of the specification.
     #[error("the digest is of another specification")]

@@ -330,7 +330,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         if new <= old || value <= limit {
             return Ok(());
         }
-        let what = "what the objects of the store would be, in bytes,";
+        let what = "the size of the store's objects, in bytes,";
         Err(Error::Limit { what, value, limit }.into())
     }
 
@@ -567,7 +567,7 @@ pub(crate) fn check_commit(commit: &Commit<'_>, head: Tid) -> Result<(), CommitE
         return Err(CommitError::Invalid("an object is written twice"));
     }
     if orefs.iter().any(|oref| !commit.reads.contains(*oref)) {
-        return Err(CommitError::Invalid("an object is written that does not count as read"));
+        return Err(CommitError::Invalid("a written object is not among the objects read"));
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::{Image, Table};
 use crate::object;
+use crate::reference::Object;
 use crate::roots::Kept;
 
 natives! {
@@ -66,7 +67,7 @@ impl Cloning {
     fn copy_of(&mut self, cx: &mut Cx, original: Word) -> Step<Word> {
         // SAFETY: what is not 0 is a reference: the operand, by its static type, and fields, by
         // their table's shape.
-        if original == 0 || unsafe { object::is_lasting(original) } {
+        if original == 0 || unsafe { Object::new(original) }.is_lasting() {
             return Ok(original);
         }
         // SAFETY: as above.

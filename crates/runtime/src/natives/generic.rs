@@ -14,6 +14,7 @@ use crate::cx::Cx;
 use crate::image::ElementMethod;
 use crate::invoke;
 use crate::object::{self, array, cell, list, sequence, text};
+use crate::reference::Object;
 use crate::roots::Kept;
 
 /// A step of a native: its value, or the outcome that the native ends with.
@@ -40,7 +41,7 @@ pub fn attend(cx: &mut Cx) -> Step<()> {
 #[inline]
 pub fn open(cx: &mut Cx, object: Word) -> Step<()> {
     // SAFETY: the callers' static types say that the word is a reference.
-    match unsafe { cx.opened(object) } {
+    match cx.opened(unsafe { Object::new(object) }) {
         opened if opened.returned() => Ok(()),
         ended => Err(ended),
     }

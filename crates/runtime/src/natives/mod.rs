@@ -101,7 +101,8 @@ pub(crate) use heap;
 macro_rules! open {
     ($cx:ident, $object:expr) => {
         // SAFETY: the headings of natives and the types of fields say that the word is a reference.
-        let opened = unsafe { $cx.opened($object) };
+        let object = unsafe { crate::reference::Object::new($object) };
+        let opened = $cx.opened(object);
         if !opened.returned() {
             return opened;
         }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{AddressOf, NotReceived, NotSent, ObjectAt, Wrong, decode, encode};
 use crate::abi::Word;
-use crate::content::{Place, PlaceKind};
+use crate::content::{Place, PlaceKind, Values};
 use crate::cx::Cx;
 use crate::roots::KeptAll;
 
@@ -83,8 +83,7 @@ impl Pattern {
     /// [`NotSent`]
     ///
     /// # Safety
-    /// `cx` is the current context. There are as many values as places, and each has the type of
-    /// its place.
+    /// There are as many values as places, and each has the type of its place.
     #[inline]
     pub unsafe fn write(
         &self,
@@ -103,18 +102,16 @@ impl Pattern {
             return Ok(());
         }
         // SAFETY: promised by the caller.
-        unsafe { encode(cx, values, &self.places, address, out) }
+        let values = unsafe { Values::new(values, &self.places) };
+        encode(cx, values, address, out)
     }
 
     /// As [`decode`]; `words` is as long as the pattern, and gets the values.
     ///
     /// # Errors
     /// [`NotReceived`]; `words` is as it was.
-    ///
-    /// # Safety
-    /// As for [`decode`].
     #[inline]
-    pub unsafe fn read(
+    pub fn read(
         &self,
         cx: &mut Cx,
         bytes: &mut &[u8],
@@ -122,8 +119,7 @@ impl Pattern {
         words: &mut [Word],
     ) -> Result<(), NotReceived> {
         if !self.is_plain() {
-            // SAFETY: promised by the caller.
-            words.copy_from_slice(&unsafe { decode(cx, bytes, &self.places, reference)? });
+            words.copy_from_slice(&decode(cx, bytes, &self.places, reference)?);
             return Ok(());
         }
         debug_assert_eq!(words.len(), self.len(), "a word for each place");

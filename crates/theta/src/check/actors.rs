@@ -85,7 +85,7 @@ impl<'a> Checker<'a> {
                 continue;
             };
             if actor.functional {
-                let message = format!("`{}` is functional and refuses no message", ast.name);
+                let message = format!("`{}` is functional and cannot disable messages", ast.name);
                 self.report(
                     Diagnostic::error(Code::E0405, disable.method.span, message).help("drop `functional`"),
                 );
@@ -110,11 +110,13 @@ impl<'a> Checker<'a> {
     pub(crate) fn check_messages<'h>(&mut self, headings: impl Iterator<Item = &'h ast::Heading>) {
         for heading in headings {
             let message = match () {
-                () if heading.result.yields => "is an iterator",
-                () if heading.result.types.len() > 1 => "returns several values",
+                () if heading.result.yields => "is an iterator, which a method of an actor cannot be",
+                () if heading.result.types.len() > 1 => {
+                    "returns several values, which a method of an actor cannot do"
+                }
                 () => continue,
             };
-            let message = format!("`{}` {message}, which no method of an actor does", heading.name);
+            let message = format!("`{}` {message}", heading.name);
             let help = "let it return one value, for example a `sequence` or a `struct`";
             self.report(Diagnostic::error(Code::E0411, heading.name.span, message).help(help));
         }
@@ -185,12 +187,10 @@ impl<'a> Checker<'a> {
             return body.finish();
         };
         body.statements(&creator.body[..creator.body.len() - 1]);
-        let StmtKind::Make { inits, maker, then } = &stmt.kind else {
-            unreachable!("it was looked at above")
-        };
+        let StmtKind::Make { inits, maker, then } = &stmt.kind else { unreachable!("checked above") };
         if maker.is_some() || then.is_some() {
-            let message = "an actor is made by its instance variables alone";
-            let help = "leave out what follows them";
+            let message = "an actor is made only from its instance variables";
+            let help = "remove the parts after them";
             body.report(Diagnostic::error(Code::E0214, stmt.core, message).help(help));
         }
         let mut cover = Cover::Values { then: false, raised: vec![] };
@@ -257,7 +257,8 @@ impl<'a> Body<'_, 'a> {
         if let Some(transaction) = &self.transaction {
             let line = self.cx.sources.line(transaction.span.file, transaction.span.start);
             let message = format!("the transaction of line {line} cannot wait for an actor");
-            let help = "use `send`, which leaves when the transaction is committed, or ask before it";
+            let help = "use `send`, which is sent when the transaction is committed, or send the request \
+                before it";
             self.report(Diagnostic::error(Code::E0404, span, message).help(help));
         } else if self.role == Role::Condition {
             self.report_effect(span, "a request");
@@ -305,12 +306,12 @@ impl<'a> Body<'_, 'a> {
         let type_name = self.cx.type_name(ty);
         if let Some(never) = self.cx.never_sent(ty) {
             let message = match never == ty {
-                true => format!("`{type_name}` is never sent"),
+                true => format!("`{type_name}` cannot be sent"),
                 false => {
-                    format!("`{type_name}` is never sent, because `{}` is not", self.cx.type_name(never))
+                    format!("`{type_name}` cannot be sent, because `{}` cannot", self.cx.type_name(never))
                 }
             };
-            let help = "give the heading a type whose values cannot change";
+            let help = "use an immutable type in the heading";
             self.report(Diagnostic::error(Code::E0401, value.span, message).help(help));
             return;
         }
@@ -337,7 +338,7 @@ impl<'a> Body<'_, 'a> {
         let ExprKind::Call { callee, args } = &inner.kind else {
             let value = self.value(expr);
             if value.ty.is_some() {
-                let message = format!("`{word}` takes a message");
+                let message = format!("`{word}` needs a message");
                 self.report(
                     Diagnostic::error(Code::E0202, expr.span, message).help(format!("write `{word} a.m(…)`")),
                 );
@@ -360,8 +361,8 @@ impl<'a> Body<'_, 'a> {
         let method = match target.callee {
             Callee::Method(method) if self.is_actor(method.ty) => method,
             _ => {
-                let message = format!("`{}` is no method of an actor", target.name);
-                let help = "only actors get messages; call it without the word";
+                let message = format!("`{}` is not a method of an actor", target.name);
+                let help = format!("only actors receive messages; call it without `{word}`");
                 self.report(Diagnostic::error(Code::E0202, expr.span, message).help(help));
                 return None;
             }
@@ -420,7 +421,7 @@ impl<'a> Body<'_, 'a> {
 
     /// `deliver` where it is not called.
     pub fn misplaced_deliver(&mut self, name: Span) {
-        let message = "`deliver` is a message, and no value";
+        let message = "`deliver` is a statement, not a value";
         let help = "write `d.deliver(v)` as a statement";
         self.report(Diagnostic::error(Code::E0202, name, message).help(help));
     }
@@ -458,7 +459,7 @@ impl<'a> Body<'_, 'a> {
                 .zip(&own.results)
                 .all(|(ty, wanted)| self.cx.below(*ty, *wanted));
         if !fits {
-            let message = format!("`{}` does not answer what `{}` has to", target.name, self.name);
+            let message = format!("`{}` has another result than `{}`", target.name, self.name);
             let help = self.cx.heading_help(&self.name, &own);
             self.report(Diagnostic { help, ..Diagnostic::error(Code::E0202, expr.span, message) });
         }
@@ -517,11 +518,11 @@ impl<'a> Body<'_, 'a> {
             return false;
         }
         if self.role != Role::Script {
-            let message = format!("`{word}` stands only in methods of actors");
+            let message = format!("`{word}` is allowed only in methods of actors");
             let help = match word {
                 "reply" => "to end a routine with a value, write `return (…)`",
-                "replyto" => "only messages have a place where the answer goes; take it as an argument",
-                _ => "call it, and return what it returns",
+                "replyto" => "only messages have a reply destination; take one as an argument",
+                _ => "call the method, and return its result",
             };
             self.report(Diagnostic::error(Code::E0404, span, message).help(help));
             return false;
@@ -591,15 +592,15 @@ impl<'a> Body<'_, 'a> {
         }
         if let Some(span) = self.flow.may_have_answered() {
             let message = "this message may have been answered already".to_owned();
-            let help = "the loop may come here again; leave it after the answer, or answer behind it";
+            let help = "the loop may repeat this; leave the loop after the answer, or answer after the loop";
             self.report(Diagnostic::error(Code::E0407, span, message).help(help));
         }
     }
 
     /// Reports E0408.
     pub fn report_effect(&mut self, span: Span, what: &str) {
-        let message = format!("{what} in a condition, which may have no effects");
-        let help = "compute it before, and compare with a variable";
+        let message = format!("{what} in a condition: conditions have no effects");
+        let help = "compute the value before, and compare with a variable";
         self.report(Diagnostic::error(Code::E0408, span, message).help(help));
     }
 
@@ -680,16 +681,16 @@ impl<'a> Body<'_, 'a> {
             return;
         };
         if self.is_functional() {
-            let message = "a functional actor takes its messages as they come".to_owned();
+            let message = "a functional actor does not select messages".to_owned();
             self.report(Diagnostic::error(Code::E0405, word, message).help("drop `functional`"));
         }
         if self.transaction.is_some() {
             let message = "a transaction cannot wait for a message";
-            self.report(Diagnostic::error(Code::E0404, word, message).help("wait before it"));
+            self.report(Diagnostic::error(Code::E0404, word, message).help("wait before the transaction"));
         }
         if arms.is_empty() {
             let message = "a `wait` has at least one arm";
-            let help = "write `when m (…): …` for the messages that it takes";
+            let help = "write `when m (…): …` for the accepted messages";
             self.report(Diagnostic::error(Code::E0109, word, message).help(help));
         }
         (self.asked_in, self.asked_at) = (Some(word.file), Site(word.start));

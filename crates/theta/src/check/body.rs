@@ -466,8 +466,10 @@ impl<'c, 'a> Body<'c, 'a> {
         });
         diagnostic.help = match convert {
             _ if found == Types::NULL => Some(match types.kind(wanted) {
-                TypeKind::Maybe(inner) => format!("nothing is written `none[{}]()`", types.name(inner)),
-                _ => format!("no value is empty: use `maybe[{wanted_name}]`, with `none[{wanted_name}]()`"),
+                TypeKind::Maybe(inner) => format!("absence is written `none[{}]()`", types.name(inner)),
+                _ => format!(
+                    "a value cannot be absent: use `maybe[{wanted_name}]`, with `none[{wanted_name}]()`"
+                ),
             }),
             Some(m) => {
                 let heading = Signature { results: vec![], ..m.signature.clone() };
@@ -475,7 +477,7 @@ impl<'c, 'a> Body<'c, 'a> {
             }
             None if types.kind(found).is_routine() => self.call_it(found, wanted),
             None if matches!(types.kind(wanted), TypeKind::Maybe(inner) if inner == found) => {
-                Some("a value that is there is written `some(...)`".to_owned())
+                Some("a present value is written `some(...)`".to_owned())
             }
             None => None,
         };

@@ -423,7 +423,7 @@ impl<'a> Body<'_, 'a> {
     fn check_actors(&mut self, row: &builtin::BuiltinRoutine, types: &[TypeId], span: Span) -> Option<()> {
         match (row.parms, types) {
             (["A"], [ty]) => {
-                let help = "name an actor, or what an `actor type` specifies".to_owned();
+                let help = "name an actor or an actor type".to_owned();
                 self.cx.check_actors(row.name, *ty, span, help)
             }
             _ => Some(()),
@@ -542,13 +542,15 @@ impl<'a> Body<'_, 'a> {
             TypeKind::Group(member) if self.cx.program.types.find_method(member, name).is_some() => {
                 let member = self.cx.program.types.name(member);
                 let help = format!(
-                    "`send g.{name}(…)` reaches all members; ask each one: `for a: {member} in g.members() do … end`"
+                    "`send g.{name}(…)` reaches all members; send a request to each: `for a: {member} in \
+                        g.members() \
+                        do … end`"
                 );
                 diagnostic.message =
                     format!("a group does not answer requests, so `{type_name}` has no `{name}`");
                 return diagnostic.help(help);
             }
-            TypeKind::Replier(_) => return diagnostic.help("what can be done with it is `d.deliver(v)`"),
+            TypeKind::Replier(_) => return diagnostic.help("its only operation is `d.deliver(v)`"),
             _ => {}
         }
         let private =
@@ -564,7 +566,7 @@ impl<'a> Body<'_, 'a> {
             let names: Vec<String> =
                 methods.filter(|m| !m.name.contains('.')).take(8).map(|m| format!("`{}`", m.name)).collect();
             match self.visible_ivar(ty, name) {
-                Some(_) => Some(format!("`{name}` is an instance variable: leave out the parentheses")),
+                Some(_) => Some(format!("`{name}` is an instance variable: omit the parentheses")),
                 None if names.is_empty() => Some(format!("`{type_name}` has no methods at all")),
                 None => Some(format!("`{type_name}` has {}", names.join(", "))),
             }

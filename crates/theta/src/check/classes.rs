@@ -201,7 +201,7 @@ impl<'a> Checker<'a> {
                 let up = self.type_name(up);
                 let (message, help) = match ast.actor {
                     Some(_) => (
-                        format!("`{up}` is no actor type"),
+                        format!("`{up}` is not an actor type"),
                         "an actor implements actor types: `type` with `actor` before it",
                     ),
                     None => (
@@ -225,7 +225,7 @@ impl<'a> Checker<'a> {
         let Some((written, _)) = &ast.inherits else { return };
         let ast::TypeExprKind::Name { name, args } = &written.kind else {
             let text = self.sources.slice(written.span);
-            let message = format!("`{text}` is no class");
+            let message = format!("`{text}` is not a class");
             self.report(
                 Diagnostic::error(Code::E0208, written.span, message).help("only classes can be inherited"),
             );
@@ -235,7 +235,7 @@ impl<'a> Checker<'a> {
         match self.names.lookup(env.scope, &name.name).map(|entry| entry.def).filter(|_| known) {
             Some(Def::Class(def)) if self.names.classes[def].ast.native.is_some() => {
                 let message = format!("class `{name}` is native and cannot be inherited");
-                let help = "implement its types, and hold an object of it";
+                let help = "implement its types, and store an object of it in an instance variable";
                 self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
             }
             Some(Def::Class(def)) => {
@@ -298,7 +298,7 @@ impl<'a> Checker<'a> {
         let too_high = height > CHAIN_MAX;
         if too_high {
             let name = &self.class_ast(at).name;
-            let message = format!("class `{name}` has more than {CHAIN_MAX} classes above each other");
+            let message = format!("class `{name}` has more than {CHAIN_MAX} superclasses in a chain");
             self.report_limit(name.span, message, "inherit less");
         } else if let Some(up) = superclass.and_then(|up| self.classes[up].as_mut()) {
             up.subclasses.push(at);
@@ -424,8 +424,10 @@ impl<'a> Checker<'a> {
             self.report(Diagnostic::error(Code::E0306, ivar.span, message).help(help));
         }
         if let Some(up) = superclass.and_then(|up| self.classes[up].as_ref()).filter(|up| !up.immutable) {
-            let message =
-                format!("an immutable class cannot inherit from `{}`, which is not", self.type_name(up.ty));
+            let message = format!(
+                "an immutable class cannot inherit from `{}`, which is mutable",
+                self.type_name(up.ty)
+            );
             let help = "let the superclass implement an immutable type, too";
             let span = self.class_ast(at).inherits.as_ref().map(|(written, _)| written.span);
             if let Some(span) = span {
@@ -521,8 +523,9 @@ impl<'a> Checker<'a> {
                     }
                 }
                 Some(own) => {
-                    let message =
-                        format!("`{name}` is defined here and is the new name of an inherited method");
+                    let message = format!(
+                        "`{name}` is both a method of this class and the new name of an inherited method"
+                    );
                     self.report(
                         Diagnostic::error(Code::E0209, entries[own].span, message)
                             .help("choose another name"),
@@ -721,8 +724,8 @@ impl<'a> Checker<'a> {
     fn may_nest(&mut self, span: Span) -> bool {
         let room = self.nested < NESTED_MAX;
         if !room {
-            let message = format!("makers need each other more than {NESTED_MAX} times over");
-            self.report_limit(span, message, "let one of them call a routine");
+            let message = format!("makers call each other in a chain of more than {NESTED_MAX}");
+            self.report_limit(span, message, "let a maker of the chain call a routine");
         }
         room
     }

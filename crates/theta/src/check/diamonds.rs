@@ -46,8 +46,8 @@ impl Checker<'_> {
             let (above, name) = (self.type_name(up.ty), &self.program.types.method(up).name);
             let message = format!("`{one}` and `{other}` are both the method `{name}` of `{above}`");
             let help = match renames {
-                true => "give it one name: rename it in both supertypes, or in neither",
-                false => "combine types that have one name for it",
+                true => "rename the method in both supertypes, or in neither",
+                false => "combine types with the same name for the method",
             };
             self.report(Diagnostic::error(Code::E0205, span, message).help(help));
         }

@@ -102,7 +102,7 @@ impl<'a> Body<'_, 'a> {
             }
             Role::Creator => {
                 let message = "`self` exists only in methods";
-                let help = "the actor is there when `new` has ended";
+                let help = "the actor exists after `new`";
                 self.report(Diagnostic::error(Code::E0208, span, message).help(help));
                 self.wrong()
             }
@@ -234,8 +234,8 @@ impl<'a> Body<'_, 'a> {
             Some(info) => {
                 let class = &self.cx.program.classes[info.id].name;
                 let message =
-                    format!("`{name}` is an instance variable of class `{class}` and out of reach here");
-                let help = format!("an object of type `{}` is known by its methods only", types.name(ty));
+                    format!("`{name}` is an instance variable of class `{class}` and not visible here");
+                let help = format!("an object of type `{}` has only its methods here", types.name(ty));
                 Diagnostic::error(Code::E0307, name.span, message).help(help)
             }
             None => {

@@ -139,7 +139,7 @@ impl<'a> Body<'_, 'a> {
     fn leave_arm(&mut self, cover: &Cover, span: Option<Span>) {
         if let (Cover::Values { .. }, true) = (cover, self.flow.reachable) {
             if let Some(span) = span {
-                let message = format!("this arm ends, but `{}` has made nothing yet", self.name);
+                let message = format!("this arm ends, but `{}` has no `make` before it", self.name);
                 self.report(
                     Diagnostic::error(Code::E0214, span, message).help("signal an exception at its end"),
                 );
@@ -238,8 +238,7 @@ impl<'a> Body<'_, 'a> {
     ) {
         if types.len() != vars.len() {
             let plural = if types.len() == 1 { "" } else { "s" };
-            let message =
-                format!("`{name}` carries {} value{plural}, {} named here", types.len(), vars.len());
+            let message = format!("`{name}` has {} value{plural}, {} named here", types.len(), vars.len());
             let help = format!("write `when {name} (*):` to ignore them");
             return self.report(Diagnostic::error(Code::E0210, name.span, message).help(help));
         }
@@ -283,7 +282,7 @@ impl<'a> Body<'_, 'a> {
         let types = carried.iter().find(|types| boxes(types))?;
         if carried.iter().any(|other| other != types) {
             let message = format!("`{name}` is raised here with basic values of different types");
-            let help = "give each statement that raises it a handler of its own";
+            let help = "write a separate handler for each statement that raises it";
             self.report(Diagnostic::error(Code::E0202, name.span, message).help(help));
             return None;
         }
@@ -328,7 +327,7 @@ impl<'a> Body<'_, 'a> {
                 && pairs.all(|(a, b)| if equal { self.cx.fits(*a, *b) } else { self.cx.below(*a, *b) });
             if !fits {
                 let message =
-                    format!("`{name}` carries other values here than in the heading of `{}`", self.name);
+                    format!("`{name}` has other values here than in the heading of `{}`", self.name);
                 self.report(Diagnostic::error(Code::E0202, name.span, message));
                 return None;
             }
@@ -337,7 +336,7 @@ impl<'a> Body<'_, 'a> {
             self.answered_once(name.span);
             if let Some(ty) = listed.iter().find(|ty| !self.cx.is_sendable(**ty)) {
                 let message = format!("`{}` is mutable and private to this actor", self.cx.type_name(*ty));
-                let help = format!("handle `{name}`, and signal it with a `clone` of what it carries");
+                let help = format!("handle `{name}`, and signal it with a `clone` of its values");
                 self.report(Diagnostic::error(Code::E0401, name.span, message).help(help));
             }
         }
@@ -409,7 +408,7 @@ impl<'a> Body<'_, 'a> {
     ) -> Option<SmallVec<[Operand; 1]>> {
         if found.len() != wanted.len() {
             let plural = if wanted.len() == 1 { "" } else { "s" };
-            let message = format!("`{name}` carries {} value{plural}, {} given", wanted.len(), found.len());
+            let message = format!("`{name}` has {} value{plural}, {} given", wanted.len(), found.len());
             self.report(Diagnostic::error(Code::E0203, stmt.core, message));
             return None;
         }
@@ -427,7 +426,7 @@ impl<'a> Body<'_, 'a> {
         match taker {
             _ if name.name.is_empty() => {}
             None => {
-                let message = format!("no handler in `{}` takes `{name}`", self.name);
+                let message = format!("no handler in `{}` handles `{name}`", self.name);
                 let help = format!("write `… except when {name}: … end` around it");
                 self.report(Diagnostic::error(Code::E0308, name.span, message).help(help));
             }

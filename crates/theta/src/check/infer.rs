@@ -56,7 +56,7 @@ impl<'a> Body<'_, 'a> {
                 heading.parms[parm],
                 types.name(other)
             );
-            let help = format!("write `{}(…)` with the types that are meant", pattern(heading));
+            let help = format!("write `{}(…)` with the types of this call", pattern(heading));
             self.report(Diagnostic::error(Code::E0202, place, message).help(help));
             return None;
         }
@@ -66,7 +66,7 @@ impl<'a> Body<'_, 'a> {
         if !wrong {
             let message =
                 format!("`{}` of `{name}` cannot be found from the arguments", heading.parms[missing]);
-            let help = format!("write `{}(…)` with the types that are meant", pattern(heading));
+            let help = format!("write `{}(…)` with the types of this call", pattern(heading));
             self.report(Diagnostic::error(Code::E0203, span, message).help(help));
         }
         None

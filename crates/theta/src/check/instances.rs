@@ -96,7 +96,7 @@ impl<'a> Checker<'a> {
         let length = base.len() + names.iter().map(|name| name.len() + 2).sum::<usize>();
         if length > NAME_BYTES_MAX {
             let message = format!("the name of this instantiation is longer than {NAME_BYTES_MAX} bytes");
-            self.report_limit(span, message, "put a type of its own around the inner ones");
+            self.report_limit(span, message, "define a type for the inner types");
             return None;
         }
         Some(format!("{base}[{}]", names.join(", ")))
@@ -111,7 +111,11 @@ impl<'a> Checker<'a> {
         let room = self.instances.count <= INSTANCES_MAX;
         if !room {
             let message = format!("the program has more than {INSTANCES_MAX} instantiations");
-            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
+            self.report_limit(
+                span,
+                message,
+                "an instantiation that needs a larger one of itself is infinite",
+            );
         }
         room
     }
@@ -121,7 +125,11 @@ impl<'a> Checker<'a> {
         let nested = parts.iter().map(|part| self.depth(*part)).max().unwrap_or(0);
         if nested >= DEPTH_MAX {
             let message = format!("type arguments are nested deeper than {DEPTH_MAX} levels");
-            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
+            self.report_limit(
+                span,
+                message,
+                "an instantiation that needs a larger one of itself is infinite",
+            );
             return None;
         }
         Some(())

@@ -91,7 +91,7 @@ impl<'a> Checker<'a> {
             if let (Some(_), Some(parm)) = (&ast.native, ast.parms.first()) {
                 let message = "a native class has no type parameters";
                 self.report(
-                    Diagnostic::error(Code::E0213, parm.span, message).help("write one for each type"),
+                    Diagnostic::error(Code::E0213, parm.span, message).help("write a class for each type"),
                 );
                 continue;
             }
@@ -132,14 +132,18 @@ impl<'a> Checker<'a> {
             let Some(up) = self.resolve_type(&env, written) else { continue };
             if !self.is_specification(up) {
                 let message = format!("`{}` cannot have subtypes", self.type_name(up));
-                let help = "built-in types have only `any` above them and nothing below";
+                let help = "built-in types have `any` as their only supertype and no subtypes";
                 self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
                 continue;
             }
             if self.program.types.def(up).actor != ast.actor {
-                let (is, no) = if ast.actor { ("an actor type", "none") } else { ("no actor type", "one") };
+                let (is, no) = if ast.actor {
+                    ("an actor type", "not an actor type")
+                } else {
+                    ("not an actor type", "an actor type")
+                };
                 let message = format!("`{}` is {is}, and `{}` is {no}", ast.name, self.type_name(up));
-                let help = "only actor types stand above actor types";
+                let help = "only actor types can be supertypes of actor types";
                 self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
                 continue;
             }
@@ -203,9 +207,9 @@ impl<'a> Checker<'a> {
         height += 1;
         if height > CHAIN_MAX || ways > WAYS_MAX {
             let message = if height > CHAIN_MAX {
-                format!("this type has more than {CHAIN_MAX} types above each other")
+                format!("this type has more than {CHAIN_MAX} supertypes in a chain")
             } else {
-                format!("more than {WAYS_MAX} ways lead up from `{name}` to its supertypes")
+                format!("`{name}` has more than {WAYS_MAX} paths to its supertypes")
             };
             self.report_limit(name.span, message, "use fewer supertypes");
             self.program.types.def_mut(ty).supertypes.clear();
@@ -261,7 +265,7 @@ impl<'a> Checker<'a> {
     ) -> (Signature, Vec<Demand>) {
         if let (Some(first), Some(last)) = (heading.parms.first(), heading.parms.last()) {
             let message = "a method has no type parameters of its own";
-            let help = "give them to its type, or write a routine";
+            let help = "declare them at its type, or write a routine";
             self.report(Diagnostic::error(Code::E0109, first.span.to(last.span), message).help(help));
         }
         if heading.wheres.is_empty() {
@@ -309,8 +313,8 @@ impl<'a> Checker<'a> {
         if let Some(at) = order.first() {
             let span = self.names.types[self.types[*at].def].ast.name.span;
             let message =
-                format!("where clauses of methods need each other more than {ROUNDS_MAX} times over");
-            self.report_limit(span, message, "leave out some of them");
+                format!("where clauses of methods require each other in more than {ROUNDS_MAX} rounds");
+            self.report_limit(span, message, "remove some of the clauses");
         }
     }
 

@@ -89,7 +89,7 @@ impl Checker<'_> {
         let span = heading.parms.first().map(|parm| parm.span).or(clause);
         if let Some(span) = span {
             let message = "a native has no type parameters";
-            self.report(Diagnostic::error(Code::E0213, span, message).help("write one for each type"));
+            self.report(Diagnostic::error(Code::E0213, span, message).help("write a native for each type"));
         }
         span.is_some()
     }
@@ -136,11 +136,11 @@ impl Checker<'_> {
             let declared = self.program.types.heading(&own, &signature);
             let Some(natives) = self.natives else { continue };
             let Some(native) = natives.get(&name) else {
-                let message = format!("there is no native `{name}` here");
+                let message = format!("no native `{name}` is registered");
                 let known = natives.keys().map(String::as_str);
                 let close = crate::resolve::similar(&name, known);
                 let help = close.map_or_else(
-                    || "natives are registered by the program that runs this one".to_owned(),
+                    || "register the native in the Rust program that runs this program".to_owned(),
                     |name| format!("a native with a similar name exists: `{name}`"),
                 );
                 self.report(Diagnostic::error(Code::E0213, span, message).help(help));
@@ -148,7 +148,7 @@ impl Checker<'_> {
             };
             if !conforms(&self.program, native, &signature) {
                 let message = format!("the native `{name}` is not `{declared}`");
-                let help = format!("in Rust it is `{own} {native}`");
+                let help = format!("its heading in Rust is `{own} {native}`");
                 self.report(Diagnostic::error(Code::E0213, span, message).help(help));
             }
         }

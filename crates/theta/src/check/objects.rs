@@ -140,7 +140,7 @@ impl<'a> Body<'_, 'a> {
             let names = up.provides.iter().map(|name| &*name.name);
             let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
             diagnostic.help = match exists {
-                true => Some(format!("list it there: `provides {}`", call.name)),
+                true => Some(format!("add it to the class: `provides {}`", call.name)),
                 false => similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`")),
             };
             self.report(diagnostic);
@@ -269,13 +269,13 @@ impl<'a> Body<'_, 'a> {
         }
         if placed.ast.native.is_some() {
             let message = format!("objects of the native class `{name}` are made in Rust");
-            let help = "call a native routine that makes one";
+            let help = "call a native routine that returns such an object";
             self.report(Diagnostic::error(Code::E0214, name.span, message).help(help));
             return None;
         }
         if !self.cx.names.is_within(self.env.scope, placed.home) {
             let message = format!("objects of class `{name}` are made only in its module");
-            let help = "call a routine that makes one";
+            let help = "call a routine that returns such an object";
             self.report(Diagnostic::error(Code::E0307, name.span, message).help(help));
             return None;
         }
@@ -293,7 +293,7 @@ impl<'a> Body<'_, 'a> {
         }
         let text = self.cx.sources.slice(class.span);
         if let Some((kind, field)) = self.named_tagged(class) {
-            let message = format!("the fields of a {kind} are given with `:`");
+            let message = format!("the fields of a {kind} need `:`");
             let help = format!("write `{text}{{{field}: ...}}`; `:=` is for objects of classes");
             self.report(Diagnostic::error(Code::E0208, class.span, message).help(help));
             return None;

@@ -184,10 +184,10 @@ impl Checker<'_> {
             let class = types.name(sent.ty);
             let line = self.sources.line(file, first.1.0);
             let message = format!(
-                "`{also}` is asked while `{asked}` of line {line} runs, which sends `{by}` to `{class}`"
+                "the request `{also}` overlaps with `{asked}` of line {line}, which sends `{by}` to `{class}`"
             );
             let help = format!(
-                "use the reply to `{asked}` before, or ask for it by a statement of its own, which waits"
+                "use the reply to `{asked}` before, or write its request as a statement, which waits"
             );
             let span = Span { file, start: second.1.0, end: second.1.0 + 1 };
             self.report(Diagnostic::warning(Code::W0005, span, message).help(&help));

@@ -114,7 +114,7 @@ impl<'a> Body<'_, 'a> {
             let name = &target.name;
             let message = format!("`{name}` takes {} argument{plural}, {} given", params.len(), given.len());
             let heading = self.cx.program.types.heading(name, &target.signature);
-            let help = format!("`{heading}`; write `*` for what a call is to give");
+            let help = format!("`{heading}`; write `*` for an argument of the call");
             self.report(Diagnostic::error(Code::E0203, expr.span, message).help(help));
             return self.wrong();
         }
@@ -139,8 +139,8 @@ impl<'a> Body<'_, 'a> {
         if let Callee::Method(method) = target.callee
             && self.is_actor(method.ty)
         {
-            let message = format!("`{}` is a message, and no value", target.name);
-            let help = "name a routine that sends it";
+            let message = format!("`{}` is a message, not a value", target.name);
+            let help = "name a routine that sends the message";
             self.report(Diagnostic::error(Code::E0202, span, message).help(help));
             return self.wrong();
         }
@@ -163,6 +163,6 @@ impl<'a> Body<'_, 'a> {
         let types = &self.cx.program.types;
         let heading = types.routine_heading(found)?;
         let plain = matches!(types.kind(found), TypeKind::Proc(_)) && heading.params.is_empty();
-        (plain && heading.results == [wanted]).then(|| "to call it, write `()` behind it".to_owned())
+        (plain && heading.results == [wanted]).then(|| "to call it, write `()` after it".to_owned())
     }
 }

@@ -139,7 +139,7 @@ impl<'a> Body<'_, 'a> {
             StmtKind::Signal { name, values } => self.signal_statement(stmt, name, values),
             StmtKind::Exit { name, values } => self.exit_statement(name, values),
             StmtKind::Make { .. } => {
-                let message = "`make` stands only at the end of a maker";
+                let message = "`make` is allowed only at the end of a maker";
                 self.report(Diagnostic::error(Code::E0109, stmt.core, message));
             }
             StmtKind::Transaction(body) => self.transaction_statement(stmt, body),
@@ -164,7 +164,7 @@ impl<'a> Body<'_, 'a> {
             ExprKind::Binary { op: ast::Binary::Eq, left, right, .. } => {
                 let subject = self.cx.sources.slice(left.span).to_owned();
                 let value = self.cx.sources.slice(right.span);
-                let message = format!("this compares `{subject}` with a value and drops the answer");
+                let message = format!("this compares `{subject}` with a value and drops the result");
                 let mut help = format!("to assign, write `{subject} := {value}`");
                 let meant = as_name(left).filter(|name| self.is_new(name));
                 let ty = meant.and_then(|_| self.type_of(right));
@@ -262,7 +262,7 @@ impl<'a> Body<'_, 'a> {
                     let mut diagnostic = Diagnostic::error(
                         Code::E0207,
                         iterator.span,
-                        "a `for` runs over the call of an iterator",
+                        "a `for` needs the call of an iterator",
                     );
                     let elements = self.method_of(ty, "elements").is_some();
                     if elements {
@@ -335,7 +335,7 @@ impl<'a> Body<'_, 'a> {
             && !self.cx.is_type_name(&env, &name.name)
         {
             let span = var.name.span.to(written.span);
-            let message = format!("`{}` is a type; the loop variable comes first", var.name);
+            let message = format!("`{}` is a type; the loop variable must be first", var.name);
             let help = format!("write `for {name}: {} in … do … end`", var.name);
             self.report(Diagnostic::error(Code::E0107, span, message).help(help));
             return self.declare_assigned(name, given);
@@ -375,13 +375,16 @@ impl<'a> Body<'_, 'a> {
         let (message, help) = if let Some(outer) = &self.transaction {
             let line = self.cx.sources.line(outer.span.file, outer.span.start);
             let message = format!("a transaction in the transaction of line {line}");
-            (message, "leave it out: what is done here belongs to that one".to_owned())
+            (message, "remove this transaction: its statements belong to the outer one".to_owned())
         } else if self.role != Role::Script && (self.role != Role::Routine || &*self.name != "main") {
-            let message = "a transaction stands only in `main` and in methods of actors".to_owned();
-            (message, "call this from a transaction in `main`; what clients call has one already".to_owned())
+            let message = "a transaction is allowed only in `main` and in methods of actors".to_owned();
+            (
+                message,
+                "call this from a transaction in `main`; calls of clients are in a transaction".to_owned(),
+            )
         } else if let Some(iterator) = self.loops.iter().rev().find_map(|l| l.changeable) {
             let text = self.cx.sources.slice(iterator);
-            let message = format!("a transaction in a loop over `{text}`, which may change with it");
+            let message = format!("a transaction in a loop over `{text}`, which is mutable");
             (message, "loop over the elements of a `sequence`, or use `while`".to_owned())
         } else {
             return;
@@ -403,9 +406,12 @@ impl<'a> Body<'_, 'a> {
             None => {
                 let word = if is_break { "break" } else { "continue" };
                 let message = format!("`{word}` outside a loop");
-                let help = "it leaves the innermost `while` or `for` around it";
-                let help =
-                    if is_break { help } else { "it goes on with the innermost `while` or `for` around it" };
+                let help = "`break` leaves the innermost enclosing `while` or `for`";
+                let help = if is_break {
+                    help
+                } else {
+                    "`continue` continues the innermost enclosing `while` or `for`"
+                };
                 self.report(Diagnostic::error(Code::E0309, stmt.core, message).help(help));
             }
         }
@@ -413,8 +419,8 @@ impl<'a> Body<'_, 'a> {
 
     fn return_statement(&mut self, stmt: &'a Stmt, values: &'a [Expr]) {
         if self.role == Role::Maker {
-            let message = format!("this `return` leaves the maker `{}` before it makes anything", self.name);
-            let help = "signal an exception, or put the rest into an `if`";
+            let message = format!("this `return` ends the maker `{}` before `make`", self.name);
+            let help = "signal an exception, or move the other statements into an `if`";
             self.report(Diagnostic::error(Code::E0214, stmt.core, message).help(help));
         }
         if self.role == Role::Script {
@@ -422,7 +428,7 @@ impl<'a> Body<'_, 'a> {
                 for value in values {
                     self.value(value);
                 }
-                let help = "write `reply (v)`, then `return` if it should end here";
+                let help = "write `reply (v)`, then `return` to end the method here";
                 let message = "an actor method answers with `reply`";
                 self.report(Diagnostic::error(Code::E0402, stmt.core, message).help(help));
             } else {

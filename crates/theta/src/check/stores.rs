@@ -226,7 +226,7 @@ impl<'a> Body<'_, 'a> {
         let ty = self.cx.type_name(ty);
         let message = format!("`{name}` is declared outside this transaction, which a `{ty}` cannot leave");
         let help =
-            format!("declare `{name}` in the transaction, or take out what is immutable, such as a `string`");
+            format!("declare `{name}` in the transaction, or assign an immutable part, such as a `string`");
         self.report(Diagnostic::error(Code::E0409, span, message).help(help));
     }
 

@@ -160,7 +160,7 @@ impl<'a> Body<'_, 'a> {
                 let help = if class {
                     "write `{x := e}` for an object of a class"
                 } else {
-                    "call a routine that makes one"
+                    "call a routine that returns such an object"
                 };
                 self.report(Diagnostic::error(Code::E0208, ty.span, message).help(help));
             }
@@ -258,8 +258,7 @@ impl<'a> Body<'_, 'a> {
         let value = self.value(subject);
         let tags = value.ty.and_then(|ty| self.tags_of(ty));
         if let (Some(ty), None) = (value.ty, &tags) {
-            let message =
-                format!("`tagcase` looks at a `oneof` or `maybe`, not at a `{}`", self.cx.type_name(ty));
+            let message = format!("`tagcase` needs a `oneof` or `maybe`, not a `{}`", self.cx.type_name(ty));
             self.report(Diagnostic::error(Code::E0202, subject.span, message));
         }
         let known = value.ty.zip(tags);
@@ -496,8 +495,7 @@ impl<'a> Body<'_, 'a> {
         let value = self.value(subject);
         let ty = value.ty.filter(|ty| !self.cx.program.types.kind(*ty).is_basic());
         if let (Some(ty), None) = (value.ty, ty) {
-            let message =
-                format!("`typecase` asks an object for its type, and a `{}` is none", self.cx.type_name(ty));
+            let message = format!("`typecase` needs an object, not a `{}`", self.cx.type_name(ty));
             self.report(Diagnostic::error(Code::E0202, subject.span, message));
         }
         let mut after = Flow::nowhere();
@@ -553,8 +551,8 @@ impl<'a> Body<'_, 'a> {
         } else if let Some(above) = before.iter().find(|above| self.cx.below(wanted, **above)) {
             let above = types.name(*above);
             (
-                format!("an arm for `{above}` stands before it"),
-                "put special types before general ones".to_owned(),
+                format!("an arm for `{above}` is before it"),
+                "place subtypes before their supertypes".to_owned(),
             )
         } else {
             return;

@@ -73,7 +73,7 @@ impl Checker<'_> {
             Def::Class(def) => {
                 let placed = &self.names.classes[def];
                 if placed.ast.actor.is_none() && !self.names.is_within(env.scope, placed.home) {
-                    let message = format!("class `{name}` is not known as a type outside its module");
+                    let message = format!("class `{name}` is not visible as a type outside its module");
                     let help = "use a type that it implements";
                     self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
                     return None;
@@ -117,7 +117,7 @@ impl Checker<'_> {
         });
         let close = similar(&name.name, known).map(|n| format!("a type with a similar name exists: `{n}`"));
         let mut diagnostic = Diagnostic::error(Code::E0208, name.span, format!("there is no type `{name}`"));
-        diagnostic.help = close.or(Some("define it, or import the file that does".to_owned()));
+        diagnostic.help = close.or(Some("define the type, or import its file".to_owned()));
         self.report(diagnostic);
     }
 
@@ -179,7 +179,8 @@ impl Checker<'_> {
         if actors {
             return Some(());
         }
-        let message = format!("`{}` is no actor type, which `{needs}` needs of `A`", self.type_name(ty));
+        let message =
+            format!("`{}` is not an actor type, which `{needs}` requires of `A`", self.type_name(ty));
         self.report(Diagnostic::error(Code::E0206, span, message).help(help));
         None
     }
@@ -291,7 +292,7 @@ impl Checker<'_> {
             }
         }
         if sub.is_iterator() != sup.is_iterator() {
-            let what = if sub.is_iterator() { "it is an iterator" } else { "it is no iterator" };
+            let what = if sub.is_iterator() { "it is an iterator" } else { "it is not an iterator" };
             return Some((what.to_owned(), heading()));
         }
         let (given, wanted) = match (&sub.yields, &sup.yields) {
@@ -329,7 +330,7 @@ impl Checker<'_> {
             let fits = signal.values.len() == wanted.values.len()
                 && signal.values.iter().zip(&wanted.values).all(|(a, b)| below(self, *a, *b));
             if !fits {
-                return Some((format!("`{name}` carries other values"), heading()));
+                return Some((format!("`{name}` has other values"), heading()));
             }
         }
         None

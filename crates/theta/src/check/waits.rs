@@ -39,7 +39,7 @@ impl Checker<'_> {
                         "`{name}` waits for actors or has transactions, and the transaction of line {line} may not"
                     );
                     Diagnostic::error(Code::E0404, span, message)
-                        .help("call it before the transaction, or behind it")
+                        .help("call it before or after the transaction")
                 }
                 None => {
                     let (code, does) = match self.program.funcs[func].body.has_transaction() {
@@ -47,7 +47,7 @@ impl Checker<'_> {
                         false => (Code::E0404, "waits for actors"),
                     };
                     let message = format!("`{name}` {does} and cannot be called");
-                    let help = "put what both need into a routine of its own";
+                    let help = "move the common part to a routine of its own";
                     Diagnostic::error(code, span, message).help(help)
                 }
             };
@@ -77,7 +77,7 @@ impl Body<'_, '_> {
         for site in held {
             let span = Span { file, start: site.0, end: site.0 + 1 };
             let message = "a loop over this iterator cannot wait for an actor in its body";
-            let help = "collect what the iterator yields first, or loop over the elements of an array";
+            let help = "collect the values of the iterator first, or loop over the elements of an array";
             self.report(Diagnostic::error(Code::E0406, span, message).help(help));
         }
     }

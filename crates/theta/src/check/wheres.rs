@@ -213,12 +213,12 @@ impl<'a> Checker<'a> {
         let types = &self.program.types;
         let (arg, parm, owner) = (types.name(demand.arg), &demand.parm, &demand.owner);
         let heading = self.demanded_heading(&demand.name, &demand.signature);
-        let message = format!("`{arg}` has no `{heading}`, which `{owner}` needs of `{parm}`");
+        let message = format!("`{arg}` has no `{heading}`, which `{owner}` requires of `{parm}`");
         let other = if &**parm == "K" { "another key type" } else { "another type" };
         let help = if self.opaque.contains(&demand.arg) {
             format!("add `where {arg} has {heading}`")
         } else if demand.called && types.def(demand.arg).actor {
-            format!("methods of an actor are messages, which nobody sends here; use {other}")
+            format!("methods of an actor are messages, which cannot be sent here; use {other}")
         } else if let Some(found) = types.find_method(demand.arg, &demand.name) {
             let found = types.method(found);
             format!("the heading there is `{}`", types.heading(&found.name, &found.signature))
@@ -240,7 +240,7 @@ impl<'a> Checker<'a> {
 }
 
 fn unknown_parameter(env: &Env, owner: &Ident, name: &Ident) -> Diagnostic {
-    let message = format!("`{name}` is no type parameter of `{owner}`");
+    let message = format!("`{name}` is not a type parameter of `{owner}`");
     let mut diagnostic = Diagnostic::error(Code::E0208, name.span, message);
     let close = similar(&name.name, env.parms.iter().map(|(parm, _)| &**parm));
     diagnostic.help = close.map(|close| format!("a similar name exists: `{close}`"));

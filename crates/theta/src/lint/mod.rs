@@ -81,6 +81,6 @@ fn unused_import(
     }
     let path = import.path.iter().map(|part| &*part.name).collect::<Vec<_>>().join(".");
     let message = format!("no name of `{path}` is used");
-    let help = "remove the import; files that only clients use are named on the command line";
+    let help = "remove the import; name files that only clients use on the command line";
     found.push(Diagnostic::warning(Code::W0003, import.span, message).help(help));
 }

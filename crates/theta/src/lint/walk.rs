@@ -162,19 +162,19 @@ impl<'a> Walk<'a> {
             let name = local.name;
             let (code, what, help) = match unused {
                 Unused::Variable => {
-                    let help = "remove it; a call for its effect alone is a statement";
+                    let help = "remove the variable; write a call for its effect as a statement";
                     (Code::W0001, format!("the variable `{name}` is never read"), help.to_owned())
                 }
                 Unused::Parameter => {
-                    let help = format!("if callers have to give it, call it `_{name}`");
+                    let help = format!("if callers must pass it, name it `_{name}`");
                     (Code::W0002, format!("the parameter `{name}` is never read"), help)
                 }
                 Unused::ExceptionValue => {
-                    let help = "`(*)` in place of the values ignores them".to_owned();
+                    let help = "write `(*)` in place of the values to ignore them".to_owned();
                     (Code::W0001, format!("the value `{name}` is never read"), help)
                 }
                 Unused::ArmVariable => {
-                    let help = "an arm needs no variable: leave the parentheses away".to_owned();
+                    let help = "an arm needs no variable: omit the parentheses".to_owned();
                     (Code::W0001, format!("the variable `{name}` is never read"), help)
                 }
             };
@@ -192,9 +192,9 @@ impl<'a> Walk<'a> {
                 && !reach::statement_completes(stmt)
             {
                 reported = true;
-                let found = Diagnostic::warning(Code::W0004, next.span, "this is never reached")
-                    .label(stmt.span, "control does not go on behind this statement")
-                    .help("remove it, or the statement before it");
+                let found = Diagnostic::warning(Code::W0004, next.span, "this statement is never reached")
+                    .label(stmt.span, "execution ends at this statement")
+                    .help("remove this statement, or the statement before it");
                 self.found.push(found);
             }
         }

@@ -6,9 +6,9 @@ use crate::lexer::{Tok, Token};
 
 /// Words of other languages that begin a statement, and the form that Theta has.
 const STATEMENT_WORDS: &[(&str, &str)] = &[
-    ("try", "write `begin ... end except when NAME: ... end`; a handler belongs to any statement"),
-    ("catch", "write `except when NAME: ... end` behind the statement"),
-    ("finally", "do the work in each arm of `except`, or behind the statement"),
+    ("try", "write `begin ... end except when NAME: ... end`; any statement can have a handler"),
+    ("catch", "write `except when NAME: ... end` after the statement"),
+    ("finally", "write these statements in each arm of `except`, or after the statement"),
     ("throw", "an exception is raised by `signal NAME`, and listed in the heading by `signals (NAME)`"),
     ("raise", "an exception is raised by `signal NAME`, and listed in the heading by `signals (NAME)`"),
     ("switch", "write `if ... elseif ... else ... end`, or `tagcase` for a oneof and `typecase` for types"),
@@ -28,8 +28,8 @@ const STATEMENT_WORDS: &[(&str, &str)] = &[
 
 const REMAINDER: &str = "a comment begins with `%`; `//` gives the remainder of a division";
 
-const NO_LAMBDA: &str =
-    "a routine without a name cannot be written: define one, and give its name, or `bind(name, *, value)`";
+const NO_LAMBDA: &str = "a routine without a name cannot be written: define a routine, and write its name, or `bind(name, *, \
+        value)`";
 
 impl Parser<'_> {
     /// Returns a report about the next token, if it is a habit from another language.
@@ -38,30 +38,30 @@ impl Parser<'_> {
         let before = if self.at == 0 { None } else { Some(self.tokens[self.at - 1]) };
         let joined = before.filter(|token| token.end == found.start).map(|token| token.tok);
         let (message, help) = match (joined, found.tok) {
-            (Some(Tok::And), Tok::And) => ("`&&` is no operator", "and is written `&`"),
+            (Some(Tok::And), Tok::And) => ("`&&` is not an operator", "and is written `&`"),
             (Some(Tok::Plus | Tok::Minus | Tok::Star | Tok::Slash), Tok::Eq) => {
                 let op = self.text_of(before?);
                 let target = match self.at.checked_sub(2).map(|at| self.tokens[at]) {
                     Some(token) if token.tok == Tok::Name => self.text_of(token),
                     _ => "x",
                 };
-                let message = format!("`{op}=` is no operator");
+                let message = format!("`{op}=` is not an operator");
                 let span = self.span_of(before?).to(self.here());
                 let help = format!("write `{target} := {target} {op} ...`");
                 return Some(Diagnostic::error(Code::E0109, span, message).help(help));
             }
-            (Some(Tok::Plus), Tok::Plus) => ("`++` is no operator", "write `x := x + 1`"),
-            (Some(Tok::Eq | Tok::Minus), Tok::Gt) => ("there are no arrows in Theta", NO_LAMBDA),
+            (Some(Tok::Plus), Tok::Plus) => ("`++` is not an operator", "write `x := x + 1`"),
+            (Some(Tok::Eq | Tok::Minus), Tok::Gt) => ("Theta has no arrow operators", NO_LAMBDA),
             (_, Tok::Or) => ("expected an expression, found `|`", NO_LAMBDA),
             (_, Tok::DotDot) => (
-                "`..` makes no range",
+                "`..` does not make a range",
                 "from 1 to 10 is the iterator `1.to(10)`; a part of a sequence is `s.subseq(at, count)`",
             ),
             (_, Tok::LBracket) => (
-                "a list of values in brackets is no expression",
+                "a list of values in brackets is not an expression",
                 "write `sequence_of[int](.. 1, 2)`, or `array_create[int](1, .. 1, 2)` for an array",
             ),
-            (_, Tok::SlashSlash) => ("`//` begins no comment", REMAINDER),
+            (_, Tok::SlashSlash) => ("`//` does not begin a comment", REMAINDER),
             _ => return None,
         };
         let joins = matches!(joined, Some(Tok::And | Tok::Plus | Tok::Eq | Tok::Minus));
@@ -89,8 +89,8 @@ impl Parser<'_> {
             return false;
         }
         let (message, help) = match block {
-            true => ("`/*` begins no comment", "a comment begins with `%` and ends with its line"),
-            false => ("`//` begins no comment", REMAINDER),
+            true => ("`/*` does not begin a comment", "a comment begins with `%` and ends with its line"),
+            false => ("`//` does not begin a comment", REMAINDER),
         };
         self.report(Diagnostic::error(Code::E0109, self.here(), message).help(help));
         let rest = &self.text[mark.start as usize..];
@@ -121,7 +121,7 @@ impl Parser<'_> {
             return None;
         }
         // A variable of that name may stand alone, but its value would be dropped.
-        let message = format!("`{}` is no word of Theta", self.text_of(word));
+        let message = format!("`{}` is not a keyword of Theta", self.text_of(word));
         self.report(Diagnostic::error(Code::E0109, self.span_of(word), message).help(*help));
         self.bump();
         Some(word)

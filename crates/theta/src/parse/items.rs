@@ -130,7 +130,7 @@ impl Parser<'_> {
         let span = self.span_of(self.token());
         let message = "there are no variables outside routines";
         let help =
-            "put it into an object that the root directory leads to, or write a constant as `name = value`";
+            "put it into an object reachable from the root directory, or write a constant as `name = value`";
         self.report(Diagnostic::error(Code::E0109, span, message).help(help));
     }
 
@@ -390,8 +390,8 @@ impl Parser<'_> {
         self.expect(Tok::Colon);
         let ty = self.type_expr();
         if self.is(Tok::Eq) || self.is(Tok::Assign) {
-            let message = "an instance variable gets no value here";
-            let help = "give it where the object is made, as in `C{x := ...}` or `make {x := ...}`";
+            let message = "an instance variable cannot have a value here";
+            let help = "set the value where the object is made, as in `C{x := ...}` or `make {x := ...}`";
             self.report(Diagnostic::error(Code::E0109, self.here(), message).help(help));
             self.bump();
             self.expression();

@@ -265,8 +265,11 @@ impl<'a> Parser<'a> {
     }
 
     fn too_deep(&mut self) {
-        let message = format!("this is nested deeper than {NESTING_MAX} levels");
-        self.report(Diagnostic::error(Code::E0109, self.here(), message).help("name an inner part"));
+        let message = format!("the source is nested deeper than {NESTING_MAX} levels");
+        self.report(
+            Diagnostic::error(Code::E0109, self.here(), message)
+                .help("move an inner part to a definition of its own"),
+        );
         // Going on would report each level again.
         self.at = self.tokens.len() - 1;
         self.last_error = Some(self.at);
@@ -366,7 +369,7 @@ impl<'a> Parser<'a> {
                 // The name itself was missing, which has been reported.
                 return self.since(start);
             } else {
-                format!("this `end` names nothing, but `{}` is open here", open.name)
+                format!("this `end` has no name, but `{}` is open here", open.name)
             };
             self.last_error = None;
             self.report(Diagnostic::error(Code::E0102, self.since(start), what).help(help));

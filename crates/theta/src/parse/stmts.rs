@@ -143,7 +143,7 @@ impl Parser<'_> {
             let message =
                 format!("the {} of line {line} has no `end` before `end {name}`", opener.describe());
             let word = Span::new(self.file, at, at + opener.describe().trim_matches('`').len() as u32);
-            self.report(Diagnostic::error(Code::E0109, span, message).label(word, "this is open"));
+            self.report(Diagnostic::error(Code::E0109, span, message).label(word, "opened here"));
             return;
         }
         if self.take(Tok::End) {
@@ -304,7 +304,7 @@ impl Parser<'_> {
         if !starts_value || self.token().new_line {
             return;
         }
-        let message = format!("the values of `{word}` stand in parentheses");
+        let message = format!("the values of `{word}` need parentheses");
         let diagnostic = Diagnostic::error(Code::E0109, self.here(), message);
         self.report(diagnostic.help(format!("write `{word} (…)`")));
     }

@@ -126,7 +126,7 @@ impl Server {
                 return Err(RequestError::new(NOT_INITIALIZED, "the first request is `initialize`"));
             }
             (Phase::Running, "initialize") => {
-                return Err(RequestError::new(INVALID_REQUEST, "the server is initialised already"));
+                return Err(RequestError::new(INVALID_REQUEST, "the server is already initialised"));
             }
             (Phase::Ended, _) => {
                 return Err(RequestError::new(INVALID_REQUEST, "the server has been shut down"));

@@ -24,7 +24,7 @@ impl Server {
     pub(super) fn rename(&self, params: RenameParams) -> Result<Option<WorkspaceEdit>, RequestError> {
         let analysis = self.view().workspace();
         let Some((_, found)) = self.find(&analysis, &params.text_document_position) else {
-            return Err(RequestError::failed("there is no name here that is known"));
+            return Err(RequestError::failed("no known name is here"));
         };
         let new = params.new_name;
         let old = changeable(&analysis, found)?;
@@ -77,7 +77,7 @@ impl<'a> Change<'a> {
         for (id, new) in plain.chain(setters) {
             let def = analysis.index.def(id);
             if let Some(line) = clash(analysis, id, def, &new) {
-                return Err(RequestError::failed(format!("`{new}` is taken already (line {line})")));
+                return Err(RequestError::failed(format!("`{new}` is used already (line {line})")));
             }
         }
         Ok(Change { family, old, new })

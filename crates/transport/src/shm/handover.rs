@@ -65,10 +65,10 @@ pub(crate) fn receive(socket: &OwnedFd, deadline: Instant) -> io::Result<Region>
     let [magic, version, ring_bytes] = [0, 1, 2].map(|index| u64::from_ne_bytes(words[index]));
     // The message is far smaller than any that a unix socket splits.
     if received.bytes != MESSAGE_BYTES || magic != MAGIC {
-        return refuse("it answers, but not as a shm listener does");
+        return refuse("its answer is not that of a shm listener");
     }
     if version != VERSION {
-        return refuse("it speaks another version of the shm layout");
+        return refuse("it has another version of the shm layout");
     }
     match memory {
         Some(memory) => Region::open(&memory, ring_bytes),

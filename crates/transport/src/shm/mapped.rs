@@ -144,7 +144,7 @@ impl Region {
     pub(crate) fn open(memory: &OwnedFd, ring_bytes: u64) -> io::Result<Region> {
         let refuse = |reason| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         if !is_ring_size(ring_bytes) {
-            return refuse("the size of its rings is not allowed");
+            return refuse("the size of its rings is invalid");
         }
         let ring_bytes = ring_bytes as usize;
         // Seals are checked before the size: a sealed size stays.

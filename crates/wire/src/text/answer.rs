@@ -179,7 +179,7 @@ impl Answer {
         }
         match self.listed {
             Some((items, more)) => {
-                writeln!(out, "ok {} values{}", items.len(), if more { ", and there are more" } else { "" })
+                writeln!(out, "ok {} values{}", items.len(), if more { ", and more exist" } else { "" })
             }
             None => writeln!(out, "ok {} calls", self.calls),
         }

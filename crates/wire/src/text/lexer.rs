@@ -93,7 +93,7 @@ impl Lexer<'_> {
                 self.at += 1;
                 Token::Mark(c)
             }
-            _ => return Err(bad(&format!("`{c}` means nothing here"))),
+            _ => return Err(bad(&format!("`{c}` is not allowed here"))),
         };
         Ok(Some((column, token)))
     }
@@ -118,7 +118,7 @@ impl Lexer<'_> {
             self.at += 1;
         }
         let text: String = self.chars[start..self.at].iter().filter(|c| **c != '_').collect();
-        let bad = || LineError::new(column, format!("`{text}` is no number that fits 64 bits"));
+        let bad = || LineError::new(column, format!("`{text}` is not a number of 64 bits"));
         if real {
             return text.parse().map(Token::Real).map_err(|_| bad());
         }
@@ -145,13 +145,16 @@ impl Lexer<'_> {
         let mut chars = text.chars();
         match (chars.next(), chars.next()) {
             (Some(c), None) => Ok(Token::Char(c)),
-            _ => Err(LineError::new(column, "a character is one between `'`; a text goes between `\"`")),
+            _ => Err(LineError::new(
+                column,
+                "a character constant is one character between `'`; write a string between `\"`",
+            )),
         }
     }
 
     fn escape(&mut self) -> Result<char, LineError> {
         let column = self.at;
-        let bad = || LineError::new(column, "an escape is one of \\n \\t \\r \\0 \\\\ \\\" \\' \\u{hex}");
+        let bad = || LineError::new(column, "the escapes are \\n \\t \\r \\0 \\\\ \\\" \\' \\u{hex}");
         let c = self.peek(0).ok_or_else(bad)?;
         self.at += 1;
         Ok(match c {

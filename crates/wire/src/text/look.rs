@@ -252,7 +252,7 @@ impl Translator {
         self.outside("list")?;
         let limit = limit.unwrap_or(LISTED);
         if !(1..=LISTED_MAX).contains(&limit) {
-            return Err(bad(format!("1 to {LISTED_MAX} values can be listed")));
+            return Err(bad(format!("`list` prints 1 to {LISTED_MAX} values")));
         }
         // Its types are known when it is recorded, and the cells come before it.
         let (bytes, futures) = (out.len(), self.position());
@@ -266,7 +266,7 @@ impl Translator {
         let cell_of = |ty: TypeNumber| interface.find_kind(Kind::Cell, Some(ty));
         let method = |ty: Option<TypeNumber>, name: &str| {
             let found = ty.and_then(|ty| numbering.find_method(ty, name));
-            found.ok_or_else(|| bad(format!("what `{}` yields cannot be listed", iterator.name())))
+            found.ok_or_else(|| bad(format!("the values of `{}` cannot be listed", iterator.name())))
         };
         let counter = cell_of(int);
         let (get, put) = (method(counter, "get")?, method(counter, "put")?);

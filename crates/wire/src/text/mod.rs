@@ -19,24 +19,24 @@ pub use translate::{Due, LineError, Translator};
 
 /// The answer to `help`.
 pub const HELP: &str = "\
-$db := lookup database: DataBase   find a well-known object; its type can be left out
+$db := lookup database: DataBase   find a well-known object; its type can be omitted
 $e := $db.fetch(\"alice\")           call a method; calls can be chained and nested
 $p := new_point(1, 2)              call a routine or procedure
-? $e.visits(), $n                  run the batch; print these, and keep all names
+? $e.visits(), $n                  run the batch; print these values, and keep all names
 flush                              run the batch; print all names
-list 5 $db.users()                 run the batch; print what an iterator yields, 20 values without a number
+list 5 $db.users()                 run the batch; print the values of an iterator, 20 without a number
 $c := cell int                     a cell; $c.put(1), $c.get()
-commit                             commits the transaction; abort takes back what it did
-transaction                        the batch is one; run again while others get in between
+commit                             commits the transaction; abort undoes its changes
+transaction                        makes the batch a transaction; the server repeats it after a conflict
 while $c.get().lt(9) do  ...  end
 if $c.full() then  ...  else  ...  end
 foreach $e in $db.users() do  ...  end
-send $a.step(1)                    a message to an actor; nobody waits for its answer
+send $a.step(1)                    a message to an actor, without an answer
 break    continue
 except  ...  when not_found  ...  when exists($who: string)  ...  others $name  ...  end
 procedure twice($n: int) returns int  ...  return $n.mul(2)  ...  end
-free $e                            forget a name
-describe [DataBase]                what there is
-history    clear                   exceptions so far; forget them
+free $e                            remove a name, and free its object
+describe [DataBase]                the types and routines, or one type
+history    clear                   the exceptions so far; clear them
 bye
 @3 is the third result of the batch, h5 a handle, # starts a comment";

@@ -494,7 +494,7 @@ impl Parser<'_> {
                     None => {
                         return Err(LineError::new(
                             column,
-                            format!("`{word}` means nothing here; try `help`"),
+                            format!("`{word}` is not a command or value; try `help`"),
                         ));
                     }
                 },

@@ -262,7 +262,7 @@ impl Translator {
                 self.next_block(
                     &[Open::Then],
                     Open::Else,
-                    "`else` belongs after the first block of an `if`",
+                    "`else` is allowed only after the first block of an `if`",
                 )?;
                 encode::plain(out, op::ELSE);
             }
@@ -282,12 +282,16 @@ impl Translator {
             }
             Line::When(name, values) => {
                 let types = self.types(&values)?;
-                self.next_block(&[Open::Except], Open::Except, "`when` belongs inside an `except`")?;
+                self.next_block(&[Open::Except], Open::Except, "`when` is allowed only inside an `except`")?;
                 encode::when(out, &name, types.iter().copied());
                 self.variables(&values, &types);
             }
             Line::Others(name) => {
-                self.next_block(&[Open::Except], Open::Except, "`others` belongs inside an `except`")?;
+                self.next_block(
+                    &[Open::Except],
+                    Open::Except,
+                    "`others` is allowed only inside an `except`",
+                )?;
                 encode::others(out, name.is_some());
                 if let Some(name) = name {
                     let string = self.kind(Kind::String);
@@ -297,7 +301,7 @@ impl Translator {
             Line::Procedure(name, params, result) => self.procedure(name, &params, result, out)?,
             Line::Return(value) => {
                 if !self.open.iter().any(|open| open.0 == Open::Procedure) {
-                    return Err(LineError::new(1, "`return` belongs inside a `procedure`"));
+                    return Err(LineError::new(1, "`return` is allowed only inside a `procedure`"));
                 }
                 let value = value.map(|v| self.expression(&v, out)).transpose()?;
                 encode::return_(out, value.as_ref().map(|v| v.known.arg()).as_ref());
@@ -310,7 +314,7 @@ impl Translator {
             }
             Line::Describe(name) => match print::describe(&self.numbering, name.as_deref()) {
                 Some(text) => self.say(&text, answer),
-                None => return Err(LineError::new(1, "there is no such type or routine; try `describe`")),
+                None => return Err(LineError::new(1, "no type or routine has this name; try `describe`")),
             },
             Line::History => {
                 self.outside("history")?;
@@ -533,7 +537,7 @@ impl Translator {
         match self.open.is_empty() {
             true => Ok(()),
             false => {
-                Err(LineError::new(1, format!("`{word}` cannot be said inside a structure: `end` it first")))
+                Err(LineError::new(1, format!("`{word}` is not allowed inside a structure: `end` it first")))
             }
         }
     }
@@ -555,7 +559,7 @@ impl Translator {
                 _ => {}
             }
         }
-        Err(LineError::new(1, format!("`{word}` belongs inside a loop")))
+        Err(LineError::new(1, format!("`{word}` is allowed only inside a loop")))
     }
 
     pub(super) fn kind(&self, kind: Kind) -> TypeNumber {
@@ -587,7 +591,7 @@ impl Translator {
     fn assign(&mut self, targets: &[Target], expr: &Expr, out: &mut Vec<u8>) -> Translated<()> {
         let results = self.results(expr, out, !targets.is_empty())?;
         if targets.len() > results.len() {
-            return Err(LineError::new(1, format!("there are only {} results", results.len())));
+            return Err(LineError::new(1, format!("the expression has only {} results", results.len())));
         }
         for (target, typed) in targets.iter().zip(&results) {
             if let Target::Future(position) = target
@@ -609,7 +613,7 @@ impl Translator {
     fn expression(&mut self, expr: &Expr, out: &mut Vec<u8>) -> Translated<Typed> {
         let results = self.results(expr, out, false)?;
         let first = results.into_iter().next();
-        first.ok_or_else(|| LineError::new(expr.column, "this has no result"))
+        first.ok_or_else(|| LineError::new(expr.column, "this expression has no result"))
     }
 
     /// Records an expression with all its results; `constant` says that a value is to become a
@@ -619,7 +623,7 @@ impl Translator {
         let (known, kind) = match &expr.kind {
             ExprKind::Variable(name) => {
                 let found = self.find(name).cloned();
-                return Ok(vec![found.ok_or_else(|| bad(format!("nothing is named `${name}`")))?]);
+                return Ok(vec![found.ok_or_else(|| bad(format!("no result has the name `${name}`")))?]);
             }
             ExprKind::Future(position) => {
                 let future = self.futures.get(*position as usize - 1);
@@ -634,7 +638,7 @@ impl Translator {
             }
             ExprKind::Lookup(name, ty) => {
                 if !self.open.is_empty() {
-                    return Err(bad("look it up before the structure".to_owned()));
+                    return Err(bad("look up the object before the structure".to_owned()));
                 }
                 let ty = ty.as_deref().map(|t| self.ty(t)).transpose()?;
                 encode::lookup(out, name, ty);
@@ -711,7 +715,7 @@ impl Translator {
             let count = method.heading.params.len();
             if args.len() != count {
                 return Err(bad(format!(
-                    "this takes {count} arguments: {}",
+                    "the call takes {count} arguments: {}",
                     numbering.interface().heading(method)
                 )));
             }
@@ -719,7 +723,7 @@ impl Translator {
                 (true, false) => Err(bad(format!(
                     "`{name}` is an iterator: write `foreach $x in ... do`, or `list` before it"
                 ))),
-                (false, true) => Err(bad(format!("`{name}` is no iterator"))),
+                (false, true) => Err(bad(format!("`{name}` is not an iterator"))),
                 _ => Ok(()),
             }
         };
@@ -768,7 +772,7 @@ impl Translator {
         };
         if let Some(receiver) = receiver {
             let Some(ty) = receiver.ty.known() else {
-                return Err(bad("the type of the receiver is known only after a `flush`".to_owned()));
+                return Err(bad("the type of the receiver is unknown before a `flush`".to_owned()));
             };
             let number = numbering.find_method(ty, name).ok_or_else(|| {
                 let ty = numbering.interface().type_name(ty);
@@ -837,7 +841,8 @@ impl Translator {
     fn free(&mut self, names: &[String]) -> Translated<()> {
         for name in names {
             let found = self.bindings.iter().rposition(|b| b.name == *name);
-            let index = found.ok_or_else(|| LineError::new(1, format!("nothing is named `${name}`")))?;
+            let index =
+                found.ok_or_else(|| LineError::new(1, format!("no result has the name `${name}`")))?;
             let old = self.bindings.remove(index);
             for (_, count) in &mut self.open {
                 *count -= usize::from(*count > index);
@@ -857,7 +862,7 @@ impl Translator {
         out: &mut Vec<u8>,
     ) -> Translated<()> {
         if self.open.last().map(|o| o.0) != Some(from) {
-            return Err(LineError::new(1, "there is no condition to end here"));
+            return Err(LineError::new(1, "no condition is open here"));
         }
         let typed = self.expression(test, out)?;
         let typed = self.referable(typed, out);

@@ -258,7 +258,7 @@ pub static CASES: [Case; 15] = [
         bound: Bound::Bytes(48.0),
         full: each(1_000_000),
         slow: each(100_000),
-        ..messages("idle", "memory of actors that do nothing", program!("idle.theta"), program!("idle.c"))
+        ..messages("idle", "memory of idle actors", program!("idle.theta"), program!("idle.c"))
     },
     Case {
         bound: Bound::TimesRayon(1.5),

@@ -100,7 +100,7 @@ fn run(case: &Case, n: i64, folder: &Path) -> Result<Counted, Failed> {
         succeed(&mut annotate, case.name)?;
     }
     parse(&String::from_utf8_lossy(&annotated.stdout))
-        .ok_or_else(|| "`callgrind_annotate` says nothing about totals".into())
+        .ok_or_else(|| "`callgrind_annotate` prints no totals".into())
 }
 
 /// Reads the output of `callgrind_annotate`: a line of the total, and one for each function, as

@@ -76,8 +76,8 @@ const SENDER: &str = "the sender's part";
 
 fn after_help() -> String {
     let mut text = "\
-Needs a C compiler: the clock and some targets come from it. The others take part if they are installed; who is
-not is named. Use a release build. On one thread times are processor time, on two what passes.
+Needs a C compiler: the clock and some targets come from it. The others take part if they are installed; missing
+ones are named. Use a release build. On one thread times are processor time, on two elapsed time.
 
 Cases:
 "
@@ -155,7 +155,7 @@ fn tools(args: &Args, folder: &Path) -> Result<Vec<Tool>, Failed> {
                 anstream::println!("{}", tool.version);
                 tools.push(tool);
             }
-            Err(why) => anstream::println!("{} is not here: left out; {why}", peer.name()),
+            Err(why) => anstream::println!("{} is not installed, and left out; {why}", peer.name()),
         }
     }
     Ok(tools)

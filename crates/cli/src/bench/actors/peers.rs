@@ -113,7 +113,7 @@ impl Peer {
         let manifest = peers.join("rust/Cargo.toml");
         if !manifest.is_file() {
             return Err(format!(
-                "`{}` is not there; `--peers-folder` says where `bench/actors/peers` is",
+                "`{}` does not exist; set the folder of `bench/actors/peers` with `--peers-folder`",
                 manifest.display()
             ));
         }

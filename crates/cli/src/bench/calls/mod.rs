@@ -26,8 +26,8 @@ pub const THETA: &str = include_str!("../bench.theta");
 /// The arguments of `bifrost bench calls`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "The client runs on one core, the server on another; without two cores the figures mean \
-                        nothing. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
+    after_help = "The client runs on one core, the server on another; without two cores the figures are \
+        not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
                         --json calls.jsonl --svg loops.svg"
 )]
 pub struct Args {

@@ -131,7 +131,7 @@ fn after_help() -> String {
     let mut text = "\
 The client runs on one core, the server on another. Use a release build.
 
-Operations, with what they count:
+Operations, with their counts:
 "
     .to_owned();
     for op in &OPS {
@@ -148,8 +148,8 @@ Examples:
 
 With --store each run is a transaction. Hot is in a session that has run the operation before; cold is in a new session, of a
 server that has just been started if the store is not in memory. A database of the same size and seed that the store has
-already is used as it is. `fetches` are calls of the store, `objects` what they brought and was used, `before` how many of
-these and of those not used came before they were asked for.",
+already is used as it is. `fetches` are calls of the store, `objects` the fetched objects that were used, `before` the
+number of these and of the unused objects that were prefetched.",
     );
     text
 }
@@ -253,7 +253,7 @@ fn measure(args: &Args, chosen: &[&Op], session: &Session, figures: &mut Figures
     bar.finish_and_clear();
     match theta.check().claim()?.as_str() {
         "" => Ok(()),
-        wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
+        wrong => Err(format!("the database is wrong afterwards: {wrong}").into()),
     }
 }
 

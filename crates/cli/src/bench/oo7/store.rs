@@ -85,7 +85,7 @@ impl Serving {
         let mut line = String::new();
         self.out.read_line(&mut line)?;
         let numbers: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        numbers.try_into().map_err(|_| "the server is gone".into())
+        numbers.try_into().map_err(|_| "the server has ended".into())
     }
 
     /// Answers questions until there are no more.
@@ -185,7 +185,7 @@ pub fn measure(
     let db: stubs::Database = session.lookup(&name(args));
     match db.check().claim()?.as_str() {
         "" => Ok(cost),
-        wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
+        wrong => Err(format!("the database is wrong afterwards: {wrong}").into()),
     }
 }
 

@@ -70,7 +70,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
     fn number(&mut self) -> Result<u32> {
         match self.reader.next() {
             Token::Int(n) if u32::try_from(n).is_ok() => Ok(n as u32),
-            other => Err(self.reader.error(format!("{other} is no number here"))),
+            other => Err(self.reader.error(format!("{other} is not a number"))),
         }
     }
 
@@ -149,7 +149,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         }
         let name = match self.reader.next() {
             Token::Word(w) | Token::Str(w) => w,
-            other => return Err(self.reader.error(format!("{other} starts no statement"))),
+            other => return Err(self.reader.error(format!("{other} does not start a statement"))),
         };
         let arguments = if self.reader.take("[") { self.reader.list("]", Reader::ty)? } else { Vec::new() };
         if self.reader.take(".") {
@@ -186,7 +186,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         let ty = self.reader.ty()?;
         match self.reader.program.types.kind(ty) {
             TypeKind::Class(class) => Ok(class),
-            _ => Err(self.reader.error(format!("`{}` is no class", self.reader.program.types.name(ty)))),
+            _ => Err(self.reader.error(format!("`{}` is not a class", self.reader.program.types.name(ty)))),
         }
     }
 
@@ -200,7 +200,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 let found = fields.iter().position(|f| f.name == name);
                 found.ok_or_else(|| self.reader.error(format!("there is no field `{name}`")))? as u32
             }
-            other => return Err(self.reader.error(format!("{other} is no field"))),
+            other => return Err(self.reader.error(format!("{other} is not a field"))),
         };
         self.reader.expect("(")?;
         Ok((class, field))
@@ -391,7 +391,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         }
         let dsts = self.vars_until(":=")?;
         let Some(&first) = dsts.first() else {
-            return Err(self.reader.error("a variable goes before `:=`".to_owned()));
+            return Err(self.reader.error("expected a variable before `:=`".to_owned()));
         };
         if self.reader.take_word("new") {
             let class = self.class()?;

@@ -1,51 +1,18 @@
-//! The search for cycles of garbage over several nodes, which reference listing never lets go. Read
-//! [`ask`], [`Remote::make_part`] and [`accept`] first; the state is in [`Searches`] and [`Part`].
-//!
-//! A search is a consistent picture of all nodes, though no two of them are stopped together: K. M.
-//! Chandy and L. Lamport, "Distributed Snapshots" (1985). Garbage in such a picture is garbage for
-//! ever. The steps are:
-//!
-//! 1. The first node begins the search. Each node makes its part in a collection when it first
-//!    hears of it, between two turns ([`Remote::make_part`]). It tells all others (`SEARCH`) before
-//!    it sends them anything else. Packets between two nodes keep their order, so those that arrive
-//!    before `SEARCH` were under way when the picture was taken.
-//! 2. The nodes tell each other the objects that live (`LIVE`), along the pictures and not along
-//!    the heaps. Those are objects of others that were reached here, those in packets, and all to
-//!    which these lead.
-//! 3. A node with nothing to pass on says how many such packets it has sent to each other and has
-//!    received from each (`SEARCHED`). The step is over when the numbers of any two nodes agree, as
-//!    in `crates/capsule/src/mesh/`.
-//! 4. The first node says `SWEEP`. Each node lets go the objects that others know and that were not
-//!    found to live. Its next collection frees them, and their references to other nodes.
-//!
-//! No node collects for others or has the whole picture: the work is spread as the references are.
-//! A search begins when the objects of a node that others know, or its living bytes, have doubled
-//! since the last one ([`Remote::wants_search`]). So its cost is a part of that of sending. Guests,
-//! and the table of names, take no part ([`wait_ms`]). The loss of a node ends a search
-//! ([`Remote::give_up_search`]). Numbers tell the searches apart.
+//! A node's part in the searches for cycles of garbage, without its context.
 
-use bifrost_heap::{Marker, Summary};
-use bifrost_runtime::cx::Cx;
+use bifrost_heap::{Marker, Reference, Summary};
 use bifrost_runtime::transfer::Address;
 use rustc_hash::FxHashMap;
 
-use crate::between::kinds::{LIVE, SEARCH, SEARCHED, SWEEP, WANT};
-use crate::between::packet::{Wrong, number, put};
+use crate::between::kinds::{LIVE, SEARCHED, SWEEP, WANT};
+use crate::between::packet::put;
 use crate::between::remote::{OWN, Remote};
-use crate::between::write::settle_open;
-use crate::context::WithActors;
 
 /// The least number of objects known to others for which a search is made.
 const KNOWN_MIN: usize = 10_000;
 
 /// The least number of living bytes for which a search is made.
 const LIVE_BYTES_MIN: usize = 32 << 20;
-
-/// The rest between two searches that are made because guests have forgotten objects: so many times
-/// the last one's time, and so many milliseconds.
-const REST_TIMES: i64 = 20;
-
-const REST_MS: i64 = 100;
 
 /// The most references in one `LIVE`.
 const LIVE_MAX: usize = 8192;
@@ -61,17 +28,17 @@ pub(crate) const ORDERED: u64 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Searches {
     /// The number of the last one that was heard of.
-    last: u32,
+    pub(super) last: u32,
     /// The part in it, until it is over.
-    part: Option<Part>,
+    pub(super) part: Option<Part>,
     /// The next collection makes the part.
-    due: bool,
+    pub(super) due: bool,
     /// Of the first node: the counts that the others have sent.
-    heard: Vec<Option<Counts>>,
+    pub(super) heard: Vec<Option<Counts>>,
     /// True if one shall be made, as the last collection found.
-    wanted: bool,
+    pub(super) wanted: bool,
     /// The number of known objects above which one is wanted.
-    known_most: usize,
+    pub(super) known_most: usize,
     /// The number of living bytes above which one is wanted; nothing until the next collection has
     /// set it.
     live_most: Option<usize>,
@@ -84,22 +51,22 @@ pub(crate) struct Searches {
     pub(crate) dropped: usize,
     /// The time at which the part of the search under way was made. `next_ms` is the earliest time
     /// for the next search for the sake of objects that guests have forgotten.
-    begun_ms: Option<i64>,
-    next_ms: i64,
+    pub(super) begun_ms: Option<i64>,
+    pub(super) next_ms: i64,
 }
 
 /// By node: the number of packets sent to it, and received from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    sent: Vec<u32>,
-    received: Vec<u32>,
+pub(super) struct Counts {
+    pub(super) sent: Vec<u32>,
+    pub(super) received: Vec<u32>,
 }
 
 /// A node's part of a search.
 #[derive(Debug, Default)]
-struct Part {
+pub(super) struct Part {
     /// The nodes whose packets were under way when the picture was taken.
-    awaited: Vec<bool>,
+    pub(super) awaited: Vec<bool>,
     summary: Summary,
     /// The addresses that have a vertex: objects of this node that others know, and those that
     /// stand for objects of other nodes.
@@ -112,7 +79,7 @@ struct Part {
     live: Vec<bool>,
     /// By node: the objects that live there and of which it was not told yet.
     untold: Vec<Vec<(u32, u32)>>,
-    counts: Counts,
+    pub(super) counts: Counts,
     told: Option<Counts>,
 }
 
@@ -125,7 +92,7 @@ impl Part {
     }
 
     /// Notes that an object of this node or another lives, and with it all to which it leads.
-    fn mark(&mut self, node: u32, address: Address) {
+    pub(super) fn mark(&mut self, node: u32, address: Address) {
         match self.vertices.get(&address) {
             Some(vertex) => {
                 let mut found = vec![*vertex];
@@ -213,7 +180,8 @@ impl Remote {
         });
         for (address, word) in exports.chain(born) {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(word) } {
+            let object = unsafe { Reference::new(word) };
+            if marker.lives(object) {
                 continue;
             }
             if let Some(name) = names.get(&word) {
@@ -222,19 +190,18 @@ impl Remote {
             }
             names.insert(word, part.names.len() as u32);
             part.names.push(address);
-            from.push(word);
+            from.push(object);
         }
         for (address, (proxy, _)) in &self.proxies {
             // SAFETY: it is an object that the node knows.
-            if unsafe { marker.lives(*proxy) } {
+            if marker.lives(unsafe { Reference::new(*proxy) }) {
                 part.untold[address.node as usize].push((address.index, address.generation));
             } else {
                 names.insert(*proxy, part.names.len() as u32);
                 part.names.push(*address);
             }
         }
-        // SAFETY: it is an object that the node knows.
-        part.summary = unsafe { marker.summarise(&names, &from) };
+        part.summary = marker.summarise(&names, &from);
         let twins = part.twins.iter().map(|(name, address)| (*name, address));
         let addresses = (0..).zip(&part.names).chain(twins);
         let vertex = |(name, address): (u32, &Address)| Some((*address, part.summary.vertex(name as usize)?));
@@ -245,7 +212,7 @@ impl Remote {
     }
 
     /// Makes a part in which everything lives, because the heap cannot be looked at now.
-    fn make_part_unseen(&mut self, node: u32) {
+    pub(super) fn make_part_unseen(&mut self, node: u32) {
         let mut part = Part::new(node, &self.lost);
         for address in self.proxies.keys() {
             part.untold[address.node as usize].push((address.index, address.generation));
@@ -266,19 +233,19 @@ impl Remote {
         }
     }
 
-    fn post_number(&mut self, node: u32, kind: u8, number: u32) {
+    pub(super) fn post_number(&mut self, node: u32, kind: u8, number: u32) {
         let mut packet = vec![kind];
         put(&mut packet, &[number]);
         self.post(node, &packet);
     }
 
-    fn post_to_others(&mut self, node: u32, kind: u8, number: u32) {
+    pub(super) fn post_to_others(&mut self, node: u32, kind: u8, number: u32) {
         for other in (0..self.lost.len() as u32).filter(|other| *other != node) {
             self.post_number(other, kind, number);
         }
     }
 
-    fn pass_on(&mut self, node: u32) {
+    pub(super) fn pass_on(&mut self, node: u32) {
         let Some(part) = &mut self.searches.part else { return };
         let untold: Vec<Vec<(u32, u32)>> = part.untold.iter_mut().map(std::mem::take).collect();
         for (to, live) in (0..).zip(untold) {
@@ -315,7 +282,7 @@ impl Remote {
     }
 
     /// Enters, in the first node, the number of packets that a node has sent and received.
-    fn hear(&mut self, from: u32, counts: Counts) {
+    pub(super) fn hear(&mut self, from: u32, counts: Counts) {
         let nodes = self.lost.len();
         let Some(place) = self.searches.heard.get_mut(from as usize) else { return };
         *place = Some(counts);
@@ -335,7 +302,7 @@ impl Remote {
     }
 
     /// Lets go the objects that were not found to live.
-    fn sweep(&mut self, node: u32) {
+    pub(super) fn sweep(&mut self, node: u32) {
         let Some(part) = self.searches.part.take() else { return };
         let mut swept = 0;
         for vertex in (0..part.live.len()).filter(|vertex| !part.live[*vertex]) {
@@ -356,118 +323,4 @@ impl Remote {
         searches.live_most = None;
         searches.known_most = KNOWN_MIN.max(2 * known);
     }
-}
-
-/// Takes part in a search, unless that was done.
-fn take_part(cx: &mut Cx, search: u32) {
-    settle_open(cx);
-    let (node, now) = (cx.node(), cx.now_ms());
-    let searches = &mut cx.actors().remote.searches;
-    (searches.last, searches.due, searches.part) = (search, true, None);
-    (searches.dropped, searches.begun_ms) = (0, Some(now));
-    cx.collect();
-    let remote = &mut cx.actors().remote;
-    if remote.searches.due {
-        remote.make_part_unseen(node);
-    }
-    remote.post_to_others(node, SEARCH, search);
-}
-
-/// Begins a search, or asks for it.
-pub(crate) fn ask(cx: &mut Cx) {
-    let node = cx.node();
-    let remote = &mut cx.actors().remote;
-    if node != 0 {
-        // This holds until the next collection finds that it is still wanted.
-        remote.searches.wanted = false;
-        remote.searches.dropped = 0;
-        remote.searches.known_most = remote.searches.known_most.max(2 * remote.known());
-        return remote.post_number(0, WANT, remote.searches.last);
-    }
-    remote.searches.heard = vec![None; remote.lost.len()];
-    let next = remote.searches.last.wrapping_add(1);
-    take_part(cx, next);
-    pass_on(cx);
-}
-
-/// Returns the number of milliseconds before a search is to be made because guests have forgotten
-/// objects; nothing if none is.
-///
-/// Guests, and the table of names, take no part in searches. The objects that they know live. So do
-/// those in packets from them, or about them, while a search is under way. A guest says that it has
-/// forgotten an object when each node that it told of it has that in its mail
-/// ([`Remote::release`]). That is before the owner makes its part then, and so before `SWEEP`
-/// there. When guests have forgotten objects that nodes know still, a search is made, but not
-/// before searches have rested long enough ([`REST_TIMES`]).
-pub(crate) fn wait_ms(cx: &mut Cx) -> Option<i64> {
-    let remote = &cx.actors().remote;
-    let searches = &remote.searches;
-    if searches.dropped == 0 || searches.part.is_some() || remote.known() == 0 {
-        return None;
-    }
-    Some(searches.next_ms.saturating_sub(cx.now_ms()).max(0))
-}
-
-/// Tells others of the objects that were found to live there. When there is nothing left to tell,
-/// it says so.
-pub(crate) fn pass_on(cx: &mut Cx) {
-    let node = cx.node();
-    let (actors, words) = cx.actors_and_words();
-    actors.remote.pass_on(node);
-    words.stats.swept = actors.remote.swept;
-    let searches = &mut actors.remote.searches;
-    if searches.part.is_none()
-        && let Some(begun) = searches.begun_ms.take()
-    {
-        let now = cx.now_ms();
-        cx.actors().remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
-    }
-}
-
-/// Handles a packet of a search.
-///
-/// # Errors
-/// The fault of the packet.
-pub(crate) fn accept(cx: &mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
-    let search = number(packet)?;
-    let node = cx.node();
-    let last = cx.actors().remote.searches.last;
-    let newer = search.wrapping_sub(last) as i32 > 0;
-    match kind {
-        SEARCH => {
-            if newer {
-                take_part(cx, search);
-            }
-            let searches = &mut cx.actors().remote.searches;
-            if let Some(part) = searches.part.as_mut().filter(|_| searches.last == search) {
-                part.awaited[from as usize] = false;
-            }
-        }
-        WANT if node == 0 => {
-            let searches = &cx.actors().remote.searches;
-            // A node that has heard of the search under way has given it up.
-            if search == last || searches.part.is_none() {
-                ask(cx);
-            }
-        }
-        // It is a packet of a search that was given up.
-        _ if search != last => {}
-        LIVE => {
-            let Some(part) = &mut cx.actors().remote.searches.part else { return Ok(()) };
-            part.counts.received[from as usize] += 1;
-            while !packet.is_empty() {
-                let (index, generation) = (number(packet)?, number(packet)?);
-                part.mark(node, Address { capsule: 0, node, index, generation });
-            }
-        }
-        SEARCHED if node == 0 => {
-            let nodes = cx.actors().remote.lost.len();
-            let mut numbers = || (0..nodes).map(|_| number(packet)).collect::<Result<Vec<u32>, Wrong>>();
-            let (sent, received) = (numbers()?, numbers()?);
-            cx.actors().remote.hear(from, Counts { sent, received });
-        }
-        SWEEP if from == 0 => cx.actors().remote.sweep(node),
-        _ => return Err("it is not of the first node, or not for it".into()),
-    }
-    Ok(())
 }

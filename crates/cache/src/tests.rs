@@ -1,0 +1,719 @@
+//! Sessions over a repository in memory: objects of every kind, residents, conflicts, migrations.
+//!
+//! Nothing here runs code of Theta: objects are made field by field, and the migration is a native
+//! ([`migrate`]).
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bifrost_ir::native::{NativeHeading, NativeType};
+use bifrost_ir::{TypeId, Types};
+use bifrost_repository::memory::Memory;
+use bifrost_repository::record::ClassDescriptor;
+use bifrost_repository::{
+    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
+    Oref, Progress, Registration, Report, Repository, Stored, Tid,
+};
+use bifrost_runtime::abi::{Code, Word};
+use bifrost_runtime::map_entries::{MapEntries, prepare_map};
+use bifrost_runtime::native::{NativeFunction, Natives};
+use bifrost_runtime::object::{self, map, sequence};
+use bifrost_runtime::reference::{ArrayRef, Blank, CellRef, ListRef, SequenceRef};
+use bifrost_runtime::{Cx, Doom, Image, Kill, Limits, Mode, Object, Ret, invoke, link_with};
+use bifrost_theta::{Colour, Sources, compile, render_all};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::decode::{Decoder, Filled};
+use crate::error::Unreadable;
+use crate::residents::Residents;
+use crate::{Cache, NotCommitted, Options, Prefetch, Schema, SchemaError};
+
+const KINDS: &str = r#"
+item = type   name () returns (string) end item
+colour = immutable type   red () returns (bool) end colour
+shelf = type   count () returns (int) end shelf
+module shelves exports unused
+  I = class implements item
+    name: string
+  end I
+  Only = class implements colour
+    red () returns (bool) return (true) end red
+  end Only
+  S = class implements shelf
+    count: int   nothing: null   yes: bool   ratio: real   sign: char   text: string   octets: bytes
+    one: item   any_string: any   only: colour
+    numbers: array[int]   void_numbers: array[int]   items: array[item]
+    names: vector[string]   ratios: sequence[real]
+    list: list[int]   void_list: list[string]
+    full: cell[int]   void: cell[string]
+    prices: map[string, int]
+  end S
+  unused () end unused
+end shelves
+"#;
+
+/// An account that had cents, and has a text of them.
+const ACCOUNT: &str = r#"
+account = type   show () returns (string) end account
+module accounts exports unused
+  Plain = class implements account
+    cents: int
+    show () returns (string) return (cents.unparse()) end show
+  end Plain
+  unused () end unused
+end accounts
+"#;
+
+const CHANGED: &str = r#"
+account = type   show () returns (string) end account
+module accounts exports unused
+  Plain = class implements account
+    text: string
+    show () returns (string) return (text) end show
+  end Plain
+  MIGRATION
+  unused () end unused
+end accounts
+"#;
+
+const MIGRATION: &str = r#"native "test::migrate" migrate_Plain (cents: int) returns (Plain)"#;
+
+/// Runs the migration of [`CHANGED`].
+extern "C" fn migrate(cx: *mut Cx, _: Word, cents: Word) -> Ret {
+    // SAFETY: it is the current context.
+    let cx = unsafe { &mut *cx };
+    if cents == 0 {
+        return cx.failure("nothing was paid in");
+    }
+    let text = cx.new_string(&format!("{cents} cents")).unwrap();
+    Ret::of(new(cx, "Plain", &[text]))
+}
+
+fn natives() -> Natives {
+    let heading = NativeHeading {
+        params: vec![("cents", NativeType::Plain(Types::INT))],
+        results: vec![NativeType::Named("Plain")],
+        yields: None,
+        signals: Vec::new(),
+    };
+    let code: extern "C" fn(*mut Cx, Word, Word) -> Ret = migrate;
+    let mut natives = Natives::default();
+    let function = NativeFunction { code: Code(code as *const u8), heading, changes: false };
+    // SAFETY: it takes and gives the words of the heading, and does not unwind.
+    unsafe { natives.add("test::migrate", function) };
+    natives
+}
+
+fn image(text: &str) -> Arc<Image> {
+    let mut sources = Sources::new();
+    sources.add("test.theta", text);
+    let compiled = compile(&sources, &bifrost_theta::Options::default());
+    let mistakes = render_all(&sources, &compiled.diagnostics, Colour::Plain);
+    let program = compiled.program.unwrap_or_else(|| panic!("{mistakes}"));
+    link_with(program, None, natives(), true).expect("linking")
+}
+
+fn schema(image: &Arc<Image>, repository: &Arc<Memory>) -> Arc<Schema> {
+    Schema::new(image.clone(), repository.clone()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn session_with(schema: &Arc<Schema>, options: &Options) -> (Box<Cx>, Cache) {
+    let mut cx = Cx::new(schema.image().clone(), Limits::default(), 1, || 0);
+    let cache = Cache::open_with(&mut cx, schema.clone(), options);
+    cx.begin();
+    (cx, cache)
+}
+
+fn session(schema: &Arc<Schema>) -> (Box<Cx>, Cache) {
+    session_with(schema, &Options::default())
+}
+
+fn named(image: &Image, name: &str) -> TypeId {
+    let types = &image.program().types;
+    let mut all = types.iter().map(|(ty, _)| ty);
+    all.find(|ty| types.name(*ty) == name && image.find_table(*ty).is_some())
+        .unwrap_or_else(|| panic!("a class `{name}`"))
+}
+
+/// Makes an object with these fields; nothing is collected in these tests.
+fn new(cx: &mut Cx, class: &str, fields: &[Word]) -> Word {
+    let image = cx.image().clone();
+    cx.new_object(image.table_of(named(&image, class)), fields).unwrap()
+}
+
+fn item(cx: &mut Cx, name: &str) -> Word {
+    let name = cx.new_string(name).unwrap();
+    new(cx, "I", &[name])
+}
+
+/// Calls the native method of the root directory that enters a name.
+fn enter(cx: &mut Cx, name: &str, object: Word) {
+    let image = cx.image().clone();
+    let method = image.program().types.find_method(Types::DIRECTORY, "insert").unwrap();
+    let args = [cx.root_object(), cx.new_string(name).unwrap(), object];
+    // SAFETY: the arguments are those of the method.
+    let ret = unsafe { invoke::method(cx, image.dispatch().slot(method), &args) };
+    assert!(ret.returned(), "{ret:?}");
+}
+
+fn find(cx: &mut Cx, name: &str) -> Object {
+    let word = cx.lookup(name).unwrap_or_else(|ret| panic!("{ret:?}: {}", failure(cx)));
+    // SAFETY: the directory has objects.
+    unsafe { Object::new(word.unwrap_or_else(|| panic!("there is no `{name}`"))) }
+}
+
+/// The text of the failure under way.
+fn failure(cx: &Cx) -> String {
+    // SAFETY: the value of a failure is a string.
+    unsafe { object::text(cx.signal_values[0]) }.to_owned()
+}
+
+/// A field of an object, which is opened.
+fn field(cx: &mut Cx, object: Object, at: usize) -> Word {
+    let opened = cx.opened(object);
+    assert!(opened.returned(), "{}", failure(cx));
+    // SAFETY: the tests' objects have the fields that they are asked for.
+    unsafe { object::get(object.word(), at) }
+}
+
+fn reference(cx: &mut Cx, object: Object, at: usize) -> Object {
+    // SAFETY: the tests ask for fields that are references.
+    let to = unsafe { Object::new(field(cx, object, at)) };
+    let opened = cx.opened(to);
+    assert!(opened.returned(), "{}", failure(cx));
+    to
+}
+
+fn text(word: Word) -> String {
+    // SAFETY: the tests ask for fields that are strings.
+    unsafe { object::text(word) }.to_owned()
+}
+
+fn change(cx: &mut Cx, object: Object, at: usize, word: Word) {
+    let opened = cx.open_to_change(object);
+    assert!(opened.returned(), "{}", failure(cx));
+    // SAFETY: the object has the field, of the word's type.
+    unsafe { object::set(object.word(), at, word) };
+}
+
+/// A list of integers.
+fn list(cx: &mut Cx, numbers: &[Word]) -> Word {
+    let mut rest = new(cx, "list[int]", &[0, 0, 0]);
+    for (length, number) in (1..).zip(numbers.iter().rev()) {
+        rest = new(cx, "list[int]", &[*number, rest, length]);
+    }
+    rest
+}
+
+/// An object of the class `S`, whose fields have every kind of contents.
+fn shelf(cx: &mut Cx) -> Word {
+    let image = cx.image().clone();
+    let table = |name: &str| image.table_of(named(&image, name));
+    let (string, octets) = (cx.new_string("grün").unwrap(), cx.new_bytes(&[&[0, 255]]).unwrap());
+    let (one, two) = (item(cx, "one"), item(cx, "two"));
+    let class = image.program().find_class("Only").unwrap();
+    let only = image.lasting(class).unwrap();
+    let numbers = cx.new_array(table("array[int]"), -3, &[5, 6, 7]).unwrap();
+    let void_numbers = cx.new_array(table("array[int]"), 9, &[]).unwrap();
+    let items = cx.new_array(table("array[item]"), 1, &[one, two, one]).unwrap();
+    let names = cx.new_sequence(table("vector[string]"), &[&[string, string]]).unwrap();
+    let ratios = cx.new_sequence(table("sequence[real]"), &[&[0.5f64.to_bits()]]).unwrap();
+    let (list, void_list) = (list(cx, &[1, 2, 3]), new(cx, "list[string]", &[0, 0, 0]));
+    let (full, void) = (new(cx, "cell[int]", &[1, 8]), new(cx, "cell[string]", &[0, 0]));
+    let prices = new(cx, "map[string, int]", &[0; map::FIELDS]);
+    prepare_map(cx, prices, 2).unwrap();
+    let other = cx.new_string("blau").unwrap();
+    for (at, word) in [string, 10, other, 20].into_iter().enumerate() {
+        // SAFETY: there is room for two entries.
+        unsafe { object::set(object::get(prices, map::ENTRIES), at, word) };
+    }
+    let sign = Word::from(u32::from('ß'));
+    let basic = [-4i64 as Word, 0, 1, 1.5f64.to_bits(), sign, string, octets];
+    let objects = [one, string, only, numbers, void_numbers, items, names, ratios, list, void_list];
+    let last = [full, void, prices];
+    new(cx, "S", &[&basic[..], &objects, &last].concat())
+}
+
+#[test]
+fn objects_of_every_kind_come_back_as_they_were() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut here, cache) = session(&schema);
+    let made = shelf(&mut here);
+    enter(&mut here, "shelf", made);
+    cache.commit(&mut here, None).unwrap();
+    let (mut there, _cache) = session(&schema);
+    let cx = &mut *there;
+    let shelf = find(cx, "shelf");
+    assert_eq!(shelf.mode(), Mode::Absent);
+    let basic: Vec<Word> = (0..5).map(|at| field(cx, shelf, at)).collect();
+    assert_eq!(basic, [-4i64 as Word, 0, 1, 1.5f64.to_bits(), 0xdf]);
+    assert_eq!(text(field(cx, shelf, 5)), "grün");
+    // SAFETY: the field has bytes.
+    assert_eq!(unsafe { object::byte_slice(field(cx, shelf, 6)) }, [0, 255]);
+    let one = reference(cx, shelf, 7);
+    assert_eq!(text(field(cx, one, 0)), "one");
+    assert_eq!(text(field(cx, shelf, 8)), "grün");
+    assert_eq!(reference(cx, shelf, 9).info().name, "Only");
+    // SAFETY: these fields have arrays.
+    let array = |object: Object| unsafe { ArrayRef::new(object.word()) };
+    let numbers = array(reference(cx, shelf, 10));
+    assert_eq!((numbers.low(), numbers.elements()), (-3, &[5, 6, 7][..]));
+    let void = array(reference(cx, shelf, 11));
+    assert_eq!((void.low(), void.elements().len()), (9, 0));
+    let items = array(reference(cx, shelf, 12));
+    assert_eq!(items.elements().len(), 3);
+    assert_eq!([items.elements()[0], items.elements()[2]], [one.word(); 2]);
+    assert_ne!(items.elements()[1], one.word());
+    // SAFETY: these fields have a vector and a sequence.
+    let sequence = |object: Object| unsafe { SequenceRef::new(object.word()) };
+    let names = sequence(reference(cx, shelf, 13));
+    assert_eq!(names.elements().iter().map(|word| text(*word)).collect::<Vec<_>>(), ["grün", "grün"]);
+    assert_eq!(sequence(reference(cx, shelf, 14)).elements(), [0.5f64.to_bits()]);
+    let mut rest = Some(reference(cx, shelf, 15));
+    let mut numbers = Vec::new();
+    while let Some(object) = rest {
+        assert!(cx.opened(object).returned());
+        // SAFETY: it is a list.
+        let list = unsafe { ListRef::new(object.word()) };
+        numbers.push((list.first(), list.length()));
+        rest = list.rest().map(ListRef::object);
+    }
+    assert_eq!(numbers, [(1, 3), (2, 2), (3, 1), (0, 0)]);
+    // SAFETY: the field has a list.
+    let void = unsafe { ListRef::new(reference(cx, shelf, 16).word()) };
+    assert_eq!((void.length(), void.rest()), (0, None));
+    // SAFETY: these fields have cells.
+    let cell = |object: Object| unsafe { CellRef::new(object.word()) };
+    assert_eq!(cell(reference(cx, shelf, 17)).value(), Some(8));
+    assert_eq!(cell(reference(cx, shelf, 18)).value(), None);
+    let prices = reference(cx, shelf, 19);
+    let (mut entries, mut found) = (MapEntries::default(), Vec::new());
+    while let Some((key, value)) = entries.next(prices.word()) {
+        found.push((text(key), value));
+    }
+    assert_eq!(found, [("grün".to_owned(), 10), ("blau".to_owned(), 20)]);
+}
+
+#[test]
+fn references_to_absent_sequences_keep_their_lengths() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut here, cache) = session(&schema);
+    let made = shelf(&mut here);
+    enter(&mut here, "shelf", made);
+    cache.commit(&mut here, None).unwrap();
+    let (mut there, cache) = session(&schema);
+    let shelf = find(&mut there, "shelf");
+    change(&mut there, shelf, 0, 77);
+    // SAFETY: the field has a vector.
+    let names = unsafe { Object::new(object::get(shelf.word(), 13)) };
+    assert_eq!((names.mode(), names.fields()), (Mode::Absent, 3));
+    cache.commit(&mut there, None).unwrap();
+    let (mut third, _cache) = session(&schema);
+    let shelf = find(&mut third, "shelf");
+    assert_eq!(field(&mut third, shelf, 0), 77);
+    let names = reference(&mut third, shelf, 13);
+    assert_eq!(names.fields() - sequence::ELEMENTS, 2);
+}
+
+#[test]
+fn an_abort_restores_objects_and_undoes_new_ones() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    let made = item(&mut cx, "old");
+    enter(&mut cx, "item", made);
+    assert!(cache.is_busy(&cx));
+    cache.commit(&mut cx, None).unwrap();
+    assert!(!cache.is_busy(&cx));
+    let object = find(&mut cx, "item");
+    let other = cx.new_string("new").unwrap();
+    change(&mut cx, object, 0, other);
+    let made = item(&mut cx, "undone");
+    let kept = cx.root(made);
+    assert_eq!(text(field(&mut cx, object, 0)), "new");
+    cache.abort(&mut cx);
+    assert_eq!(text(field(&mut cx, object, 0)), "old");
+    // SAFETY: it is rooted.
+    let undone = unsafe { Object::new(kept.word()) };
+    assert!(undone.is_undone() && !object.is_undone());
+    assert!(!cx.opened(undone).returned());
+    assert!(failure(&cx).contains("aborted"), "{}", failure(&cx));
+    // It cannot be stored either.
+    enter(&mut cx, "undone", undone.word());
+    let refused = cache.commit(&mut cx, None).unwrap_err();
+    assert!(matches!(refused, NotCommitted::Volatile(_)), "{refused}");
+    assert_eq!(cx.lookup("undone").unwrap(), None);
+}
+
+#[test]
+fn the_second_of_two_writers_conflicts() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut first, first_cache) = session(&schema);
+    let made = item(&mut first, "old");
+    enter(&mut first, "item", made);
+    first_cache.commit(&mut first, None).unwrap();
+    let (mut second, second_cache) = session(&schema);
+    for cx in [&mut first, &mut second] {
+        let object = find(cx, "item");
+        let name = cx.new_string("new").unwrap();
+        change(cx, object, 0, name);
+    }
+    first_cache.commit(&mut first, None).unwrap();
+    match second_cache.commit(&mut second, None) {
+        Err(NotCommitted::Conflict(objects)) => {
+            assert_eq!(objects.iter().map(|one| &*one.class).collect::<Vec<_>>(), ["I"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    // The state of the other is seen from then on.
+    let object = find(&mut second, "item");
+    assert_eq!(object.mode(), Mode::Absent);
+    assert_eq!(text(field(&mut second, object, 0)), "new");
+    let counted = schema.counters().get();
+    assert_eq!((counted.commits, counted.conflicts), (2, 1));
+}
+
+#[test]
+fn transactions_that_cannot_be_committed_say_why() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    let batch = |number| Some((BatchId { session: 7, number }, Bytes::from_static(b"reply")));
+    let made = item(&mut cx, "one");
+    enter(&mut cx, "one", made);
+    cache.commit(&mut cx, batch(2)).unwrap();
+    match cache.commit(&mut cx, batch(2)) {
+        Err(NotCommitted::Repeated(reply)) => assert_eq!(&*reply, b"reply"),
+        other => panic!("{other:?}"),
+    }
+    let early = cache.commit(&mut cx, batch(1)).unwrap_err();
+    assert!(matches!(early, NotCommitted::OutOfOrder { last: 2 }), "{early}");
+    let object = find(&mut cx, "one");
+    let name = cx.new_string("doomed").unwrap();
+    change(&mut cx, object, 0, name);
+    cx.doom(Doom::Killed(Kill::Time));
+    let doomed = cache.commit(&mut cx, None).unwrap_err();
+    assert!(matches!(doomed, NotCommitted::Doomed(_)), "{doomed}");
+    // Such a transaction stays until it is aborted.
+    assert_eq!(text(field(&mut cx, object, 0)), "doomed");
+    cache.abort(&mut cx);
+    assert_eq!(text(field(&mut cx, object, 0)), "one");
+}
+
+#[test]
+fn a_transaction_with_too_many_objects_is_refused() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let limits = Limits { transaction_objects: 4, ..Limits::default() };
+    let mut cx = Cx::new(image, limits, 1, || 0);
+    let cache = Cache::open(&mut cx, schema);
+    cx.begin();
+    let mut kept = Vec::new();
+    for count in 1..=4 {
+        let made = item(&mut cx, "one of them");
+        kept.push(cx.root(made));
+        enter(&mut cx, &format!("item {count}"), made);
+    }
+    match cache.commit(&mut cx, None) {
+        // With the directory, which was read.
+        Err(NotCommitted::TooManyObjects { count: 5, limit: 4 }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(cx.lookup("item 1").unwrap(), None);
+    // Their orefs were taken away.
+    // SAFETY: they are rooted.
+    assert!(kept.iter().all(|root| unsafe { Object::new(root.word()) }.is_undone()));
+}
+
+/// A repository that has lost the objects from an oref on, and the ends of others.
+struct Lossy {
+    inner: Memory,
+    lost: AtomicU64,
+    /// The bytes that are left of each object but the root.
+    left: AtomicUsize,
+}
+
+impl Lossy {
+    fn new() -> Lossy {
+        Lossy { inner: Memory::new(), lost: AtomicU64::new(u64::MAX), left: AtomicUsize::new(usize::MAX) }
+    }
+}
+
+impl Repository for Lossy {
+    fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
+        let mut fetched = self.inner.fetch(orefs)?;
+        for (oref, state) in orefs.iter().zip(&mut fetched.states) {
+            if oref.get() >= self.lost.load(Ordering::Relaxed) {
+                *state = None;
+            }
+            if let Some(stored) = state.as_mut().filter(|_| *oref != Oref::ROOT) {
+                stored.bytes.truncate(self.left.load(Ordering::Relaxed));
+            }
+        }
+        Ok(fetched)
+    }
+
+    fn head(&self) -> Tid {
+        self.inner.head()
+    }
+
+    fn changes(&self, after: Tid) -> Changes {
+        self.inner.changes(after)
+    }
+
+    fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
+        self.inner.allocate(count)
+    }
+
+    fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
+        self.inner.commit(commit)
+    }
+
+    fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, Error> {
+        self.inner.outcome(batch)
+    }
+
+    fn define_class(&self, class: &ClassDescriptor) -> Result<ClassNumber, Error> {
+        self.inner.define_class(class)
+    }
+
+    fn classes(&self) -> Vec<Arc<ClassDescriptor>> {
+        self.inner.classes()
+    }
+
+    fn register(&self, holder: Arc<dyn Holder>) -> Registration {
+        self.inner.register(holder)
+    }
+
+    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+        self.inner.scan(from, limit)
+    }
+
+    fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {
+        self.inner.collect(progress)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+        self.inner.check(progress)
+    }
+
+    fn info(&self) -> Result<Info, Error> {
+        self.inner.info()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.inner.gauges()
+    }
+}
+
+#[test]
+fn an_object_that_the_repository_has_lost_cannot_be_fetched() {
+    let image = image(KINDS);
+    let repository = Arc::new(Lossy::new());
+    let schema = Schema::new(image, repository.clone()).unwrap();
+    let (mut cx, cache) = session(&schema);
+    let made = item(&mut cx, "lost");
+    enter(&mut cx, "item", made);
+    cache.commit(&mut cx, None).unwrap();
+    let alone = Options { prefetch: Prefetch { objects_max: 0, bytes_max: 0 }, ..Options::default() };
+    let (mut cx, _cache) = session_with(&schema, &alone);
+    let lost = find(&mut cx, "item");
+    repository.lost.store(Oref::ROOT.get() + 1, Ordering::Relaxed);
+    assert!(!cx.opened(lost).returned());
+    assert_eq!(failure(&cx), "the object cannot be fetched: it is not in the repository");
+    assert_eq!(lost.mode(), Mode::Absent);
+    repository.lost.store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(text(field(&mut cx, lost, 0)), "lost");
+}
+
+#[test]
+fn an_object_whose_record_is_damaged_stays_absent_and_empty() {
+    let image = image(KINDS);
+    let repository = Arc::new(Lossy::new());
+    let schema = Schema::new(image, repository.clone()).unwrap();
+    let (mut cx, cache) = session(&schema);
+    let made = shelf(&mut cx);
+    enter(&mut cx, "shelf", made);
+    cache.commit(&mut cx, None).unwrap();
+    repository.left.store(40, Ordering::Relaxed);
+    let (mut cx, _cache) = session(&schema);
+    let shelf = find(&mut cx, "shelf");
+    assert!(!cx.opened(shelf).returned());
+    let told = failure(&cx);
+    assert!(told.starts_with("the object cannot be fetched: "), "{told}");
+    assert_eq!(shelf.mode(), Mode::Absent);
+    // SAFETY: it has such a field.
+    assert_eq!(unsafe { object::get(shelf.word(), 0) }, 0);
+    repository.left.store(usize::MAX, Ordering::Relaxed);
+    let (mut cx, _cache) = session(&schema);
+    let shelf = find(&mut cx, "shelf");
+    assert_eq!(field(&mut cx, shelf, 0), -4i64 as Word);
+}
+
+#[test]
+fn a_reference_says_the_class_and_length_of_its_object() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    let made = item(&mut cx, "item");
+    enter(&mut cx, "item", made);
+    cache.commit(&mut cx, None).unwrap();
+    let item = find(&mut cx, "item");
+    assert_ne!(item.number(), 0);
+    // The first object that was made.
+    let objects = repository.scan(Oref::ROOT, 10).unwrap();
+    let (_, stored) = objects.into_iter().find(|(oref, _)| *oref != Oref::ROOT).unwrap();
+    // A place of another class.
+    let (mut cx, _cache) = session(&schema);
+    let residents = Mutex::new(Residents::default());
+    let mut decoder = Decoder { schema: &schema, residents: &residents, classes: schema.snapshot() };
+    // SAFETY: they were just made, and nothing is collected.
+    let [other, one] = ["cell[int]", "I"].map(|class| unsafe {
+        Blank::new(Object::new(new(&mut cx, class, &[0; 2][..if class == "I" { 1 } else { 2 }])))
+    });
+    let wrong = decoder.fill(&mut cx, other, &stored.bytes).err().unwrap().to_string();
+    assert_eq!(wrong, "what refers to a `I` says that it is a `cell[int]`");
+    assert!(matches!(decoder.fill(&mut cx, one, &stored.bytes), Ok(Filled::Whole)));
+    assert_eq!(text(field(&mut cx, one.object(), 0)), "item");
+    // Something stands behind the record.
+    let longer = [&stored.bytes[..], &[0]].concat();
+    assert!(matches!(decoder.fill(&mut cx, one, &longer), Err(Unreadable::Record(_))));
+}
+
+#[test]
+fn objects_that_are_not_used_are_evicted_and_fetched_again() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    let names: Vec<String> = (0..50).map(|number| format!("item {number}")).collect();
+    for name in &names {
+        let made = item(&mut cx, name);
+        enter(&mut cx, name, made);
+    }
+    cache.commit(&mut cx, None).unwrap();
+    let options = Options { bytes_max: 1 << 10, ..Options::default() };
+    let (mut cx, cache) = session_with(&schema, &options);
+    let read = |cx: &mut Cx| {
+        for name in &names {
+            let object = find(cx, name);
+            assert_eq!(text(field(cx, object, 0)), *name);
+        }
+    };
+    read(&mut cx);
+    // What the transaction has read stays while it may be used.
+    assert!(cache.used().0 > options.bytes_max, "{:?}", cache.used());
+    assert!(cx.read_count() > names.len());
+    cache.trim(&mut cx);
+    assert!(cache.used().0 <= options.bytes_max, "{:?}", cache.used());
+    assert!(schema.counters().get().evicted > 0);
+    // It still counts as read.
+    assert!(cx.read_count() > names.len());
+    read(&mut cx);
+    cache.end(&mut cx);
+    assert_eq!(cx.read_count(), 0);
+    read(&mut cx);
+}
+
+#[test]
+fn neighbours_come_along() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut cx, cache) = session(&schema);
+    for number in 0..8 {
+        let made = item(&mut cx, "neighbour");
+        enter(&mut cx, &format!("item {number}"), made);
+    }
+    cache.commit(&mut cx, None).unwrap();
+    let calls_of = |prefetch: Prefetch| {
+        let (mut cx, _cache) = session_with(&schema, &Options { prefetch, ..Options::default() });
+        let before = schema.counters().get();
+        for number in 0..8 {
+            let object = find(&mut cx, &format!("item {number}"));
+            field(&mut cx, object, 0);
+        }
+        let after = schema.counters().get();
+        (after.calls - before.calls, after.used - before.used)
+    };
+    assert_eq!(calls_of(Prefetch { objects_max: 0, bytes_max: 1 << 20 }), (9, 0));
+    let (calls, used) = calls_of(Prefetch::default());
+    assert!(calls < 9 && used == 9 - calls, "{calls} calls, {used} used");
+}
+
+#[test]
+fn residents_have_numbers_that_are_used_again() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let (mut cx, _cache) = session(&schema(&image, &repository));
+    let mut residents = Residents::default();
+    let oref = |number| Oref::new(number).unwrap();
+    // SAFETY: they were just made.
+    let objects = [1, 2, 3].map(|_| unsafe { Object::new(item(&mut cx, "resident")) });
+    for (number, object) in (1..).zip(objects) {
+        residents.enter(oref(10 * number), object).unwrap();
+        assert_eq!(u64::from(object.number()), number);
+        residents.charge(object.number(), 100);
+    }
+    assert_eq!((residents.bytes(), residents.find(oref(20))), (300, Some(objects[1])));
+    residents.charge(2, 150);
+    assert_eq!(residents.bytes(), 350);
+    residents.leave(objects[1]);
+    assert_eq!((residents.bytes(), residents.find(oref(20)), objects[1].number()), (200, None, 0));
+    residents.enter(oref(40), objects[1]).unwrap();
+    assert_eq!((objects[1].number(), residents.oref(2)), (2, oref(40)));
+    assert_eq!(residents.find(oref(20)), None);
+    residents.collected(&|object| object == objects[2]);
+    assert_eq!(residents.objects().collect::<Vec<_>>(), [objects[2]]);
+    assert_eq!(residents.bytes(), 100);
+    // An object that all contexts share has an oref and no number.
+    let class = image.program().find_class("Only").unwrap();
+    // SAFETY: it is the only object of its class.
+    let only = unsafe { Object::new(image.lasting(class).unwrap()) };
+    residents.enter(oref(50), only).unwrap();
+    assert_eq!((residents.lasting(only), only.number(), residents.find(oref(50))), (Some(oref(50)), 0, None));
+    assert!(residents.has_read(oref(50)));
+    residents.leave(only);
+    assert_eq!(residents.lasting(only), None);
+}
+
+#[test]
+fn objects_of_an_older_class_are_migrated() {
+    let (before, repository) = (image(ACCOUNT), Arc::new(Memory::new()));
+    let first = schema(&before, &repository);
+    let (mut cx, cache) = session(&first);
+    for (name, cents) in [("ann", 7), ("ben", 0)] {
+        let made = new(&mut cx, "Plain", &[cents]);
+        enter(&mut cx, name, made);
+    }
+    cache.commit(&mut cx, None).unwrap();
+    drop((cx, cache));
+    // Without a migration the store is refused, with the heading of one.
+    let repository: Arc<dyn Repository> = repository;
+    let refused = Schema::new(image(&CHANGED.replace("MIGRATION", "")), repository.clone()).unwrap_err();
+    let SchemaError::Changed { name, migration, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(name, "Plain");
+    assert_eq!(migration.as_deref(), Some("migrate_Plain (cents: int) returns (Plain)"));
+    let after = image(&CHANGED.replace("MIGRATION", MIGRATION));
+    let second = Schema::new(after.clone(), repository.clone()).unwrap();
+    let (mut cx, cache) = session(&second);
+    let ann = find(&mut cx, "ann");
+    assert_eq!(text(field(&mut cx, ann, 0)), "7 cents");
+    // The migration of the other fails, and the object stays as it was.
+    let ben = find(&mut cx, "ben");
+    assert!(!cx.opened(ben).returned());
+    assert!(failure(&cx).contains("`accounts.migrate_Plain` ended with `failure`"), "{}", failure(&cx));
+    assert_eq!(ben.mode(), Mode::Absent);
+    // The new state is written with the transaction, and is undone with it.
+    assert_eq!(cx.changed().collect::<Vec<_>>(), [ann]);
+    cache.abort(&mut cx);
+    assert_eq!(ann.mode(), Mode::Absent);
+    assert_eq!(text(field(&mut cx, ann, 0)), "7 cents");
+    cache.commit(&mut cx, None).unwrap();
+    let (mut cx, _cache) = session(&second);
+    let ann = find(&mut cx, "ann");
+    assert_eq!(text(field(&mut cx, ann, 0)), "7 cents");
+    assert_eq!(cx.changed().count(), 0, "the stored state is the new one");
+}
