@@ -169,7 +169,6 @@ const LINES_MAX: usize = 700;
 
 /// Longer files, each with the reason why it is one file.
 const LONG: &[(&str, &str)] = &[
-    ("crates/cache/src/cache.rs", "one type, whose methods share the table of residents"),
     ("crates/capsule/tests/actors.rs", "tests with the programs that they run"),
     ("crates/capsule/tests/nodes.rs", "tests with the programs that they run"),
     ("crates/capsule/tests/waits.rs", "tests with the programs that they run"),
@@ -184,7 +183,6 @@ const LONG: &[(&str, &str)] = &[
     ("crates/runtime/src/cx.rs", "one type: the context, with the words that machine code knows"),
     ("crates/runtime/src/mode.rs", "one state machine: modes, undo copies and transactions"),
     ("crates/runtime/src/transfer.rs", "one format: its writer and its reader side by side"),
-    ("crates/session/src/session.rs", "one type: bytes in, bytes out"),
     ("crates/session/tests/refusals.rs", "a table of refused commands"),
     ("crates/theta/src/check/actors.rs", "the rules of one chapter of the language"),
     ("crates/theta/src/check/classes.rs", "the rules of one chapter of the language"),

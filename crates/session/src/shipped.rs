@@ -123,8 +123,8 @@ impl Session {
         }
     }
 
-    /// Drops the batch, which is not run, and executes the command that has ended it. A client waits
-    /// for the answer of some of them.
+    /// Drops the batch, which is not run, and executes the command that has ended it. Its client
+    /// may wait for the answer.
     #[cold]
     fn refuse_shipped(&mut self, run: &mut Run<'_>, command: Command<'_>) {
         let Some(Shipped { frees, definitions, .. }) = self.shipped.take() else { return };

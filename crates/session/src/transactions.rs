@@ -137,8 +137,8 @@ impl Transactions {
         }
     }
 
-    /// Returns the refusal of a transaction that the cache has not committed: the one place at which
-    /// its errors get numbers.
+    /// Returns the refusal of a transaction that the cache has not committed. Only here its errors
+    /// get numbers.
     fn not_committed(&self, why: &NotCommitted, tables: &Tables, handles: &Handles) -> FailureKind {
         match why {
             NotCommitted::Conflict(overtaken) => {

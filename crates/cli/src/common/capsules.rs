@@ -73,7 +73,7 @@ impl Started {
         joined
     }
 
-    /// Waits for the end of those that have reported ([`stop_others`](bifrost_capsule::nodes::Nodes::stop_others)); ends those that do
+    /// Waits for the end of those that have reported (`Nodes::stop_others`); ends those that do
     /// not end, and the others.
     pub fn end(mut self, reports: &[(u32, Vec<u8>)]) {
         let reported = |number: u32| reports.iter().any(|(capsule, _)| *capsule == number);
