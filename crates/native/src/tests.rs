@@ -3,7 +3,7 @@
 //! Nothing here runs code of Theta. Programs declare natives, which are called as machine code would
 //! call them; values are made of Rust values and taken again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ const PROGRAM: &str = r#"
 point = struct[x: int, name: string, near: maybe[string]]
 shape = oneof[nothing: null, dot: point, many: sequence[point], size: int]
 gauge = type   level () returns (int)   fill (by: int) returns (int) signals (full (int, string))
+  name_both () signals (both (string, string))
   boom ()   add (more: array[int])   kept () returns (int)
 end gauge
 module gauges exports new_gauge
@@ -36,6 +37,7 @@ module gauges exports new_gauge
 end gauges
 native "test::describe" describe (ratio: real, sign: char, loud: bool, n: null) returns (string, real, bool)
 native "test::count_to" count_to (n: int) yields (int, string)
+native "test::flows" flows () yields (int)
 native "test::panics" panics (text: string)
 native "test::forever" forever ()
 native "test::echo" echo (point: point, shape: shape, rest: sequence[maybe[sequence[bytes]]]) returns (shape)
@@ -82,6 +84,23 @@ enum FillSignal {
     Failure(String),
 }
 
+#[derive(Signals)]
+enum NameSignal {
+    Both(Text, String),
+}
+
+thread_local! {
+    static DROPPED: Cell<u32> = const { Cell::new(0) };
+    static FLOWS: RefCell<Vec<Flow>> = const { RefCell::new(Vec::new()) };
+    static STEPS: RefCell<Vec<(i64, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        DROPPED.set(DROPPED.get() + 1);
+    }
+}
+
 #[theta_class("test::Gauge")]
 impl Gauge {
     fn level(&self, _cx: &mut Cx) -> i64 {
@@ -97,6 +116,10 @@ impl Gauge {
                 Ok(self.level)
             }
         }
+    }
+
+    fn name_both(&self, _cx: &mut Cx) -> Result<(), NameSignal> {
+        Err(NameSignal::Both("the first".into(), "the second".to_owned()))
     }
 
     fn boom(&mut self, _cx: &mut Cx) {
@@ -136,6 +159,9 @@ impl Persist for Gauge {
         }
         let level = from.bytes().try_into().map_err(|_| "a level has 8 bytes")?;
         let more = if from.objects() > 0 { Some(from.object()?) } else { None };
+        if from.objects() > 0 {
+            return Err("an object is left".to_owned());
+        }
         Ok(Gauge { level: i64::from_le_bytes(level), more })
     }
 }
@@ -156,6 +182,15 @@ fn count_to(cx: &mut Cx, n: i64, each: &mut dyn FnMut(&mut Cx, i64, String) -> F
         if each(cx, at, at.to_string()) == Flow::Leave {
             return;
         }
+    }
+}
+
+/// Goes on when the loop is over.
+#[theta_routine("test::flows")]
+fn flows(cx: &mut Cx, each: &mut dyn FnMut(&mut Cx, i64) -> Flow) {
+    for at in 1..=4 {
+        let flow = each(cx, at);
+        FLOWS.with_borrow_mut(|flows| flows.push(flow));
     }
 }
 
@@ -182,6 +217,7 @@ fn registry() -> Registry {
         new_gauge::native(),
         describe::native(),
         count_to::native(),
+        flows::native(),
         panics::native(),
         forever::native(),
         echo::native(),
@@ -386,6 +422,8 @@ fn a_reference_keeps_its_object() {
     assert_eq!((raised.name(), raised.is_failure()), ("bounds", false));
     let raised = copy.call::<_, i64>(&mut cx, "fetch", (true,)).unwrap_err();
     assert!(raised.is_failure() && raised.to_string().contains("otherwise than it is"), "{raised}");
+    let raised = copy.call::<_, bool>(&mut cx, "length", ()).unwrap_err();
+    assert!(raised.to_string().contains("otherwise than it is"), "{raised}");
     let raised = copy.call::<_, i64>(&mut cx, "nothing", ()).unwrap_err();
     assert!(raised.to_string().contains("`array[int].nothing` otherwise than it is"), "{raised}");
     drop(copy);
@@ -451,7 +489,7 @@ fn a_registry_tells_its_natives_texts_and_settings() {
         "fill (by: int) returns (int) signals (full (int, string))"
     );
     assert_eq!(registry.heading("test::unknown"), None);
-    assert_eq!(registry.headings().len(), 6 + Gauge::methods_count());
+    assert_eq!(registry.headings().len(), 7 + Gauge::methods_count());
     assert_eq!((registry.texts(), registry.text("a.theta")), (vec!["a.theta".to_owned()], Some("two")));
     assert_eq!(registry.text("b.theta"), None);
     let image = try_link(PROGRAM, &registry).unwrap();
@@ -480,6 +518,10 @@ fn exceptions_have_their_values() {
     assert_eq!(unsafe { object::text(raw.signal_values[1]) }, "litres");
     let ended = method(raw, made, "fill", &[-1i64 as Word]);
     assert_eq!(failure(raw, ended), "nothing flows back");
+    assert_eq!(method(raw, made, "name_both", &[]), Ret::SIGNALLED);
+    // SAFETY: both values are strings, and nothing was made since.
+    let texts = [0, 1].map(|at| unsafe { object::text(raw.signal_values[at]) });
+    assert_eq!(texts, ["the first", "the second"]);
 }
 
 #[test]
@@ -521,10 +563,6 @@ fn an_object_that_is_being_changed_cannot_be_looked_at() {
     assert_eq!(method(raw, made, "level", &[]), Ret::int(7));
 }
 
-thread_local! {
-    static STEPS: RefCell<Vec<(i64, String)>> = const { RefCell::new(Vec::new()) };
-}
-
 /// The body of a loop, which leaves at a number.
 extern "C" fn body(_: *mut Raw, environment: Word, number: Word, text: Word) -> Ret {
     // SAFETY: the iterator yields a string.
@@ -544,6 +582,20 @@ fn an_iterator_runs_the_body_until_it_leaves() {
     };
     assert_eq!(run(9), (Ret::NOTHING, vec!["11".to_owned(), "22".to_owned(), "33".to_owned()]));
     assert_eq!(run(2), (Ret::LEFT, vec!["11".to_owned(), "22".to_owned()]));
+}
+
+/// The body of a loop, which leaves at a number.
+extern "C" fn number_body(_: *mut Raw, environment: Word, number: Word) -> Ret {
+    if number == environment { Ret::LEFT } else { Ret::NOTHING }
+}
+
+#[test]
+fn an_iterator_is_told_when_the_loop_is_over() {
+    let raw = &mut context();
+    let code: extern "C" fn(*mut Raw, Word, Word) -> Ret = number_body;
+    let closure = Closure { code: Code(code as *const u8), environment: 2 };
+    assert_eq!(call(raw, "flows", &[std::ptr::from_ref(&closure) as Word]), Ret::LEFT);
+    assert_eq!(FLOWS.take(), [Flow::Next, Flow::Leave, Flow::Leave, Flow::Leave]);
 }
 
 #[test]
@@ -578,7 +630,12 @@ fn values_are_stored_as_their_parts() {
     assert_eq!(raw.set_native(blank, 3, short), Err("a level has 8 bytes".to_owned()));
     let wrong = bifrost_runtime::native::Parts { objects: vec![object], ..parts.clone() };
     assert_eq!(raw.set_native(blank, 3, wrong), Err("an object is no `array[int]`".to_owned()));
+    let two = bifrost_runtime::native::Parts { objects: [parts.objects[0]; 2].to_vec(), ..parts.clone() };
+    assert_eq!(raw.set_native(blank, 3, two), Err("an object is left".to_owned()));
+    raw.set_native(blank, 3, parts.clone()).unwrap();
+    let dropped = DROPPED.get();
     raw.set_native(blank, 3, parts).unwrap();
+    assert_eq!(DROPPED.get(), dropped + 1, "the value before is dropped");
     assert_eq!(method(raw, word, "level", &[]), Ret::int(5));
     // The value keeps its object.
     raw.collect();
