@@ -28,13 +28,13 @@ fn programs_of_actors_give_what_others_give() {
     let said = stdout(&output);
     assert!(
         said.contains(
-            "kameo is not installed, and left out; `bench/actors/peers/rust/Cargo.toml` is not there"
+            "kameo is not available, and left out; `bench/actors/peers/rust/Cargo.toml` does not exist"
         ),
         "{said}"
     );
     let installed = |program: &str, flag: &str| Command::new(program).arg(flag).output().is_ok();
     for (peer, is_here) in [("Go", installed("go", "version")), ("Erlang", installed("erl", "+V"))] {
-        assert_eq!(is_here, !said.contains(&format!("{peer} is not here")), "{said}");
+        assert_eq!(is_here, !said.contains(&format!("{peer} is not available")), "{said}");
     }
     let lines = std::fs::read_to_string(json).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

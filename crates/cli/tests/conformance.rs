@@ -712,5 +712,5 @@ fn messages_name_objects_by_the_calls_that_they_came_from() {
     counter.add(1);
     let error = s.commit().claim().unwrap_err().to_string();
     let name = format!("`Counter` (the result of `lookup` at {}:{line})", file!());
-    assert!(error.contains(&format!("others have changed {name}")), "{error}");
+    assert!(error.contains(&format!("another session has changed {name}")), "{error}");
 }

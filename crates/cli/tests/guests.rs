@@ -426,7 +426,7 @@ fn what_may_change_is_not_sent() {
         ("? $c.add(\"x\")", "argument 1: expected `int`, found `string`"),
         ("? $c.add($n)", "argument 1: expected `int`, found `array[int]`"),
         ("? $c.item($n)", "argument 1: expected `Item`, found `array[int]`"),
-        ("send $n.length()\n?", "`length` is no method of an actor: call it"),
+        ("send $n.length()\n?", "`length` is not a method of an actor: call it instead of sending it"),
         ("send $c.step($n)\n?", "argument 1: expected `int`, found `array[int]`"),
         ("send 1", "write `send` with a method of an actor"),
         ("foreach $i in 1.to(2) do\nsend $c.step(true)\nend\n?", "expected `int`, found `bool`"),

@@ -258,6 +258,6 @@ fn handles_in_messages_have_the_names_of_the_conversation() {
     input.write_all(b"$e.touch()\n$c := commit\n? $c\n").unwrap();
     drop(input);
     let output = slow.wait_with_output().unwrap();
-    let expected = "others have changed `DataElem` (`$e`), which the transaction has read; it is aborted";
+    let expected = "another session has changed `DataElem` (`$e`), which the transaction has read; the transaction is aborted";
     assert!(stdout(&output).contains(expected), "{}", stdout(&output));
 }

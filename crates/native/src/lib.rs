@@ -59,6 +59,8 @@ mod reference;
 mod registry;
 pub mod standard;
 mod tagged;
+#[cfg(test)]
+mod tests;
 pub mod value;
 
 pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_class, theta_routine};

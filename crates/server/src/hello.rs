@@ -173,7 +173,7 @@ impl Greeted {
         match decode(bytes, GREETING_BYTES_MAX) {
             Ok(Decoded::Command(Command::Hello(hello), _)) => Ok(Some(hello.token.to_owned())),
             Ok(Decoded::Command(..)) => {
-                Err(self.blame(ErrorNumber::OutOfOrder, "the first command is `hello`".to_owned()))
+                Err(self.blame(ErrorNumber::OutOfOrder, "the first command must be `hello`".to_owned()))
             }
             Ok(Decoded::NeedMore(_)) => Ok(None),
             Err(error) => Err(self.blame(error.number, error.to_string())),

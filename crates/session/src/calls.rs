@@ -64,7 +64,7 @@ impl Session {
                 true => {
                     format!("the object of {} was made in a transaction that was aborted", mention(reference))
                 }
-                false => format!("{} was never given to this session, or was given back", mention(reference)),
+                false => format!("{} is not a handle of this session, or it was freed", mention(reference)),
             };
             return FailureKind::refused(ErrorNumber::NoSuchHandle, text);
         }
@@ -72,7 +72,7 @@ impl Session {
             if reference == Ref::NONE {
                 return FailureKind::Unhandled { argument, cause: 0 };
             }
-            let text = format!("{} is no future: a position has 32 bits", reference.0);
+            let text = format!("{} is not a future: positions have 32 bits", reference.0);
             return FailureKind::refused(ErrorNumber::BadFuture, text);
         };
         let text = match self.batch.futures.get(position as usize - 1) {
@@ -83,7 +83,7 @@ impl Session {
             Some(Future::Undone) => return FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE),
             Some(Future::Nothing) => format!("the call -{position} has no result"),
             Some(Future::Inner) => format!(
-                "-{position} was made inside a control structure and means nothing outside; keep it in a cell"
+                "-{position} belongs to a control structure and is not valid outside it; store its value in a cell"
             ),
             _ => format!("-{position} is not defined yet; the next future is -{}", self.next()),
         };
@@ -285,7 +285,7 @@ fn wrong_count(expected: usize, found: usize) -> FailureKind {
 }
 
 fn passive(name: &str) -> FailureKind {
-    let text = format!("`{name}` is no method of an actor: call it");
+    let text = format!("`{name}` is not a method of an actor: call it instead of sending it");
     FailureKind::refused(ErrorNumber::NotAProcedure, text)
 }
 

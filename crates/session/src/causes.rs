@@ -151,7 +151,7 @@ impl Session {
             }
             Kill::Answers => {
                 let text = format!(
-                    "{}: more bytes of answers wait for it than one batch may add to its objects: {} (batch_heap_bytes_max); ask for less at once",
+                    "{}: its unread answers have more bytes than a batch may add to objects: {} (batch_heap_bytes_max); request less at once",
                     ErrorNumber::HeapLimit.text(),
                     cx.limits().batch_heap_bytes,
                 );
@@ -159,7 +159,7 @@ impl Session {
             }
             Kill::Memory => {
                 let text = format!(
-                    "{why}: {} bytes is the limit (server_heap_bytes_max), and the newest of the largest batches are ended",
+                    "{why}: {} bytes is the limit (server_heap_bytes_max); the server ends the newest of its largest batches",
                     cx.shared_bytes_max(),
                 );
                 (ErrorNumber::HeapLimit, text)

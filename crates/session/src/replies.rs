@@ -263,7 +263,7 @@ impl Session {
             };
             reply.outcome(&outcome);
         }
-        let text = "the batch was done before, and its objects are not told again";
+        let text = "the batch was carried out before, and handles of its objects are not sent again";
         for position in objects {
             let kind = ExceptionKind::Refused { number: ErrorNumber::Repeated as u32, text };
             reply.exception(position, &[], &kind);

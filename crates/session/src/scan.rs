@@ -113,7 +113,10 @@ impl Scan {
     fn follow(&mut self, rule: Rule, depth_max: usize) -> bool {
         let wanted_iterator = std::mem::take(&mut self.wants_iterator);
         if wanted_iterator && rule.inside != Inside::Call {
-            self.refuse(ErrorNumber::NotAnIterator, "a FOREACH is followed by the call of its iterator");
+            self.refuse(
+                ErrorNumber::NotAnIterator,
+                "the command after FOREACH must be the call of an iterator",
+            );
         }
         match rule.inside {
             Inside::Call | Inside::Action => {}
@@ -135,7 +138,7 @@ impl Scan {
                 self.open.pop();
             }
             Inside::Refused(futures) => {
-                let text = format!("this cannot be said inside {}", self.place());
+                let text = format!("this command is not allowed inside {}", self.place());
                 self.refuse(ErrorNumber::OpenStructure, text);
                 self.numbers += futures;
             }
@@ -309,7 +312,7 @@ impl Session {
         scan.numbers += 1;
         let row = self.tables.method(method);
         if !row.is_some_and(|row| matches!(row.dispatch, Dispatch::Actor(_))) {
-            let text = format!("method number {} is none of an actor", method.0);
+            let text = format!("method number {} is not a method of an actor", method.0);
             scan.refuse(ErrorNumber::NoSuchMethod, text);
         }
     }
@@ -330,7 +333,7 @@ impl Session {
         // A name that no heading has can never be signalled: such a handler is a mistake.
         let signal = self.tables.engine().program().types.find_signal(name);
         if signal.is_none() {
-            let text = format!("no method or routine signals an exception `{name}`");
+            let text = format!("no method or routine signals the exception `{name}`");
             scan.refuse(ErrorNumber::NoSuchName, text);
         }
         let signal = signal.unwrap_or(SignalId::FAILURE);

@@ -21,8 +21,7 @@ use crate::transactions::Committed;
 use crate::work::Run;
 
 /// The failure of a request to an actor in a batch that may run several times.
-const NO_REQUESTS: &str =
-    "a batch that is a transaction cannot ask actors, for it may run several times: send, or ask before it";
+const NO_REQUESTS: &str = "a batch that is a transaction cannot send requests to actors, because it may run several times: use `send`, or send the request before";
 
 /// The shortest pause before a batch is run again; each next one may be twice as long.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -66,7 +65,10 @@ impl Session {
         let batch = batch.map(|name| BatchId { session: name.client, number: name.number });
         // Only commands that neither call nor make anything may come before.
         let refused = if !self.batch.futures.is_empty() || !self.batch.failures.is_empty() {
-            Some((ErrorNumber::InTransaction, "`transaction` comes before all that a batch calls and makes"))
+            Some((
+                ErrorNumber::InTransaction,
+                "`transaction` must be the first command of a batch, before calls",
+            ))
         } else if !self.transactions.end_unchanged(cx) {
             let text = "a transaction is under way that has changed something, or failed where nobody has looked: commit or abort \
                         it first";

@@ -229,7 +229,7 @@ fn refusal(tables: &Tables, base: u32, errors: &[VerifyError]) -> Failure {
     let text = match &error.kind {
         // Variables are named by the futures that they are; the numbers behind them are ours.
         VerifyErrorKind::UnassignedVar { place, name, .. } => {
-            format!("{place}: the call `{name}` may not have run when it is needed here")
+            format!("{place}: the call `{name}` may not have run when its result is used here")
         }
         // Of a class that clients cannot see they are told the type.
         VerifyErrorKind::WrongType { place, expected, found } => {

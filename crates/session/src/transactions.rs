@@ -35,7 +35,9 @@ pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &
         (None, Some(one)) => format!("a `{}`", seen_as(one)),
         (None, None) => return ErrorNumber::Conflict.text().to_owned(),
     };
-    format!("others have changed {object}, which the transaction has read; it is aborted")
+    format!(
+        "another session has changed {object}, which the transaction has read; the transaction is aborted"
+    )
 }
 
 /// The transaction of a session.
@@ -127,7 +129,7 @@ impl Transactions {
         }
         if !doomed && batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
             self.cache.abort(cx);
-            let text = format!("the reply of a batch that is done once has at most {REPLY_BYTES_MAX} bytes");
+            let text = format!("the reply of a batch with a number has at most {REPLY_BYTES_MAX} bytes");
             return Err(FailureKind::refused(ErrorNumber::ReplyTooLong, text));
         }
         match self.cache.commit(cx, batch) {

@@ -143,7 +143,7 @@ impl Session {
                     at += used;
                     self.command(run, command);
                     if self.output.len() > self.output_max() {
-                        let text = "the replies to what was sent at once are too long";
+                        let text = "the replies to the commands of one send are too long";
                         self.fail(ErrorNumber::ReplyTooLong, text);
                     }
                 }
@@ -179,7 +179,7 @@ impl Session {
         if !self.greeted {
             return match command {
                 Command::Hello(hello) => self.hello(run, hello),
-                _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
+                _ => self.fail(ErrorNumber::OutOfOrder, "the first command must be `hello`"),
             };
         }
         if bifrost_actors::has_open_requests(run) {
@@ -224,7 +224,9 @@ impl Session {
                 self.ended = true;
                 encode::farewell(&mut self.output);
             }
-            Command::Hello(_) => self.fail(ErrorNumber::OutOfOrder, "`hello` is said once, at the start"),
+            Command::Hello(_) => {
+                self.fail(ErrorNumber::OutOfOrder, "`hello` is allowed only as the first command")
+            }
             // A structure is collected from its first command on, so the marker has no structure.
             Command::While
             | Command::Do { .. }
@@ -244,14 +246,15 @@ impl Session {
             | Command::Procedure { .. }
             | Command::Return(_)
             | Command::EndProcedure => {
-                self.refuse(ErrorNumber::MarkerMismatch, "the marker has no open structure to belong to");
+                self.refuse(ErrorNumber::MarkerMismatch, "the marker belongs to no open structure");
             }
         }
     }
 
     fn hello(&mut self, cx: &mut Cx, hello: bifrost_wire::Hello<'_>) {
         if hello.version != VERSION {
-            let text = format!("this server speaks version {VERSION}, the client version {}", hello.version);
+            let text =
+                format!("the server supports version {VERSION}, the client sent version {}", hello.version);
             return self.fail(ErrorNumber::VersionMismatch, &text);
         }
         self.greeted = true;
@@ -373,7 +376,7 @@ impl Session {
         let ty = self.expected_type(element)?;
         let types = &self.tables.engine().program().types;
         types.find_instance(TypeKind::Cell(ty)).ok_or_else(|| {
-            let text = format!("there are no cells of `{}`", self.tables.type_name(ty));
+            let text = format!("cells of `{}` do not exist", self.tables.type_name(ty));
             FailureKind::refused(ErrorNumber::WrongType, text)
         })
     }

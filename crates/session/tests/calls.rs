@@ -63,12 +63,12 @@ fn an_object_has_one_handle_until_it_is_given_back() {
         g = DataElem#3.0
         n = exception of -1
         m = exception of -2
-        -1: NoSuchHandle: handle h2 was never given to this session, or was given back
-        -2: NoSuchHandle: handle h2 was never given to this session, or was given back
+        -1: NoSuchHandle: handle h2 is not a handle of this session, or it was freed
+        -2: NoSuchHandle: handle h2 is not a handle of this session, or it was freed
         g2 = DataElem#2.1
         n = exception of -1
         m = "cid"
-        -1: NoSuchHandle: handle h2 was never given to this session, or was given back
+        -1: NoSuchHandle: handle h2 is not a handle of this session, or it was freed
         "#,
     );
 }

@@ -32,10 +32,10 @@ fn handles_that_were_never_given() {
         b = exception of -2
         c = exception of -3
         d = exception of -4
-        -1: NoSuchHandle: handle h1 was never given to this session, or was given back
-        -2: NoSuchHandle: handle h4294967297 was never given to this session, or was given back
-        -3: NoSuchHandle: handle h9223372036854775807 was never given to this session, or was given back
-        -4: NoSuchHandle: handle h2 was never given to this session, or was given back
+        -1: NoSuchHandle: handle h1 is not a handle of this session, or it was freed
+        -2: NoSuchHandle: handle h4294967297 is not a handle of this session, or it was freed
+        -3: NoSuchHandle: handle h9223372036854775807 is not a handle of this session, or it was freed
+        -4: NoSuchHandle: handle h2 is not a handle of this session, or it was freed
         "#,
     );
     refused(
@@ -62,7 +62,7 @@ fn another_sessions_handles_mean_nothing_here() {
         assert_text(&one.play("t = lookup tally Tally\n v = Tally.add t 7\n flush t v"), expected, "");
         assert_text(
             &two.play("v = Tally.value #1\n flush v"),
-            "v = exception of -1\n -1: NoSuchHandle: handle h1 was never given to this session, or was given back",
+            "v = exception of -1\n -1: NoSuchHandle: handle h1 is not a handle of this session, or it was freed",
             "",
         );
         // The objects are shared as soon as they are committed, the numbers are not.
@@ -96,8 +96,8 @@ fn futures_that_are_not_defined() {
         -1: BadFuture: -1 is not defined yet; the next future is -1
         -2: BadFuture: -5 is not defined yet; the next future is -2
         -3: BadFuture: -4294967295 is not defined yet; the next future is -3
-        -4: BadFuture: -4294967296 is no future: a position has 32 bits
-        -5: BadFuture: -9223372036854775808 is no future: a position has 32 bits
+        -4: BadFuture: -4294967296 is not a future: positions have 32 bits
+        -5: BadFuture: -9223372036854775808 is not a future: positions have 32 bits
         -8: BadFuture: the call -7 has no result
         "#,
     );
@@ -139,8 +139,8 @@ fn futures_that_are_not_defined() {
         r#"
         -3: BadFuture: -3 is not defined yet; the next future is -3
         -5: BadFuture: -9 is not defined yet; the next future is -5
-        -8: BadFuture: -6 was made inside a control structure and means nothing outside; keep it in a cell
-        -11: BadFuture: the receiver: the call `-10` may not have run when it is needed here
+        -8: BadFuture: -6 belongs to a control structure and is not valid outside it; store its value in a cell
+        -11: BadFuture: the receiver: the call `-10` may not have run when its result is used here
         -15: BadFuture: the call -14 has no result
         -16: unhandled_exc, argument 0 of -11
         "#,
@@ -230,17 +230,17 @@ fn wrong_types_and_counts_in_structures() {
         "NotAProcedure: `count_down` is an iterator and can only be called by a loop",
     );
     inside("foreach\n z = Tally.value t\n end_foreach", "NotAnIterator: `Tally.value` is not an iterator");
-    inside("foreach\n end_foreach", "NotAnIterator: a FOREACH is followed by the call of its iterator");
+    inside(
+        "foreach\n end_foreach",
+        "NotAnIterator: the command after FOREACH must be the call of an iterator",
+    );
     inside(
         "foreach\n z = proc 0\n end_foreach",
-        "NotAnIterator: a FOREACH is followed by the call of its iterator",
+        "NotAnIterator: the command after FOREACH must be the call of an iterator",
     );
     inside("if\n then x\n end_if", "-4: WrongType: the condition: expected `bool`, found `int`");
     inside("while\n do x\n end_while", "-4: WrongType: the condition: expected `bool`, found `int`");
-    inside(
-        "z = Tally.value #5",
-        "NoSuchHandle: handle h5 was never given to this session, or was given back",
-    );
+    inside("z = Tally.value #5", "NoSuchHandle: handle h5 is not a handle of this session, or it was freed");
     inside("z = Tally.value #0", "unhandled_exc, argument 0 of -0");
     inside("break", "-4: MarkerMismatch: `break` or `continue` outside a loop");
     inside(
@@ -249,7 +249,7 @@ fn wrong_types_and_counts_in_structures() {
     );
     inside(
         "except\n when never_heard_of\n end_except",
-        "NoSuchName: no method or routine signals an exception `never_heard_of`",
+        "NoSuchName: no method or routine signals the exception `never_heard_of`",
     );
     inside(
         "except\n z = Tally.add t 1\n n = when negative string\n end_except",
@@ -310,7 +310,7 @@ fn private_methods_have_no_number() {
 
 #[test]
 fn markers_without_a_structure() {
-    let text = "-1: MarkerMismatch: the marker has no open structure to belong to";
+    let text = "-1: MarkerMismatch: the marker belongs to no open structure";
     for marker in [
         "do #1",
         "end_while",
@@ -404,7 +404,7 @@ fn what_cannot_be_said_inside_a_structure_ends_the_batch() {
             ));
             assert_text(
                 &client.send(),
-                "v = absent\n -2: OpenStructure: this cannot be said inside an EXCEPT",
+                "v = absent\n -2: OpenStructure: this command is not allowed inside an EXCEPT",
                 line,
             );
             assert_text(&client.play(PROBE), "z = 42", line);
@@ -826,7 +826,7 @@ fn sessions_begin_with_one_hello() {
             told(world, VERSION + 1),
             (
                 format!(
-                    "error VersionMismatch at 1: this server speaks version {VERSION}, the client version {}\n",
+                    "error VersionMismatch at 1: the server supports version {VERSION}, the client sent version {}\n",
                     VERSION + 1
                 ),
                 true,
@@ -835,7 +835,7 @@ fn sessions_begin_with_one_hello() {
         );
         let mut twice = world.client();
         let told = twice.hello(VERSION);
-        assert_eq!(told, "error OutOfOrder at 2: `hello` is said once, at the start\n");
+        assert_eq!(told, "error OutOfOrder at 2: `hello` is allowed only as the first command\n");
     });
 }
 
@@ -856,7 +856,11 @@ fn nothing_runs_before_hello() {
         each_mode(|world| {
             let mut client = world.stranger(Limits::default());
             client.record_all(&script.replace("lookup_()", "eat()"));
-            assert_eq!(client.send(), "error OutOfOrder at 1: the first command is `hello`\n", "{script}");
+            assert_eq!(
+                client.send(),
+                "error OutOfOrder at 1: the first command must be `hello`\n",
+                "{script}"
+            );
             assert!(client.session.ended());
             assert_eq!(client.session.counters().structures, 0);
         });

@@ -173,8 +173,7 @@ fn it_runs_again_while_others_get_in_between() {
 #[test]
 fn it_runs_no_more_often_than_it_may() {
     Site::each(2, |site| {
-        let lost =
-            "-1: Conflict: others have changed a `counter`, which the transaction has read; it is aborted";
+        let lost = "-1: Conflict: another session has changed a `counter`, which the transaction has read; the transaction is aborted";
         site.contend(100);
         site.play(
             0,
@@ -262,13 +261,13 @@ fn it_begins_where_nothing_is_under_way() {
             a = counter#1.0
             t = exception of -2
             x = absent
-            -2: InTransaction: `transaction` comes before all that a batch calls and makes",
+            -2: InTransaction: `transaction` must be the first command of a batch, before calls",
         );
         // Nor does what was not run, nor what only asks.
         site.play(
             0,
             "history",
-            "history 1, -2: InTransaction: `transaction` comes before all that a batch calls and makes",
+            "history 1, -2: InTransaction: `transaction` must be the first command of a batch, before calls",
         );
         // Having read does not matter, having changed does.
         site.play(0, "x = counter.value a\nflush x", "x = 0");
@@ -294,7 +293,7 @@ fn a_named_batch_is_done_once() {
         site.play(0, batch, "t = nil\na = counter#1.0\nx = 5");
         assert_eq!(site.pauses(0), 2);
         // Its objects belong to the session that was told of them.
-        let again = "t = nil\na = exception of -2\nx = 5\n-2: Repeated: the batch was done before, and its objects are not told again";
+        let again = "t = nil\na = exception of -2\nx = 5\n-2: Repeated: the batch was carried out before, and handles of its objects are not sent again";
         site.play(0, batch, again);
         site.play(1, batch, again);
         site.play(1, "a = lookup a\nx = counter.value a\nflush x", "x = 5");
@@ -306,7 +305,7 @@ fn a_named_batch_is_done_once() {
         site.play(
             1,
             "t = transaction 1 batch 5\na = lookup a\nx = counter.add a 5\nl = counter.name a\nflush t l",
-            "t = exception of -1\nl = a string of 131072 bytes\n-1: ReplyTooLong: the reply of a batch that is done once has at most 65536 bytes",
+            "t = exception of -1\nl = a string of 131072 bytes\n-1: ReplyTooLong: the reply of a batch with a number has at most 65536 bytes",
         );
         site.play(1, "a = lookup a\nx = counter.value a\nflush x", "x = 5");
     });

@@ -415,7 +415,7 @@ fn handles_are_given_back_when_the_structure_has_run() {
         );
         assert_text(
             &told,
-            "db = DataBase#1.0\n t = Tally#2.0\n v = exception of -3\n -3: NoSuchHandle: handle h2 was never given to this session, or was given back",
+            "db = DataBase#1.0\n t = Tally#2.0\n v = exception of -3\n -3: NoSuchHandle: handle h2 is not a handle of this session, or it was freed",
             "",
         );
         assert_eq!(client.session.handles(), 0);

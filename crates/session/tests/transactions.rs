@@ -65,8 +65,7 @@ impl Site {
     }
 }
 
-const LOST: &str =
-    "-2: Conflict: others have changed `counter` (handle h1), which the transaction has read; it is aborted";
+const LOST: &str = "-2: Conflict: another session has changed `counter` (handle h1), which the transaction has read; the transaction is aborted";
 
 #[test]
 fn what_is_committed_is_seen_by_others_and_nothing_else() {
@@ -126,7 +125,7 @@ fn what_an_aborted_transaction_made_is_undone() {
             "cell[int].put k 4\nz = abort\nx = cell[int].get k\ny = counter.value n\na = lookup a\nv = counter.hold a n\nflush x y v",
             &format!("x = 3\ny = exception of -4\nv = exception of -6\n-4: {HANDLE}\n-6: {HANDLE}"),
         );
-        site.play(0, "free n\ny = counter.value n\nflush y", "y = exception of -1\n-1: NoSuchHandle: handle h2 was never given to this session, or was given back");
+        site.play(0, "free n\ny = counter.value n\nflush y", "y = exception of -1\n-1: NoSuchHandle: handle h2 is not a handle of this session, or it was freed");
         // The same when others were faster.
         site.play(
             0,

@@ -419,7 +419,7 @@ mod tests {
     fn what_is_none_says_why() {
         let table: [(&[u8], &str); 10] = [
             (&[0, 0, 0, 0], "of the kind 0"),
-            (&[1, 0, 0, 0, 99], "no kind of frames 99"),
+            (&[1, 0, 0, 0, 99], "99 is not a kind of frame"),
             (&[2, 0, 0, 0, STOP, 0], "of the kind 6 has another length"),
             (&[3, 0, 0, 0, IDLE, 1, 2], "of the kind 2"),
             (&[3, 0, 0, 0, LOST, 1, 2], "of the kind 4"),

@@ -155,7 +155,7 @@ fn tools(args: &Args, folder: &Path) -> Result<Vec<Tool>, Failed> {
                 anstream::println!("{}", tool.version);
                 tools.push(tool);
             }
-            Err(why) => anstream::println!("{} is not installed, and left out; {why}", peer.name()),
+            Err(why) => anstream::println!("{} is not available, and left out; {why}", peer.name()),
         }
     }
     Ok(tools)
