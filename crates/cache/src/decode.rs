@@ -144,8 +144,8 @@ impl Decoder<'_> {
     }
 }
 
-// SAFETY: references are compared with the place, and lead to objects of the context whose residents
-// these are; no code runs.
+// SAFETY: references are compared with the place, and lead to objects of the context whose
+// residents these are; no code runs.
 unsafe impl Source for Record<'_, '_, '_> {
     type Error = Unreadable;
 

@@ -74,7 +74,14 @@ const KNOWS: &[(&str, &[&str])] = &[
     // `theta` compiles the programs of its tests.
     (
         "bifrost-capsule",
-        &["bifrost-ir", "bifrost-theta", "bifrost-transport", "bifrost-runtime", "bifrost-actors", "bifrost-engine"],
+        &[
+            "bifrost-ir",
+            "bifrost-theta",
+            "bifrost-transport",
+            "bifrost-runtime",
+            "bifrost-actors",
+            "bifrost-engine",
+        ],
     ),
     ("bifrost-recorder", &["bifrost-wire"]),
     ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),

@@ -16,9 +16,9 @@ impl Reference {
     /// Makes a reference of a word.
     ///
     /// # Safety
-    /// The word is the address of an object of a heap, or of a lasting one. Its memory stays as long
-    /// as the result and its copies are used, which is on the thread of the heap. The fields that
-    /// its shape names are 0 or such addresses.
+    /// The word is the address of an object of a heap, or of a lasting one. Its memory stays as
+    /// long as the result and its copies are used, which is on the thread of the heap. The fields
+    /// that its shape names are 0 or such addresses.
     #[inline(always)]
     pub unsafe fn new(word: Word) -> Reference {
         debug_assert!(word != 0, "a reference");

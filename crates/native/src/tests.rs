@@ -1,7 +1,7 @@
 //! Natives without an engine: values both ways, references, headings, panics, stored values.
 //!
-//! Nothing here runs code of Theta. Programs declare natives, which are called as machine code would
-//! call them; values are made of Rust values and taken again.
+//! Nothing here runs code of Theta. Programs declare natives, which are called as machine code
+//! would call them; values are made of Rust values and taken again.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;

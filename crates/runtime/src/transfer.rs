@@ -565,8 +565,8 @@ struct Receiving<'b, 'r, 'f> {
     reference: &'r mut ObjectAt<'f>,
 }
 
-/// True if the keys of a map, which are of this kind, differ. Sorted, and not hashed: the sender may
-/// have chosen them.
+/// True if the keys of a map, which are of this kind, differ. Sorted, and not hashed: the sender
+/// may have chosen them.
 fn keys_differ(map: MapRef, place: Place) -> bool {
     let (mut keys, mut entries) = (Vec::new(), MapEntries::default());
     while let Some((key, _)) = entries.next(map.word()) {
