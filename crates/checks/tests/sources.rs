@@ -181,7 +181,7 @@ const LONG: &[(&str, &str)] = &[
     ("crates/jit/src/lower/call.rs", "one convention: all ways to call"),
     ("crates/jit/src/lower/mod.rs", "one match over statements, and the state that it shares"),
     ("crates/runtime/src/cx.rs", "one type: the context, with the words that machine code knows"),
-    ("crates/runtime/src/mode.rs", "one state machine: modes, undo copies and transactions"),
+    ("crates/runtime/src/content.rs", "one walk over the fields of objects: its writer and its reader side by side"),
     ("crates/runtime/src/transfer.rs", "one format: its writer and its reader side by side"),
     ("crates/session/tests/refusals.rs", "a table of refused commands"),
     ("crates/theta/src/check/actors.rs", "the rules of one chapter of the language"),
