@@ -577,7 +577,7 @@ fn a_reference_says_the_class_and_length_of_its_object() {
         Blank::new(Object::new(new(&mut cx, class, &[0; 2][..if class == "I" { 1 } else { 2 }])))
     });
     let wrong = decoder.fill(&mut cx, other, &stored.bytes).err().unwrap().to_string();
-    assert_eq!(wrong, "what refers to a `I` says that it is a `cell[int]`");
+    assert_eq!(wrong, "a reference to a `I` has the class `cell[int]`");
     assert!(matches!(decoder.fill(&mut cx, one, &stored.bytes), Ok(Filled::Whole)));
     assert_eq!(text(field(&mut cx, one.object(), 0)), "item");
     // Something stands behind the record.
