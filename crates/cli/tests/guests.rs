@@ -361,7 +361,7 @@ fn answers_that_nobody_takes_have_a_limit() {
     let _sum = stubs::busy(&s, 300_000_000);
     let text = failure(texts[0].claim());
     assert!(text.starts_with(&format!("{}: ", ErrorNumber::HeapLimit as u32)), "{text}");
-    assert!(text.contains("answers wait"), "{text}");
+    assert!(text.contains("unread answers"), "{text}");
     // The session hears of no actors any more, but goes on; others are not concerned.
     s.clear_exceptions();
     assert_eq!(stubs::busy(&s, 3).claim().map_err(told), Ok(2));

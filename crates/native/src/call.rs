@@ -320,8 +320,11 @@ pub(crate) fn method<A: Arguments, R: Returned>(
             && native::all_fit(program, &R::native_types(), &signature.results, false)
     });
     let (Some(method), true) = (method, fits) else {
-        let heading = signature.map_or_else(|| name.to_owned(), |s| program.types.heading(name, s));
-        let text = format!("a native calls `{}.{heading}` with another heading", program.types.name(ty));
+        let ty = program.types.name(ty);
+        let text = match signature.map(|signature| program.types.heading(name, signature)) {
+            Some(heading) => format!("a native calls `{ty}.{heading}` with another heading"),
+            None => format!("a native calls `{ty}.{name}`, which does not exist"),
+        };
         return Err(Raised::failure(text));
     };
     // SAFETY: the heading was compared above.

@@ -421,11 +421,11 @@ fn a_reference_keeps_its_object() {
     let raised = copy.call::<_, i64>(&mut cx, "fetch", (4,)).unwrap_err();
     assert_eq!((raised.name(), raised.is_failure()), ("bounds", false));
     let raised = copy.call::<_, i64>(&mut cx, "fetch", (true,)).unwrap_err();
-    assert!(raised.is_failure() && raised.to_string().contains("otherwise than it is"), "{raised}");
+    assert!(raised.is_failure() && raised.to_string().contains("with another heading"), "{raised}");
     let raised = copy.call::<_, bool>(&mut cx, "length", ()).unwrap_err();
-    assert!(raised.to_string().contains("otherwise than it is"), "{raised}");
+    assert!(raised.to_string().contains("with another heading"), "{raised}");
     let raised = copy.call::<_, i64>(&mut cx, "nothing", ()).unwrap_err();
-    assert!(raised.to_string().contains("`array[int].nothing` otherwise than it is"), "{raised}");
+    assert!(raised.to_string().contains("`array[int].nothing`, which does not exist"), "{raised}");
     drop(copy);
     cx.raw.collect();
     // The array and its storage.
@@ -465,7 +465,7 @@ fn entries_whose_headings_differ_are_refused() {
     let error = refused("native \"test::panics\" panics (text: int)");
     assert_eq!(
         error.to_string(),
-        "`test::panics (text: int)` is declared native, but the native takes and gives `(text: string)`"
+        "`test::panics (text: int)` is declared native, but the heading of the native is `(text: string)`"
     );
     for declared in [
         "native \"test::panics\" panics (text: string) returns (int)",
