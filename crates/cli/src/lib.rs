@@ -52,7 +52,7 @@ Exit status:
 Environment:
   BIFROST_URL    the server that clients connect to
   BIFROST_TOKEN  the token that clients send, and servers require, over TCP
-  BIFROST_LOG    the events to write to the standard error: warn, info, bifrost_server=debug ...
+  BIFROST_LOG    the events to write to the standard error: warn, info, bifrost=debug ...
   BIFROST_*      the settings of `bifrost serve`, such as BIFROST_SESSIONS_MAX")]
 struct Cli {
     #[command(subcommand)]

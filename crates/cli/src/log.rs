@@ -14,7 +14,7 @@ pub enum Format {
 }
 
 /// Starts writing events: warnings and errors, or those that `BIFROST_LOG` names (`info`,
-/// `bifrost_server=debug`).
+/// `bifrost=debug`).
 pub fn start(format: Format) {
     let asked = std::env::var("BIFROST_LOG").ok().filter(|asked| !asked.is_empty());
     // The code generator tells of each function that it compiles; a user who asks for `info` does

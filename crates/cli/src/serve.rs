@@ -50,7 +50,7 @@ Examples:
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
 sessions and the figures of the collector, on one line of the standard error; SIGHUP has no effect;
-BIFROST_LOG=bifrost_server=debug logs each collection (`heap.collected`).")]
+BIFROST_LOG=bifrost=debug logs each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]

@@ -114,7 +114,7 @@ fn a_server_says_what_its_collector_did() {
 #[test]
 fn collections_are_events() {
     let mut command = bifrost();
-    command.env("BIFROST_LOG", "bifrost_server=debug").env("BIFROST_GC", "zeal");
+    command.env("BIFROST_LOG", "bifrost=debug").env("BIFROST_GC", "zeal");
     let server = Server::spawn(command, &example("database"), &["--log", "json"]);
     check_shell(&server, &server.urls[0], &[]);
     let (_, said) = server.end("TERM");

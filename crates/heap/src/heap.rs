@@ -485,8 +485,7 @@ impl Heap {
 /// The object's finalizer has not been called for it.
 unsafe fn finalize(object: Reference) {
     if let Some(finalizer) = object.shape().finalizer() {
-        // SAFETY: it is the finalizer of the object's shape, called once; the memory is still
-        // there.
+        // SAFETY: the finalizer is that of the object's shape, called once; its memory is there.
         unsafe { finalizer(object.word() as *mut Word) };
     }
 }

@@ -74,7 +74,10 @@ fn commit_whatever(
     for _ in 0..2 {
         let told = client.play("clear_history\n c = commit\n flush c");
         match doomed {
-            true => assert!(told.contains("Doomed: code was ended in the middle"), "({what}) {told}"),
+            true => assert!(
+                told.contains("Doomed: a limit or cancellation has interrupted code"),
+                "({what}) {told}"
+            ),
             false => assert_text(&told, "c = nil", what),
         }
     }

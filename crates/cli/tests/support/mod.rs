@@ -89,7 +89,7 @@ impl Server {
     /// As [`Server::serve`], with a log of sessions on the standard error.
     pub fn serve_logged(program: &Path, arguments: &[&str]) -> Server {
         let mut command = bifrost();
-        command.env("BIFROST_LOG", "bifrost_server=info");
+        command.env("BIFROST_LOG", "bifrost=info");
         Server::spawn(command, program, arguments)
     }
 
