@@ -262,12 +262,8 @@ impl Place {
     /// Waits until a token that came from this origin may be looked at.
     ///
     /// # Errors
-<<<<<<< HEAD
     /// When that is after the deadline: how long it would be. Or the server is shutting down:
     /// nothing.
-=======
-    /// When that is after the deadline: how long it would be. Or the server is going down: nothing.
->>>>>>> wt-messages
     pub(crate) fn await_turn(&self, origin: Origin, deadline: Instant) -> Result<(), Option<Duration>> {
         let now = Instant::now();
         let mut open = self.connections.open.lock();

@@ -504,7 +504,8 @@ fn commands_bytes_and_futures_of_a_batch_are_limited() {
 #[test]
 fn procedures_are_limited() {
     let define = |name: &str| format!("{name} = procedure p int -> int\n return {name}\n end_procedure\n");
-    let (two, three) = ([define("a"), define("b")].concat(), [define("a"), define("b"), define("c")].concat());
+    let (two, three) =
+        ([define("a"), define("b")].concat(), [define("a"), define("b"), define("c")].concat());
     limited(Limit::Procedures, 2, &format!("{two} x = proc 1 7\n flush x"), "x = 7");
     limited(
         Limit::Procedures,

@@ -400,7 +400,9 @@ impl Translator {
             Reply::Welcome(w) => {
                 self.set_limits(w.limits.iter());
                 match self.json {
-                    true => json!({"welcome": w.version, "server": w.server, "session": w.session}).to_string(),
+                    true => {
+                        json!({"welcome": w.version, "server": w.server, "session": w.session}).to_string()
+                    }
                     false => format!("welcome {} {} session {}", w.version, w.server, w.session),
                 }
             }
