@@ -12,6 +12,9 @@ Options:
   --worst N  The number of places that are named for each measure [default: 5]
   --json     One JSON object a line
   --circle CRATE  Prints only the largest circle of files of a crate, with the files that each names
+
+Environment:
+  BIFROST_CHECKS_ROOT  Another checkout to measure, to compare before and after
 ";
 
 fn main() -> ExitCode {

@@ -67,6 +67,8 @@ pub struct Client {
     pub server: String,
     /// The session's number there.
     pub session: u64,
+    /// The limits that the server has announced, each by its number.
+    pub limits: Vec<(u32, u64)>,
     /// The number of batches that went out and were answered.
     pub crossings: u64,
 }
@@ -101,6 +103,7 @@ impl Client {
             refused: None,
             server: String::new(),
             session: 0,
+            limits: Vec::new(),
             crossings: 0,
         })
     }
@@ -111,8 +114,10 @@ impl Client {
         let name = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
         encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token, client: name });
         self.send(&out)?;
-        (self.server, self.session) = self.receive(|reply| match reply {
-            Reply::Welcome(welcome) => Some((welcome.server.to_owned(), welcome.session)),
+        (self.server, self.session, self.limits) = self.receive(|reply| match reply {
+            Reply::Welcome(welcome) => {
+                Some((welcome.server.to_owned(), welcome.session, welcome.limits.iter().collect()))
+            }
             _ => None,
         })?;
         Ok(())

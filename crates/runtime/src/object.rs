@@ -220,18 +220,18 @@ unsafe fn octets<'a>(object: Word, field: usize, count: Word) -> &'a [u8] {
 ///
 /// # Safety
 /// `object` has room for the two lengths and the bytes of all parts.
-unsafe fn write_string(object: *mut Word, parts: &[&str]) {
-    let bytes: usize = parts.iter().map(|p| p.len()).sum();
-    let chars: usize = parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
+unsafe fn write_string<'p>(object: *mut Word, parts: impl Iterator<Item = &'p str>) {
+    let (mut bytes, mut chars) = (0, 0);
     // SAFETY: promised by the caller.
     unsafe {
+        let text = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
+        for part in parts {
+            text.add(bytes).copy_from_nonoverlapping(part.as_ptr(), part.len());
+            bytes += part.len();
+            chars += if part.is_ascii() { part.len() } else { part.chars().count() };
+        }
         object.add(OBJECT_WORDS + string::BYTES).write(bytes as Word);
         object.add(OBJECT_WORDS + string::CHARS).write(chars as Word);
-        let mut to = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
-        for part in parts {
-            to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-            to = to.add(part.len());
-        }
     }
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn lasting_string(strings: &'static Table, text: &str) -> Word {
     unsafe {
         object.write(strings as *const Table as Word);
         object.add(1).write(words as Word | bifrost_heap::LASTING);
-        write_string(object, &[text]);
+        write_string(object, std::iter::once(text));
     }
     object as Word
 }
@@ -273,7 +273,20 @@ impl Cx {
     /// [`HeapFull`]
     #[inline]
     pub fn new_string_of(&mut self, parts: &[&str]) -> Result<Word, HeapFull> {
-        let bytes: usize = parts.iter().map(|p| p.len()).sum();
+        self.new_string_from(parts.iter().copied())
+    }
+
+    /// Makes a string of parts that are computed twice: once for their length, and once more when
+    /// there is room for them. Otherwise as [`Cx::new_string_of`].
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    #[inline]
+    pub fn new_string_from<'p>(
+        &mut self,
+        parts: impl Iterator<Item = &'p str> + Clone,
+    ) -> Result<Word, HeapFull> {
+        let bytes = parts.clone().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
         if bytes == 0 {
             return Ok(self.image().empty_string());
         }

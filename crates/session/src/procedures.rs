@@ -8,7 +8,7 @@ use bifrost_interp::BatchEnd;
 use bifrost_ir::TypeId;
 use bifrost_runtime::Cx;
 use bifrost_runtime::abi::Word;
-use bifrost_wire::{Args, ErrorNumber, ProcedureNumber};
+use bifrost_wire::{Args, ErrorNumber, Limit, ProcedureNumber};
 
 use crate::calls::Words;
 use crate::causes::Cause;
@@ -16,9 +16,6 @@ use crate::failures::FailureKind;
 use crate::futures::Future;
 use crate::scan::Scan;
 use crate::session::Session;
-
-/// Batched procedures that a session may define.
-pub(crate) const PROCEDURES_MAX: usize = 10_000;
 
 /// A batched procedure.
 #[derive(Debug)]
@@ -80,7 +77,8 @@ impl Session {
     /// Gives numbers to procedures whose definition was refused. Numbers beyond the limit mean
     /// nothing anyway.
     pub(crate) fn undefined(&mut self, count: usize) {
-        let length = (self.procedures.len() + count).min(PROCEDURES_MAX).max(self.procedures.len());
+        let procedures_max = self.limits.size(Limit::Procedures);
+        let length = (self.procedures.len() + count).min(procedures_max).max(self.procedures.len());
         self.procedures.resize(length, None);
     }
 

@@ -22,7 +22,7 @@ use bifrost_wire::{
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
-use crate::procedures::{PROCEDURES_MAX, Procedure};
+use crate::procedures::Procedure;
 use crate::rules::{Inside, Open, Rule, rule};
 use crate::session::Session;
 use crate::tables::Dispatch;
@@ -347,8 +347,10 @@ impl Session {
         let result_number = result.map_or(u32::MAX, |t| t.0);
         scan.content.push(head(op::PROCEDURE, params.len(), result_number, false));
         self.scan_types(scan, params.iter().chain(result));
-        if self.procedures.len() >= PROCEDURES_MAX {
-            let text = format!("a session can define {PROCEDURES_MAX} procedures at most");
+        let procedures_max = self.limits.size(Limit::Procedures);
+        if self.procedures.len() >= procedures_max {
+            let name = Limit::Procedures.name();
+            let text = format!("the session has {procedures_max} procedures; this is the limit ({name})");
             scan.refuse(ErrorNumber::NoSuchProcedure, text);
         }
         scan.numbers += params.len() as u32;

@@ -502,6 +502,21 @@ fn commands_bytes_and_futures_of_a_batch_are_limited() {
 }
 
 #[test]
+fn procedures_are_limited() {
+    let define = |name: &str| format!("{name} = procedure p int -> int\n return {name}\n end_procedure\n");
+    let (two, three) =
+        ([define("a"), define("b")].concat(), [define("a"), define("b"), define("c")].concat());
+    limited(Limit::Procedures, 2, &format!("{two} x = proc 1 7\n flush x"), "x = 7");
+    limited(
+        Limit::Procedures,
+        2,
+        &format!("{three} x = proc 1 7\n y = proc 2 8\n flush x y"),
+        "x = 7\n y = exception of -5\n -3: NoSuchProcedure: the session has 2 procedures; this is the limit \
+         (procedures_max)\n -5: NoSuchProcedure: there is no batched procedure number 2, or its definition was refused",
+    );
+}
+
+#[test]
 fn handles_are_limited() {
     limited(
         Limit::Handles,

@@ -58,4 +58,5 @@ limits! {
         conflicts included.";
     Requests = 15, "requests_max", 10_000, "Requests and messages to actors that a session has under way; \
         at the limit the session waits.";
+    Procedures = 16, "procedures_max", 10_000, "Batched procedures that a session defines.";
 }

@@ -240,6 +240,28 @@ fn describe_answers_at_once() {
     assert!(out.is_empty());
 }
 
+#[test]
+fn limits_are_those_that_were_announced() {
+    let (mut out, mut answer) = (Vec::new(), String::new());
+    let mut t = translator();
+    let unknown = t.line("limits", &mut out, &mut answer).unwrap_err();
+    assert_eq!(unknown.to_string(), "column 1: the limits are known after `hello`");
+    // A number of a later version is left out.
+    t.set_limits([(5, 64), (16, 7), (1000, 1)].into_iter());
+    t.line("limits", &mut out, &mut answer).unwrap();
+    let expected = "depth_max                           64  Nesting of structures.\n\
+                    procedures_max                       7  Batched procedures that a session defines.\n";
+    assert_eq!(answer, expected);
+    answer.clear();
+    t.set_json();
+    t.line("limits", &mut out, &mut answer).unwrap();
+    assert_eq!(answer, "{\"limits\":{\"depth_max\":64,\"procedures_max\":7}}\n");
+    assert!(out.is_empty());
+    // With arguments it is a call.
+    let call = t.line("limits()", &mut out, &mut answer).unwrap_err();
+    assert!(call.to_string().contains("no routine"), "{call}");
+}
+
 proptest! {
     #[test]
     fn no_line_does_harm(lines in proptest::collection::vec("\\PC{0,40}", 0..4)) {

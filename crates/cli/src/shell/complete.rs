@@ -25,6 +25,7 @@ const COMMANDS: &[&str] = &[
     "help",
     "history",
     "if",
+    "limits",
     "list",
     "lookup",
     "others",

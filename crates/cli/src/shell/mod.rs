@@ -103,7 +103,8 @@ struct Conversation {
 
 impl Conversation {
     fn new(client: Client, numbering: Arc<Numbering>) -> Conversation {
-        let translator = Translator::new(numbering);
+        let mut translator = Translator::new(numbering);
+        translator.set_limits(client.limits.iter().copied());
         Conversation { client, translator, kept: Vec::new(), pending: false, ended: false }
     }
 

@@ -24,6 +24,7 @@ natives! {
     "string.upper" => upper / 1,
     "string.lower" => lower / 1,
     "string.trim" => trim / 1,
+    "string.replace" => replace / 3,
     "string.chars" => chars / 2,
     "string.split" => split / 3,
     "string.to_int" => to_int / 1,
@@ -135,6 +136,18 @@ extern "C" fn lower(cx: &mut Cx, this: Word) -> Ret {
 
 extern "C" fn trim(cx: &mut Cx, this: Word) -> Ret {
     Ret::of(heap!(cx, cx.new_string(text(this).trim())))
+}
+
+/// Nothing is copied before the heap has the room: the result can be much longer than the operands.
+extern "C" fn replace(cx: &mut Cx, this: Word, old: Word, new: Word) -> Ret {
+    let (t, old, new) = (text(this), text(old), text(new));
+    if old.is_empty() {
+        return Ret::of(this);
+    }
+    let mut parts = t.split(old);
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.flat_map(|part| [new, part]);
+    Ret::of(heap!(cx, cx.new_string_from(std::iter::once(first).chain(rest))))
 }
 
 extern "C" fn chars(cx: &mut Cx, this: Word, closure: Word) -> Ret {

@@ -37,6 +37,9 @@ pub(super) fn call(receiver: Constant, name: &str, args: &[Constant]) -> Option<
         ([Constant::Int(at), Constant::Int(count)], Constant::Str(text)) if name == "substr" => {
             substring(&text, *at, *count).map(Constant::Str)
         }
+        ([Constant::Str(old), Constant::Str(new)], Constant::Str(text)) if name == "replace" => {
+            replaced(text, old, new).map(Constant::Str)
+        }
         _ => None,
     }
 }
@@ -144,6 +147,16 @@ fn substring(text: &str, at: i64, count: i64) -> Option<String> {
         return None;
     }
     Some(text.chars().skip(at as usize - 1).take(count as usize).collect())
+}
+
+/// Returns the text with `new` in place of each `old`, unless that is too long for a constant.
+fn replaced(text: String, old: &str, new: &str) -> Option<String> {
+    if old.is_empty() {
+        return Some(text);
+    }
+    let count = text.matches(old).count();
+    let bytes = (text.len() - count * old.len()).saturating_add(count.saturating_mul(new.len()));
+    (bytes <= STRING_BYTES_MAX).then(|| text.replace(old, new))
 }
 
 /// Returns the single character that `mapped` yields; a character whose other case is longer stays

@@ -37,6 +37,7 @@ except  ...  when not_found  ...  when exists($who: string)  ...  others $name  
 procedure twice($n: int) returns int  ...  return $n.mul(2)  ...  end
 free $e                            remove a name, and free its object
 describe [DataBase]                the types and routines, or one type
+limits                             the limits of the session
 history    clear                   the exceptions so far; clear them
 bye
 @3 is the third result of the batch, h5 a handle, # starts a comment";

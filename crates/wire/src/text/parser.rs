@@ -42,6 +42,7 @@ pub(super) enum Line {
     Describe(Option<String>),
     History,
     Clear,
+    Limits,
     Help,
     Bye,
 }
@@ -310,6 +311,8 @@ impl Parser<'_> {
             "describe" => Line::Describe(if self.peek().is_some() { Some(self.ty()?) } else { None }),
             "history" => Line::History,
             "clear" => Line::Clear,
+            // A routine may have this name: its call has arguments.
+            "limits" if self.peek().is_none() => Line::Limits,
             "help" => Line::Help,
             "bye" => Line::Bye,
             _ => {

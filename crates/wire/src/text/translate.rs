@@ -6,6 +6,8 @@
 //! types, and the structures that are open. It checks names and types, so that a wrong line is
 //! refused before anything is recorded.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -15,6 +17,7 @@ use crate::encode;
 use crate::error::ErrorNumber;
 use crate::ids::{ProcedureNumber, Ref, TypeNumber};
 use crate::interface::{Kind, Method, Numbering};
+use crate::limit::Limit;
 use crate::mention::with_names;
 use crate::op;
 use crate::reply::{Exception, ExceptionKind, FlushedReply, Outcome, Reply};
@@ -159,6 +162,8 @@ pub struct Translator {
     procedure_count: u32,
     frees: Vec<Ref>,
     pub(super) stage: Stage,
+    /// The limits that the server has announced.
+    limits: Vec<(Limit, u64)>,
     /// True if answers are JSON, a line each.
     pub(super) json: bool,
 }
@@ -177,6 +182,7 @@ impl Translator {
             procedure_count: 0,
             frees: Vec::new(),
             stage: Stage::Idle,
+            limits: Vec::new(),
             json: false,
         }
     }
@@ -184,6 +190,13 @@ impl Translator {
     /// Has answers be JSON, a line each, for programs.
     pub fn set_json(&mut self) {
         self.json = true;
+    }
+
+    /// Notes the limits that the server has announced, each by its number. A translator that reads
+    /// the `welcome` does so by itself.
+    pub fn set_limits(&mut self, limits: impl Iterator<Item = (u32, u64)>) {
+        let known = |(number, value)| Some((Limit::from_number(number)?, value));
+        self.limits = limits.filter_map(known).collect();
     }
 
     /// Returns the names that are defined, for completion.
@@ -325,6 +338,18 @@ impl Translator {
                 self.outside("clear")?;
                 encode::history(out, true);
             }
+            Line::Limits if self.limits.is_empty() => {
+                return Err(LineError::new(1, "the limits are known after `hello`"));
+            }
+            Line::Limits if self.json => {
+                let limits = self.limits.iter().map(|(limit, value)| (limit.name(), *value));
+                *answer += &format!("{}\n", json!({"limits": limits.collect::<BTreeMap<_, _>>()}));
+            }
+            Line::Limits => {
+                for (limit, value) in &self.limits {
+                    let _ = writeln!(answer, "{:<27} {value:>10}  {}", limit.name(), limit.text());
+                }
+            }
             Line::Help => self.say(&format!("{HELP}\n"), answer),
             Line::Bye => {
                 encode::plain(out, op::BYE);
@@ -372,10 +397,15 @@ impl Translator {
                 }
             }
             Reply::Interface(json) => String::from_utf8_lossy(json).into_owned(),
-            Reply::Welcome(w) if self.json => {
-                json!({"welcome": w.version, "server": w.server, "session": w.session}).to_string()
+            Reply::Welcome(w) => {
+                self.set_limits(w.limits.iter());
+                match self.json {
+                    true => {
+                        json!({"welcome": w.version, "server": w.server, "session": w.session}).to_string()
+                    }
+                    false => format!("welcome {} {} session {}", w.version, w.server, w.session),
+                }
             }
-            Reply::Welcome(w) => format!("welcome {} {} session {}", w.version, w.server, w.session),
             Reply::Farewell if self.json => json!({"bye": true}).to_string(),
             Reply::Farewell => "bye".to_owned(),
             Reply::Error { number, position, text } => {
