@@ -1,23 +1,33 @@
-//! The stubs that the measurements use are those of their program.
+//! The committed stubs are those of their programs. `BIFROST_UPDATE=1 cargo test --workspace --test
+//! fresh` writes them.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Fails when the stubs in `folder` are not those of the program.
-fn expect_fresh(folder: &str, program: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut veneer = Command::new(env!("CARGO_BIN_EXE_bifrost"));
-    veneer.args(["veneer", "--check", program]).current_dir(folder);
-    let output = veneer.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
+/// The folders of stubs, each with the program that they are made from; from the repository's
+/// folder.
+const STUBS: &[(&str, &str)] = &[
+    ("crates/cli/src/bench", "crates/cli/src/bench/bench.theta"),
+    ("crates/cli/src/bench/oo7", "bench/oo7/oo7.theta"),
+    ("crates/cli/tests/conformance", "crates/cli/tests/conformance/conformance.theta"),
+    ("crates/cli/tests/guests", "crates/cli/tests/guests/guests.theta"),
+    ("crates/cli/tests/tutorial", "crates/cli/tests/tutorial/board.theta"),
+    ("examples/database/rust/src", "examples/database/database.theta"),
+    ("examples/packages/rust/src", "examples/packages/packages.theta"),
+];
 
 #[test]
-fn stubs_of_the_measurements_are_fresh() {
-    expect_fresh("src/bench", "bench.theta");
-}
-
-#[test]
-fn stubs_of_oo7_are_fresh() {
-    expect_fresh("src/bench/oo7", "../../../../../bench/oo7/oo7.theta");
+fn committed_stubs_are_fresh() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let writes = std::env::var_os("BIFROST_UPDATE").is_some();
+    for (folder, program) in STUBS {
+        let mut veneer = Command::new(env!("CARGO_BIN_EXE_bifrost"));
+        veneer.current_dir(&root).args(["veneer", program, "-o", folder]);
+        if !writes {
+            veneer.arg("--check");
+        }
+        let output = veneer.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\nBIFROST_UPDATE=1 cargo test --workspace --test fresh");
+    }
 }

@@ -6,7 +6,7 @@ mod support;
 #[path = "../../../examples/database/rust/src/bin/tour.rs"]
 mod tour;
 
-use support::{Server, again, bifrost, example, examples, stderr};
+use support::{Server, again, bifrost, examples, stderr};
 
 /// The client process of the test below.
 #[test]
@@ -31,22 +31,6 @@ fn the_tour_is_the_same_over_every_transport() {
         let output = client.output().unwrap();
         assert_eq!(stderr(&output), expected, "{}", server.urls[transport]);
         assert!(output.status.success());
-    }
-}
-
-#[test]
-fn committed_stubs_are_fresh() {
-    let folder = examples().join("database/rust/src");
-    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let (conformance, tutorial) = (tests.join("conformance"), tests.join("tutorial"));
-    for (sources, folder) in [
-        (example("database"), folder),
-        (example("packages"), examples().join("packages/rust/src")),
-        (conformance.join("conformance.theta"), conformance),
-        (tutorial.join("board.theta"), tutorial),
-    ] {
-        let output = bifrost().args(["veneer", "--check", "-o"]).arg(&folder).arg(sources).output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
     }
 }
 

@@ -270,7 +270,7 @@ pub static METHODS: &[Builtin] = &[
     native("string", "upper () returns (string)"),
     native("string", "lower () returns (string)"),
     native("string", "trim () returns (string)"),
-    native("string", "replace (old: string, new: string) returns (string)"),
+    native("string", "replace (old: string, by: string) returns (string)"),
     native("string", "chars () yields (char)"),
     native("string", "split (separator: string) yields (string)"),
     native("string", "to_int () returns (int) signals (bad_format, overflow)"),

@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [85, 64, 43, 193, 243, 199, 102, 145, 134, 174, 12, 135, 208, 189, 129, 150, 227, 190, 246, 199, 231, 253, 53, 158, 106, 44, 241, 158, 249, 59, 187, 7],
+    digest: [113, 186, 50, 255, 177, 206, 209, 6, 213, 119, 78, 7, 173, 187, 171, 52, 138, 98, 130, 162, 201, 184, 169, 17, 129, 146, 91, 122, 248, 167, 29, 175],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 16, put: 175, full: 176, get: 177 }),
-        (1, bf::CellNumbers { ty: 17, put: 182, full: 183, get: 184 }),
-        (2, bf::CellNumbers { ty: 18, put: 189, full: 190, get: 191 }),
-        (3, bf::CellNumbers { ty: 19, put: 196, full: 197, get: 198 }),
-        (4, bf::CellNumbers { ty: 20, put: 203, full: 204, get: 205 }),
-        (5, bf::CellNumbers { ty: 21, put: 210, full: 211, get: 212 }),
+        (0, bf::CellNumbers { ty: 16, put: 176, full: 177, get: 178 }),
+        (1, bf::CellNumbers { ty: 17, put: 183, full: 184, get: 185 }),
+        (2, bf::CellNumbers { ty: 18, put: 190, full: 191, get: 192 }),
+        (3, bf::CellNumbers { ty: 19, put: 197, full: 198, get: 199 }),
+        (4, bf::CellNumbers { ty: 20, put: 204, full: 205, get: 206 }),
+        (5, bf::CellNumbers { ty: 21, put: 211, full: 212, get: 213 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 22, put: 217, full: 218, get: 219 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 22, put: 218, full: 219, get: 220 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 23, put: 221, full: 222, get: 223 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 23, put: 222, full: 223, get: 224 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 24, put: 225, full: 226, get: 227 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 24, put: 226, full: 227, get: 228 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -49,7 +49,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 9,
-    cell (25, 232, 233, 234),
+    cell (25, 233, 234, 235),
     below [bf::Any]
 }
 
@@ -59,7 +59,7 @@ impl Probe {
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Itself.
@@ -67,7 +67,7 @@ impl Probe {
     /// Theta: `same () returns (Probe)`
     #[track_caller]
     pub fn same(&self) -> Probe {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// 1
@@ -75,7 +75,7 @@ impl Probe {
     /// Theta: `one () returns (int)`
     #[track_caller]
     pub fn one(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// As `nothing`; with `b` to `d` it makes control structures that were never seen before.
@@ -83,7 +83,7 @@ impl Probe {
     /// Theta: `a ()`
     #[track_caller]
     pub fn a(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// As `nothing`.
@@ -91,7 +91,7 @@ impl Probe {
     /// Theta: `b ()`
     #[track_caller]
     pub fn b(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// As `nothing`.
@@ -99,7 +99,7 @@ impl Probe {
     /// Theta: `c ()`
     #[track_caller]
     pub fn c(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// As `nothing`.
@@ -107,7 +107,7 @@ impl Probe {
     /// Theta: `d ()`
     #[track_caller]
     pub fn d(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// Calls `nothing` n times.
@@ -115,7 +115,7 @@ impl Probe {
     /// Theta: `nothing_loop (n: int)`
     #[track_caller]
     pub fn nothing_loop(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 136, n }
+        bf::call! { self.0, 137, n }
     }
 }
 
@@ -125,7 +125,7 @@ pub struct Record(bf::Stub);
 
 bf::object! {
     Record, INTERFACE, type 10,
-    cell (26, 236, 237, 238),
+    cell (26, 237, 238, 239),
     below [bf::Any]
 }
 
@@ -135,7 +135,7 @@ impl Record {
     /// Theta: `user () returns (string)`
     #[track_caller]
     pub fn user(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 }
 
@@ -145,7 +145,7 @@ pub struct Records(bf::Stub);
 
 bf::object! {
     Records, INTERFACE, type 11,
-    cell (27, 240, 241, 242),
+    cell (27, 241, 242, 243),
     below [bf::Any]
 }
 
@@ -155,7 +155,7 @@ impl Records {
     /// Theta: `fetch (user: string) returns (Record) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> Record {
-        bf::call! { self.0, 138, user }
+        bf::call! { self.0, 139, user }
     }
 
     /// Adds and fetches three times, n times over (Zondervan 1995, 7.1.5).
@@ -167,7 +167,7 @@ impl Records {
         user: impl bf::IntoArg<String>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 139, user, n }
+        bf::call! { self.0, 140, user, n }
     }
 }
 
@@ -179,7 +179,7 @@ pub struct IntList(bf::Stub);
 
 bf::object! {
     IntList, INTERFACE, type 12,
-    cell (28, 244, 245, 246),
+    cell (28, 245, 246, 247),
     below [bf::Any]
 }
 
@@ -187,13 +187,13 @@ impl IntList {
     /// Theta: `first () returns (int) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `next () returns (IntList) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> IntList {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 }
 
@@ -205,7 +205,7 @@ pub struct Point(bf::Stub);
 
 bf::object! {
     Point, INTERFACE, type 13,
-    cell (29, 248, 249, 250),
+    cell (29, 249, 250, 251),
     below [bf::Any]
 }
 
@@ -213,25 +213,25 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 144, v }
+        bf::call! { self.0, 145, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, v }
+        bf::call! { self.0, 146, v }
     }
 }
 
@@ -241,7 +241,7 @@ pub struct ArrayOfRecord(bf::Stub);
 
 bf::object! {
     ArrayOfRecord, INTERFACE, type 14,
-    cell (30, 252, 253, 254),
+    cell (30, 253, 254, 255),
     below [bf::Any]
 }
 
@@ -249,103 +249,103 @@ impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 151, i }
+        bf::call! { self.0, 152, i }
     }
 
     /// Theta: `store (i: int, v: Record) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 152, i, v }
+        bf::call! { self.0, 153, i, v }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `append (v: Record)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 155, v }
+        bf::call! { self.0, 156, v }
     }
 
     /// Theta: `append_low (v: Record)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 156, v }
+        bf::call! { self.0, 157, v }
     }
 
     /// Theta: `remove () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Record {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `remove_low () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Record {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 159)
+        bf::Iter::of_method(&self.0, 160)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 160)
+        bf::Iter::of_method(&self.0, 161)
     }
 
     /// Theta: `to_sequence () returns (sequence[Record])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfRecord {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `equal (x: array[Record]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfRecord>) -> bf::Promise<bool> {
-        bf::call! { self.0, 162, x }
+        bf::call! { self.0, 163, x }
     }
 }
 
@@ -355,7 +355,7 @@ pub struct SequenceOfRecord(bf::Stub);
 
 bf::object! {
     SequenceOfRecord, INTERFACE, type 15,
-    cell (31, 256, 257, 258),
+    cell (31, 257, 258, 259),
     below [bf::Any]
 }
 
@@ -363,43 +363,43 @@ impl SequenceOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 165, i }
+        bf::call! { self.0, 166, i }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `append (v: Record) returns (sequence[Record])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> SequenceOfRecord {
-        bf::call! { self.0, 168, v }
+        bf::call! { self.0, 169, v }
     }
 
     /// Theta: `concat (x: sequence[Record]) returns (sequence[Record])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfRecord>) -> SequenceOfRecord {
-        bf::call! { self.0, 169, x }
+        bf::call! { self.0, 170, x }
     }
 
     /// Theta: `replace (i: int, v: Record) returns (sequence[Record]) signals (bounds)`
@@ -409,7 +409,7 @@ impl SequenceOfRecord {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Record>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 170, i, v }
+        bf::call! { self.0, 171, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Record]) signals (bounds)`
@@ -419,25 +419,25 @@ impl SequenceOfRecord {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 171, at, count }
+        bf::call! { self.0, 172, at, count }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 172)
+        bf::Iter::of_method(&self.0, 173)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 173)
+        bf::Iter::of_method(&self.0, 174)
     }
 
     /// Theta: `to_array () returns (array[Record])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfRecord {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 }
 

@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [219, 143, 51, 210, 55, 122, 94, 17, 130, 204, 179, 194, 151, 15, 192, 121, 250, 46, 190, 88, 229, 90, 98, 137, 34, 250, 224, 248, 15, 2, 31, 192],
+    digest: [208, 113, 35, 94, 97, 134, 68, 36, 84, 190, 55, 75, 74, 224, 32, 75, 155, 192, 53, 29, 29, 55, 62, 185, 78, 35, 92, 141, 87, 165, 236, 206],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 19, put: 230, full: 231, get: 232 }),
-        (1, bf::CellNumbers { ty: 20, put: 237, full: 238, get: 239 }),
-        (2, bf::CellNumbers { ty: 21, put: 244, full: 245, get: 246 }),
-        (3, bf::CellNumbers { ty: 22, put: 251, full: 252, get: 253 }),
-        (4, bf::CellNumbers { ty: 23, put: 258, full: 259, get: 260 }),
-        (5, bf::CellNumbers { ty: 24, put: 265, full: 266, get: 267 }),
+        (0, bf::CellNumbers { ty: 19, put: 231, full: 232, get: 233 }),
+        (1, bf::CellNumbers { ty: 20, put: 238, full: 239, get: 240 }),
+        (2, bf::CellNumbers { ty: 21, put: 245, full: 246, get: 247 }),
+        (3, bf::CellNumbers { ty: 22, put: 252, full: 253, get: 254 }),
+        (4, bf::CellNumbers { ty: 23, put: 259, full: 260, get: 261 }),
+        (5, bf::CellNumbers { ty: 24, put: 266, full: 267, get: 268 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 25, put: 272, full: 273, get: 274 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 25, put: 273, full: 274, get: 275 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 26, put: 276, full: 277, get: 278 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 26, put: 277, full: 278, get: 279 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 27, put: 280, full: 281, get: 282 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 27, put: 281, full: 282, get: 283 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -49,7 +49,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (28, 287, 288, 289),
+    cell (28, 288, 289, 290),
     below [bf::Any]
 }
 
@@ -57,13 +57,13 @@ impl Item {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 130, name }
+        bf::call! { self.0, 131, name }
     }
 }
 
@@ -73,7 +73,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (29, 291, 292, 293),
+    cell (29, 292, 293, 294),
     below [Item, bf::Any]
 }
 
@@ -81,7 +81,7 @@ impl Counter {
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// The new value.
@@ -89,19 +89,19 @@ impl Counter {
     /// Theta: `add (by: int) returns (int)`
     #[track_caller]
     pub fn add(&self, by: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 132, by }
+        bf::call! { self.0, 133, by }
     }
 
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 134, name }
+        bf::call! { self.0, 135, name }
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Tagged(bf::Stub);
 
 bf::object! {
     Tagged, INTERFACE, type 11,
-    cell (30, 295, 296, 297),
+    cell (30, 296, 297, 298),
     below [bf::Any]
 }
 
@@ -119,7 +119,7 @@ impl Tagged {
     /// Theta: `point (x: int, y: int) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn point(&self, x: impl bf::IntoArg<i64>, y: impl bf::IntoArg<i64>) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 135, x, y }
+        bf::call! { self.0, 136, x, y }
     }
 
     /// Theta: `labelled (p: record[x: int, y: int], name: string) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -129,25 +129,25 @@ impl Tagged {
         p: impl bf::IntoArg<RecordOfXIntAndYInt>,
         name: impl bf::IntoArg<String>,
     ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 136, p, name }
+        bf::call! { self.0, 137, p, name }
     }
 
     /// Theta: `answer (n: int) returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn answer(&self, n: impl bf::IntoArg<i64>) -> OneofOfNumberIntAndTextStringAndNothingNull {
-        bf::call! { self.0, 137, n }
+        bf::call! { self.0, 138, n }
     }
 
     /// Theta: `found (n: int) returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn found(&self, n: impl bf::IntoArg<i64>) -> MaybeOfRecordOfXIntAndYInt {
-        bf::call! { self.0, 138, n }
+        bf::call! { self.0, 139, n }
     }
 
     /// Theta: `sum (p: maybe[record[x: int, y: int]]) returns (int)`
     #[track_caller]
     pub fn sum(&self, p: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<i64> {
-        bf::call! { self.0, 139, p }
+        bf::call! { self.0, 140, p }
     }
 
     /// Theta: `answers (limit: int) yields (oneof[number: int, text: string, nothing: null])`
@@ -156,7 +156,7 @@ impl Tagged {
         &self,
         limit: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(OneofOfNumberIntAndTextStringAndNothingNull,)> {
-        let iter = bf::Iter::of_method(&self.0, 140);
+        let iter = bf::Iter::of_method(&self.0, 141);
         iter.arg(limit)
     }
 
@@ -165,13 +165,13 @@ impl Tagged {
     /// Theta: `thing (n: int) returns (any)`
     #[track_caller]
     pub fn thing(&self, n: impl bf::IntoArg<i64>) -> bf::Any {
-        bf::call! { self.0, 141, n }
+        bf::call! { self.0, 142, n }
     }
 
     /// Theta: `what (thing: any) returns (string)`
     #[track_caller]
     pub fn what(&self, thing: impl bf::IntoArg<bf::Any>) -> bf::Promise<String> {
-        bf::call! { self.0, 142, thing }
+        bf::call! { self.0, 143, thing }
     }
 }
 
@@ -181,7 +181,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 12,
-    cell (31, 299, 300, 301),
+    cell (31, 300, 301, 302),
     below [bf::Any]
 }
 
@@ -189,43 +189,43 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 143, x }
+        bf::call! { self.0, 144, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 144, x }
+        bf::call! { self.0, 145, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 145, x }
+        bf::call! { self.0, 146, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 146, x }
+        bf::call! { self.0, 147, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 147, x }
+        bf::call! { self.0, 148, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 148, x }
+        bf::call! { self.0, 149, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Quotient and remainder.
@@ -237,13 +237,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 150, x, y }
+        bf::call! { self.0, 151, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 151, name }
+        bf::call! { self.0, 152, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -257,19 +257,19 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 152, b, i, r, c, s, item }
+        bf::call! { self.0, 153, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `tagged () returns (Tagged)`
     #[track_caller]
     pub fn tagged(&self) -> Tagged {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -277,13 +277,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 155, name }
+        bf::call! { self.0, 156, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 156, item }
+        bf::call! { self.0, 157, item }
     }
 
     /// Always the same.
@@ -291,7 +291,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Another one each time.
@@ -299,33 +299,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 159, item }
+        bf::call! { self.0, 160, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 160);
+        let iter = bf::Iter::of_method(&self.0, 161);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 161);
+        let iter = bf::Iter::of_method(&self.0, 162);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -333,7 +333,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 163, n }
+        bf::call! { self.0, 164, n }
     }
 
     /// n, after as many nested calls.
@@ -341,7 +341,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 164, n }
+        bf::call! { self.0, 165, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -349,7 +349,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 }
 
@@ -359,7 +359,7 @@ pub struct RecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     RecordOfXIntAndYInt, INTERFACE, type 13,
-    cell (32, 303, 304, 305),
+    cell (32, 304, 305, 306),
     below [bf::Any]
 }
 
@@ -367,49 +367,49 @@ impl RecordOfXIntAndYInt {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 168, v }
+        bf::call! { self.0, 169, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 169, v }
+        bf::call! { self.0, 170, v }
     }
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 170, x }
+        bf::call! { self.0, 171, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 171, x }
+        bf::call! { self.0, 172, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 174 }
     }
 }
 
@@ -419,7 +419,7 @@ pub struct StructOfNameStringAndAtRecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     StructOfNameStringAndAtRecordOfXIntAndYInt, INTERFACE, type 14,
-    cell (33, 310, 311, 312),
+    cell (33, 311, 312, 313),
     below [bf::Any]
 }
 
@@ -427,13 +427,13 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn at(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -442,7 +442,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         v: impl bf::IntoArg<String>,
     ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 176, v }
+        bf::call! { self.0, 177, v }
     }
 
     /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -451,7 +451,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         v: impl bf::IntoArg<RecordOfXIntAndYInt>,
     ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 177, v }
+        bf::call! { self.0, 178, v }
     }
 
     /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -460,7 +460,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 178, x }
+        bf::call! { self.0, 179, x }
     }
 
     /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -469,19 +469,19 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 179, x }
+        bf::call! { self.0, 180, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 }
 
@@ -491,7 +491,7 @@ pub struct OneofOfNumberIntAndTextStringAndNothingNull(bf::Stub);
 
 bf::object! {
     OneofOfNumberIntAndTextStringAndNothingNull, INTERFACE, type 15,
-    cell (34, 317, 318, 319),
+    cell (34, 318, 319, 320),
     below [bf::Any]
 }
 
@@ -499,37 +499,37 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `is_text () returns (bool)`
     #[track_caller]
     pub fn is_text(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `value_number () returns (int) signals (wrong_tag)`
     #[track_caller]
     pub fn value_number(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `value_text () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value_text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
@@ -538,7 +538,7 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
         &self,
         x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 188, x }
+        bf::call! { self.0, 189, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
@@ -547,25 +547,25 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
         &self,
         x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 189, x }
+        bf::call! { self.0, 190, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> OneofOfNumberIntAndTextStringAndNothingNull {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 }
 
@@ -575,7 +575,7 @@ pub struct MaybeOfRecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     MaybeOfRecordOfXIntAndYInt, INTERFACE, type 16,
-    cell (35, 324, 325, 326),
+    cell (35, 325, 326, 327),
     below [bf::Any]
 }
 
@@ -583,49 +583,49 @@ impl MaybeOfRecordOfXIntAndYInt {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<RecordOfXIntAndYInt>) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 196, v }
+        bf::call! { self.0, 197, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 197, x }
+        bf::call! { self.0, 198, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 198, x }
+        bf::call! { self.0, 199, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfRecordOfXIntAndYInt {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 }
 
@@ -635,7 +635,7 @@ pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
     ArrayOfItem, INTERFACE, type 17,
-    cell (36, 331, 332, 333),
+    cell (36, 332, 333, 334),
     below [bf::Any]
 }
 
@@ -643,103 +643,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 206, i }
+        bf::call! { self.0, 207, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 207, i, v }
+        bf::call! { self.0, 208, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 210, v }
+        bf::call! { self.0, 211, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 211, v }
+        bf::call! { self.0, 212, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 214)
+        bf::Iter::of_method(&self.0, 215)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 215)
+        bf::Iter::of_method(&self.0, 216)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 217, x }
+        bf::call! { self.0, 218, x }
     }
 }
 
@@ -749,7 +749,7 @@ pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
     SequenceOfItem, INTERFACE, type 18,
-    cell (37, 335, 336, 337),
+    cell (37, 336, 337, 338),
     below [bf::Any]
 }
 
@@ -757,49 +757,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 220, i }
+        bf::call! { self.0, 221, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 222 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 223, v }
+        bf::call! { self.0, 224, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 224, x }
+        bf::call! { self.0, 225, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 225, i, v }
+        bf::call! { self.0, 226, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -809,25 +809,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 226, at, count }
+        bf::call! { self.0, 227, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 227)
+        bf::Iter::of_method(&self.0, 228)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 229)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 }
 

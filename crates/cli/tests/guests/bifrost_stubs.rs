@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [180, 195, 136, 114, 51, 227, 167, 223, 22, 21, 232, 180, 120, 242, 114, 163, 20, 251, 207, 219, 192, 172, 53, 206, 228, 249, 112, 249, 151, 105, 149, 241],
+    digest: [185, 195, 116, 136, 57, 175, 157, 245, 232, 183, 110, 26, 160, 153, 140, 99, 134, 223, 189, 39, 121, 218, 152, 236, 241, 136, 8, 226, 149, 12, 145, 248],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 25, put: 256, full: 257, get: 258 }),
-        (1, bf::CellNumbers { ty: 26, put: 263, full: 264, get: 265 }),
-        (2, bf::CellNumbers { ty: 27, put: 270, full: 271, get: 272 }),
-        (3, bf::CellNumbers { ty: 28, put: 277, full: 278, get: 279 }),
-        (4, bf::CellNumbers { ty: 29, put: 284, full: 285, get: 286 }),
-        (5, bf::CellNumbers { ty: 30, put: 291, full: 292, get: 293 }),
+        (0, bf::CellNumbers { ty: 25, put: 257, full: 258, get: 259 }),
+        (1, bf::CellNumbers { ty: 26, put: 264, full: 265, get: 266 }),
+        (2, bf::CellNumbers { ty: 27, put: 271, full: 272, get: 273 }),
+        (3, bf::CellNumbers { ty: 28, put: 278, full: 279, get: 280 }),
+        (4, bf::CellNumbers { ty: 29, put: 285, full: 286, get: 287 }),
+        (5, bf::CellNumbers { ty: 30, put: 292, full: 293, get: 294 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 31, put: 298, full: 299, get: 300 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 31, put: 299, full: 300, get: 301 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 32, put: 302, full: 303, get: 304 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 32, put: 303, full: 304, get: 305 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 33, put: 306, full: 307, get: 308 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 33, put: 307, full: 308, get: 309 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -49,7 +49,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (34, 313, 314, 315),
+    cell (34, 314, 315, 316),
     below [bf::Any]
 }
 
@@ -57,7 +57,7 @@ impl Item {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 }
 
@@ -67,7 +67,7 @@ pub struct Adder(bf::Stub);
 
 bf::object! {
     Adder, INTERFACE, type 10,
-    cell (35, 317, 318, 319),
+    cell (35, 318, 319, 320),
     below [bf::Any]
 }
 
@@ -75,7 +75,7 @@ impl Adder {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 130, n }
+        bf::call! { self.0, 131, n }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -92,7 +92,7 @@ impl AdderSend<'_> {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 130, n }
+        bf::send! { self.0, 131, n }
     }
 }
 
@@ -102,7 +102,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 11,
-    cell (36, 321, 322, 323),
+    cell (36, 322, 323, 324),
     below [Adder, bf::Any]
 }
 
@@ -110,37 +110,37 @@ impl Counter {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 131, n }
+        bf::call! { self.0, 132, n }
     }
 
     /// Theta: `step (n: int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 132, n }
+        bf::call! { self.0, 133, n }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// Theta: `place () returns (int)`
     #[track_caller]
     pub fn place(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Theta: `fail (n: int) returns (int) signals (broken (int))`
     #[track_caller]
     pub fn fail(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 135, n }
+        bf::call! { self.0, 136, n }
     }
 
     /// Theta: `fall () returns (int)`
     #[track_caller]
     pub fn fall(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Answers nobody, until `release`.
@@ -148,19 +148,19 @@ impl Counter {
     /// Theta: `never () returns (int)`
     #[track_caller]
     pub fn never(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Theta: `waiters () returns (int)`
     #[track_caller]
     pub fn waiters(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 139, n }
+        bf::call! { self.0, 140, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -168,13 +168,13 @@ impl Counter {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 140, c, n }
+        bf::call! { self.0, 141, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) -> Counter {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// 2 to the power of n characters.
@@ -182,19 +182,19 @@ impl Counter {
     /// Theta: `long (n: int) returns (string)`
     #[track_caller]
     pub fn long(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 142, n }
+        bf::call! { self.0, 143, n }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) -> ArrayOfInt {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 144, i }
+        bf::call! { self.0, 145, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
@@ -204,7 +204,7 @@ impl Counter {
         g: impl bf::IntoArg<GroupOfCounter>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 145, g, n }
+        bf::call! { self.0, 146, g, n }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -221,37 +221,37 @@ impl CounterSend<'_> {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 131, n }
+        bf::send! { self.0, 132, n }
     }
 
     /// Theta: `step (n: int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 132, n }
+        bf::send! { self.0, 133, n }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) {
-        bf::send! { self.0, 133 }
+        bf::send! { self.0, 134 }
     }
 
     /// Theta: `place () returns (int)`
     #[track_caller]
     pub fn place(&self) {
-        bf::send! { self.0, 134 }
+        bf::send! { self.0, 135 }
     }
 
     /// Theta: `fail (n: int) returns (int) signals (broken (int))`
     #[track_caller]
     pub fn fail(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 135, n }
+        bf::send! { self.0, 136, n }
     }
 
     /// Theta: `fall () returns (int)`
     #[track_caller]
     pub fn fall(&self) {
-        bf::send! { self.0, 136 }
+        bf::send! { self.0, 137 }
     }
 
     /// Answers nobody, until `release`.
@@ -259,19 +259,19 @@ impl CounterSend<'_> {
     /// Theta: `never () returns (int)`
     #[track_caller]
     pub fn never(&self) {
-        bf::send! { self.0, 137 }
+        bf::send! { self.0, 138 }
     }
 
     /// Theta: `waiters () returns (int)`
     #[track_caller]
     pub fn waiters(&self) {
-        bf::send! { self.0, 138 }
+        bf::send! { self.0, 139 }
     }
 
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 139, n }
+        bf::send! { self.0, 140, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -279,13 +279,13 @@ impl CounterSend<'_> {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 140, c, n }
+        bf::send! { self.0, 141, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) {
-        bf::send! { self.0, 141 }
+        bf::send! { self.0, 142 }
     }
 
     /// 2 to the power of n characters.
@@ -293,25 +293,25 @@ impl CounterSend<'_> {
     /// Theta: `long (n: int) returns (string)`
     #[track_caller]
     pub fn long(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 142, n }
+        bf::send! { self.0, 143, n }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) {
-        bf::send! { self.0, 143 }
+        bf::send! { self.0, 144 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) {
-        bf::send! { self.0, 144, i }
+        bf::send! { self.0, 145, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
     #[track_caller]
     pub fn all(&self, g: impl bf::IntoArg<GroupOfCounter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 145, g, n }
+        bf::send! { self.0, 146, g, n }
     }
 }
 
@@ -323,7 +323,7 @@ pub struct Gate(bf::Stub);
 
 bf::object! {
     Gate, INTERFACE, type 12,
-    cell (37, 325, 326, 327),
+    cell (37, 326, 327, 328),
     below [bf::Any]
 }
 
@@ -331,7 +331,7 @@ impl Gate {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -348,7 +348,7 @@ impl GateSend<'_> {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) {
-        bf::send! { self.0, 146 }
+        bf::send! { self.0, 147 }
     }
 }
 
@@ -360,7 +360,7 @@ pub struct Ring(bf::Stub);
 
 bf::object! {
     Ring, INTERFACE, type 13,
-    cell (38, 329, 330, 331),
+    cell (38, 330, 331, 332),
     below [bf::Any]
 }
 
@@ -368,7 +368,7 @@ impl Ring {
     /// Theta: `join (r: Ring)`
     #[track_caller]
     pub fn join(&self, r: impl bf::IntoArg<Ring>) -> bf::Promise<()> {
-        bf::call! { self.0, 147, r }
+        bf::call! { self.0, 148, r }
     }
 
     /// The number of the one so many steps away.
@@ -376,7 +376,7 @@ impl Ring {
     /// Theta: `far (steps: int) returns (int)`
     #[track_caller]
     pub fn far(&self, steps: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 148, steps }
+        bf::call! { self.0, 149, steps }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -393,7 +393,7 @@ impl RingSend<'_> {
     /// Theta: `join (r: Ring)`
     #[track_caller]
     pub fn join(&self, r: impl bf::IntoArg<Ring>) {
-        bf::send! { self.0, 147, r }
+        bf::send! { self.0, 148, r }
     }
 
     /// The number of the one so many steps away.
@@ -401,7 +401,7 @@ impl RingSend<'_> {
     /// Theta: `far (steps: int) returns (int)`
     #[track_caller]
     pub fn far(&self, steps: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 148, steps }
+        bf::send! { self.0, 149, steps }
     }
 }
 
@@ -413,7 +413,7 @@ pub struct Sleeper(bf::Stub);
 
 bf::object! {
     Sleeper, INTERFACE, type 14,
-    cell (39, 333, 334, 335),
+    cell (39, 334, 335, 336),
     below [bf::Any]
 }
 
@@ -421,19 +421,19 @@ impl Sleeper {
     /// Theta: `sleep (c: Counter)`
     #[track_caller]
     pub fn sleep(&self, c: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 149, c }
+        bf::call! { self.0, 150, c }
     }
 
     /// Theta: `note ()`
     #[track_caller]
     pub fn note(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -450,19 +450,19 @@ impl SleeperSend<'_> {
     /// Theta: `sleep (c: Counter)`
     #[track_caller]
     pub fn sleep(&self, c: impl bf::IntoArg<Counter>) {
-        bf::send! { self.0, 149, c }
+        bf::send! { self.0, 150, c }
     }
 
     /// Theta: `note ()`
     #[track_caller]
     pub fn note(&self) {
-        bf::send! { self.0, 150 }
+        bf::send! { self.0, 151 }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) {
-        bf::send! { self.0, 151 }
+        bf::send! { self.0, 152 }
     }
 }
 
@@ -474,7 +474,7 @@ pub struct Keeper(bf::Stub);
 
 bf::object! {
     Keeper, INTERFACE, type 15,
-    cell (40, 337, 338, 339),
+    cell (40, 338, 339, 340),
     below [bf::Any]
 }
 
@@ -482,7 +482,7 @@ impl Keeper {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -499,7 +499,7 @@ impl KeeperSend<'_> {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) {
-        bf::send! { self.0, 152 }
+        bf::send! { self.0, 153 }
     }
 }
 
@@ -509,7 +509,7 @@ pub struct ReplierOfInt(bf::Stub);
 
 bf::object! {
     ReplierOfInt, INTERFACE, type 16,
-    cell (41, 341, 342, 343),
+    cell (41, 342, 343, 344),
     below [bf::Any]
 }
 
@@ -519,7 +519,7 @@ pub struct ArrayOfReplierOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfReplierOfInt, INTERFACE, type 17,
-    cell (42, 345, 346, 347),
+    cell (42, 346, 347, 348),
     below [bf::Any]
 }
 
@@ -527,37 +527,37 @@ impl ArrayOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 158, i }
+        bf::call! { self.0, 159, i }
     }
 
     /// Theta: `store (i: int, v: replier[int]) signals (bounds)`
@@ -567,67 +567,67 @@ impl ArrayOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 159, i, v }
+        bf::call! { self.0, 160, i, v }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `append (v: replier[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 162, v }
+        bf::call! { self.0, 163, v }
     }
 
     /// Theta: `append_low (v: replier[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 163, v }
+        bf::call! { self.0, 164, v }
     }
 
     /// Theta: `remove () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> ReplierOfInt {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `remove_low () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> ReplierOfInt {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 166)
+        bf::Iter::of_method(&self.0, 167)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 167)
+        bf::Iter::of_method(&self.0, 168)
     }
 
     /// Theta: `to_sequence () returns (sequence[replier[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `equal (x: array[replier[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfReplierOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 169, x }
+        bf::call! { self.0, 170, x }
     }
 }
 
@@ -637,7 +637,7 @@ pub struct SequenceOfReplierOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfReplierOfInt, INTERFACE, type 18,
-    cell (43, 349, 350, 351),
+    cell (43, 350, 351, 352),
     below [bf::Any]
 }
 
@@ -645,43 +645,43 @@ impl SequenceOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 172, i }
+        bf::call! { self.0, 173, i }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `append (v: replier[int]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 175, v }
+        bf::call! { self.0, 176, v }
     }
 
     /// Theta: `concat (x: sequence[replier[int]]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 176, x }
+        bf::call! { self.0, 177, x }
     }
 
     /// Theta: `replace (i: int, v: replier[int]) returns (sequence[replier[int]]) signals (bounds)`
@@ -691,7 +691,7 @@ impl SequenceOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 177, i, v }
+        bf::call! { self.0, 178, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[replier[int]]) signals (bounds)`
@@ -701,25 +701,25 @@ impl SequenceOfReplierOfInt {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 178, at, count }
+        bf::call! { self.0, 179, at, count }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 179)
+        bf::Iter::of_method(&self.0, 180)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 180)
+        bf::Iter::of_method(&self.0, 181)
     }
 
     /// Theta: `to_array () returns (array[replier[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfReplierOfInt {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 }
 
@@ -729,7 +729,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 19,
-    cell (44, 353, 354, 355),
+    cell (44, 354, 355, 356),
     below [bf::Any]
 }
 
@@ -737,127 +737,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 187, i }
+        bf::call! { self.0, 188, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 188, i, v }
+        bf::call! { self.0, 189, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 191, v }
+        bf::call! { self.0, 192, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 192, v }
+        bf::call! { self.0, 193, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 195)
+        bf::Iter::of_method(&self.0, 196)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 196)
+        bf::Iter::of_method(&self.0, 197)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 199, x }
+        bf::call! { self.0, 200, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 200, x }
+        bf::call! { self.0, 201, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 }
 
@@ -867,7 +867,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 20,
-    cell (45, 360, 361, 362),
+    cell (45, 361, 362, 363),
     below [bf::Any]
 }
 
@@ -875,103 +875,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 205, i }
+        bf::call! { self.0, 206, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 208, v }
+        bf::call! { self.0, 209, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 209, x }
+        bf::call! { self.0, 210, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 210, i, v }
+        bf::call! { self.0, 211, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 211, at, count }
+        bf::call! { self.0, 212, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 212)
+        bf::Iter::of_method(&self.0, 213)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 213)
+        bf::Iter::of_method(&self.0, 214)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 215, x }
+        bf::call! { self.0, 216, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 216, x }
+        bf::call! { self.0, 217, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 }
 
@@ -981,7 +981,7 @@ pub struct GroupOfCounter(bf::Stub);
 
 bf::object! {
     GroupOfCounter, INTERFACE, type 21,
-    cell (46, 367, 368, 369),
+    cell (46, 368, 369, 370),
     below [bf::Any]
 }
 
@@ -989,19 +989,19 @@ impl GroupOfCounter {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `member (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn member(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 221, i }
+        bf::call! { self.0, 222, i }
     }
 
     /// Theta: `members () yields (Counter)`
     #[track_caller]
     pub fn members(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 222)
+        bf::Iter::of_method(&self.0, 223)
     }
 }
 
@@ -1011,7 +1011,7 @@ pub struct MaybeOfRing(bf::Stub);
 
 bf::object! {
     MaybeOfRing, INTERFACE, type 22,
-    cell (47, 371, 372, 373),
+    cell (47, 372, 373, 374),
     below [bf::Any]
 }
 
@@ -1019,25 +1019,25 @@ impl MaybeOfRing {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `value () returns (Ring) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Ring {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 226 }
     }
 
     /// Theta: `value_or (v: Ring) returns (Ring)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Ring>) -> Ring {
-        bf::call! { self.0, 226, v }
+        bf::call! { self.0, 227, v }
     }
 }
 
@@ -1047,7 +1047,7 @@ pub struct ArrayOfCounter(bf::Stub);
 
 bf::object! {
     ArrayOfCounter, INTERFACE, type 23,
-    cell (48, 375, 376, 377),
+    cell (48, 376, 377, 378),
     below [bf::Any]
 }
 
@@ -1055,103 +1055,103 @@ impl ArrayOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 232, i }
+        bf::call! { self.0, 233, i }
     }
 
     /// Theta: `store (i: int, v: Counter) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 233, i, v }
+        bf::call! { self.0, 234, i, v }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 234 }
+        bf::call! { self.0, 235 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 
     /// Theta: `append (v: Counter)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 236, v }
+        bf::call! { self.0, 237, v }
     }
 
     /// Theta: `append_low (v: Counter)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 237, v }
+        bf::call! { self.0, 238, v }
     }
 
     /// Theta: `remove () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Counter {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `remove_low () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Counter {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 240)
+        bf::Iter::of_method(&self.0, 241)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 241)
+        bf::Iter::of_method(&self.0, 242)
     }
 
     /// Theta: `to_sequence () returns (sequence[Counter])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCounter {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 
     /// Theta: `equal (x: array[Counter]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCounter>) -> bf::Promise<bool> {
-        bf::call! { self.0, 243, x }
+        bf::call! { self.0, 244, x }
     }
 }
 
@@ -1161,7 +1161,7 @@ pub struct SequenceOfCounter(bf::Stub);
 
 bf::object! {
     SequenceOfCounter, INTERFACE, type 24,
-    cell (49, 379, 380, 381),
+    cell (49, 380, 381, 382),
     below [bf::Any]
 }
 
@@ -1169,43 +1169,43 @@ impl SequenceOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 245 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 245 }
+        bf::call! { self.0, 246 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 246, i }
+        bf::call! { self.0, 247, i }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 247 }
+        bf::call! { self.0, 248 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 248 }
+        bf::call! { self.0, 249 }
     }
 
     /// Theta: `append (v: Counter) returns (sequence[Counter])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> SequenceOfCounter {
-        bf::call! { self.0, 249, v }
+        bf::call! { self.0, 250, v }
     }
 
     /// Theta: `concat (x: sequence[Counter]) returns (sequence[Counter])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCounter>) -> SequenceOfCounter {
-        bf::call! { self.0, 250, x }
+        bf::call! { self.0, 251, x }
     }
 
     /// Theta: `replace (i: int, v: Counter) returns (sequence[Counter]) signals (bounds)`
@@ -1215,7 +1215,7 @@ impl SequenceOfCounter {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Counter>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 251, i, v }
+        bf::call! { self.0, 252, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Counter]) signals (bounds)`
@@ -1225,25 +1225,25 @@ impl SequenceOfCounter {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 252, at, count }
+        bf::call! { self.0, 253, at, count }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 253)
+        bf::Iter::of_method(&self.0, 254)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 254)
+        bf::Iter::of_method(&self.0, 255)
     }
 
     /// Theta: `to_array () returns (array[Counter])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCounter {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 256 }
     }
 }
 

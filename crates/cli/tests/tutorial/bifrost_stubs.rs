@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [231, 249, 114, 21, 196, 255, 6, 51, 182, 240, 52, 17, 30, 220, 108, 235, 28, 71, 31, 131, 5, 210, 230, 31, 116, 4, 80, 110, 22, 15, 165, 146],
+    digest: [184, 146, 255, 171, 100, 11, 71, 240, 148, 27, 249, 151, 148, 65, 33, 14, 240, 176, 179, 245, 233, 142, 171, 189, 37, 201, 243, 245, 70, 240, 226, 143],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 165, full: 166, get: 167 }),
-        (1, bf::CellNumbers { ty: 14, put: 172, full: 173, get: 174 }),
-        (2, bf::CellNumbers { ty: 15, put: 179, full: 180, get: 181 }),
-        (3, bf::CellNumbers { ty: 16, put: 186, full: 187, get: 188 }),
-        (4, bf::CellNumbers { ty: 17, put: 193, full: 194, get: 195 }),
-        (5, bf::CellNumbers { ty: 18, put: 200, full: 201, get: 202 }),
+        (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),
+        (1, bf::CellNumbers { ty: 14, put: 173, full: 174, get: 175 }),
+        (2, bf::CellNumbers { ty: 15, put: 180, full: 181, get: 182 }),
+        (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
+        (4, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
+        (5, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 19, put: 207, full: 208, get: 209 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 20, put: 211, full: 212, get: 213 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 20, put: 212, full: 213, get: 214 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 21, put: 215, full: 216, get: 217 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 21, put: 216, full: 217, get: 218 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -49,7 +49,7 @@ pub struct Task(bf::Stub);
 
 bf::object! {
     Task, INTERFACE, type 9,
-    cell (22, 222, 223, 224),
+    cell (22, 223, 224, 225),
     below [bf::Any]
 }
 
@@ -57,25 +57,25 @@ impl Task {
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Theta: `minutes () returns (int)`
     #[track_caller]
     pub fn minutes(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `done () returns (bool)`
     #[track_caller]
     pub fn done(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Theta: `finish () signals (done_already)`
     #[track_caller]
     pub fn finish(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 }
 
@@ -85,7 +85,7 @@ pub struct Board(bf::Stub);
 
 bf::object! {
     Board, INTERFACE, type 10,
-    cell (23, 226, 227, 228),
+    cell (23, 227, 228, 229),
     below [bf::Any]
 }
 
@@ -93,19 +93,19 @@ impl Board {
     /// Theta: `add (title: string, minutes: int) returns (Task) signals (exists)`
     #[track_caller]
     pub fn add(&self, title: impl bf::IntoArg<String>, minutes: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 133, title, minutes }
+        bf::call! { self.0, 134, title, minutes }
     }
 
     /// Theta: `task (title: string) returns (Task) signals (not_found)`
     #[track_caller]
     pub fn task(&self, title: impl bf::IntoArg<String>) -> Task {
-        bf::call! { self.0, 134, title }
+        bf::call! { self.0, 135, title }
     }
 
     /// Theta: `tasks () yields (Task)`
     #[track_caller]
     pub fn tasks(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 135)
+        bf::Iter::of_method(&self.0, 136)
     }
 }
 
@@ -115,7 +115,7 @@ pub struct ArrayOfTask(bf::Stub);
 
 bf::object! {
     ArrayOfTask, INTERFACE, type 11,
-    cell (24, 230, 231, 232),
+    cell (24, 231, 232, 233),
     below [bf::Any]
 }
 
@@ -123,103 +123,103 @@ impl ArrayOfTask {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `fetch (i: int) returns (Task) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 141, i }
+        bf::call! { self.0, 142, i }
     }
 
     /// Theta: `store (i: int, v: Task) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 142, i, v }
+        bf::call! { self.0, 143, i, v }
     }
 
     /// Theta: `bottom () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Task {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `top () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Task {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `append (v: Task)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, v }
+        bf::call! { self.0, 146, v }
     }
 
     /// Theta: `append_low (v: Task)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 147, v }
     }
 
     /// Theta: `remove () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Task {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `remove_low () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Task {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `elements () yields (Task)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 149)
+        bf::Iter::of_method(&self.0, 150)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 150)
+        bf::Iter::of_method(&self.0, 151)
     }
 
     /// Theta: `to_sequence () returns (sequence[Task])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfTask {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `equal (x: array[Task]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfTask>) -> bf::Promise<bool> {
-        bf::call! { self.0, 152, x }
+        bf::call! { self.0, 153, x }
     }
 }
 
@@ -229,7 +229,7 @@ pub struct SequenceOfTask(bf::Stub);
 
 bf::object! {
     SequenceOfTask, INTERFACE, type 12,
-    cell (25, 234, 235, 236),
+    cell (25, 235, 236, 237),
     below [bf::Any]
 }
 
@@ -237,49 +237,49 @@ impl SequenceOfTask {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `fetch (i: int) returns (Task) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 155, i }
+        bf::call! { self.0, 156, i }
     }
 
     /// Theta: `bottom () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Task {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `top () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Task {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `append (v: Task) returns (sequence[Task])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Task>) -> SequenceOfTask {
-        bf::call! { self.0, 158, v }
+        bf::call! { self.0, 159, v }
     }
 
     /// Theta: `concat (x: sequence[Task]) returns (sequence[Task])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfTask>) -> SequenceOfTask {
-        bf::call! { self.0, 159, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `replace (i: int, v: Task) returns (sequence[Task]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Task>) -> SequenceOfTask {
-        bf::call! { self.0, 160, i, v }
+        bf::call! { self.0, 161, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Task]) signals (bounds)`
@@ -289,25 +289,25 @@ impl SequenceOfTask {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfTask {
-        bf::call! { self.0, 161, at, count }
+        bf::call! { self.0, 162, at, count }
     }
 
     /// Theta: `elements () yields (Task)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 164)
     }
 
     /// Theta: `to_array () returns (array[Task])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfTask {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 }
 

@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [213, 207, 103, 28, 248, 184, 177, 64, 180, 202, 181, 43, 172, 97, 106, 239, 93, 29, 9, 247, 164, 191, 185, 166, 107, 152, 3, 111, 251, 201, 7, 168],
+    digest: [167, 162, 149, 143, 29, 40, 158, 149, 253, 119, 243, 172, 1, 130, 44, 167, 157, 72, 197, 87, 86, 225, 222, 252, 148, 3, 140, 36, 18, 28, 170, 174],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 165, full: 166, get: 167 }),
-        (1, bf::CellNumbers { ty: 14, put: 172, full: 173, get: 174 }),
-        (2, bf::CellNumbers { ty: 15, put: 179, full: 180, get: 181 }),
-        (3, bf::CellNumbers { ty: 16, put: 186, full: 187, get: 188 }),
-        (4, bf::CellNumbers { ty: 17, put: 193, full: 194, get: 195 }),
-        (5, bf::CellNumbers { ty: 18, put: 200, full: 201, get: 202 }),
+        (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),
+        (1, bf::CellNumbers { ty: 14, put: 173, full: 174, get: 175 }),
+        (2, bf::CellNumbers { ty: 15, put: 180, full: 181, get: 182 }),
+        (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
+        (4, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
+        (5, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 19, put: 207, full: 208, get: 209 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 20, put: 211, full: 212, get: 213 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 20, put: 212, full: 213, get: 214 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 21, put: 215, full: 216, get: 217 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 21, put: 216, full: 217, get: 218 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -51,7 +51,7 @@ pub struct DataElem(bf::Stub);
 
 bf::object! {
     DataElem, INTERFACE, type 9,
-    cell (22, 222, 223, 224),
+    cell (22, 223, 224, 225),
     below [bf::Any]
 }
 
@@ -59,13 +59,13 @@ impl DataElem {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Theta: `visits () returns (int)`
     #[track_caller]
     pub fn visits(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Counts a visit.
@@ -73,7 +73,7 @@ impl DataElem {
     /// Theta: `touch ()`
     #[track_caller]
     pub fn touch(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 }
 
@@ -83,7 +83,7 @@ pub struct DataBase(bf::Stub);
 
 bf::object! {
     DataBase, INTERFACE, type 10,
-    cell (23, 226, 227, 228),
+    cell (23, 227, 228, 229),
     below [bf::Any]
 }
 
@@ -93,7 +93,7 @@ impl DataBase {
     /// Theta: `fetch (user: string) returns (DataElem) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        bf::call! { self.0, 132, user }
+        bf::call! { self.0, 133, user }
     }
 
     /// A new record; not_possible if user has one already.
@@ -101,7 +101,7 @@ impl DataBase {
     /// Theta: `new_user (user: string) returns (DataElem) signals (not_possible)`
     #[track_caller]
     pub fn new_user(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        bf::call! { self.0, 133, user }
+        bf::call! { self.0, 134, user }
     }
 
     /// All records.
@@ -109,7 +109,7 @@ impl DataBase {
     /// Theta: `users () yields (DataElem)`
     #[track_caller]
     pub fn users(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 134)
+        bf::Iter::of_method(&self.0, 135)
     }
 
     /// Fetches u three times in each of iters rounds: the loop that `bifrost demo` batches in five ways.
@@ -121,7 +121,7 @@ impl DataBase {
         u: impl bf::IntoArg<String>,
         iters: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 135, u, iters }
+        bf::call! { self.0, 136, u, iters }
     }
 }
 
@@ -131,7 +131,7 @@ pub struct ArrayOfDataElem(bf::Stub);
 
 bf::object! {
     ArrayOfDataElem, INTERFACE, type 11,
-    cell (24, 230, 231, 232),
+    cell (24, 231, 232, 233),
     below [bf::Any]
 }
 
@@ -139,37 +139,37 @@ impl ArrayOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 141, i }
+        bf::call! { self.0, 142, i }
     }
 
     /// Theta: `store (i: int, v: DataElem) signals (bounds)`
@@ -179,67 +179,67 @@ impl ArrayOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 142, i, v }
+        bf::call! { self.0, 143, i, v }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `append (v: DataElem)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, v }
+        bf::call! { self.0, 146, v }
     }
 
     /// Theta: `append_low (v: DataElem)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 147, v }
     }
 
     /// Theta: `remove () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> DataElem {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `remove_low () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> DataElem {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 149)
+        bf::Iter::of_method(&self.0, 150)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 150)
+        bf::Iter::of_method(&self.0, 151)
     }
 
     /// Theta: `to_sequence () returns (sequence[DataElem])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfDataElem {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `equal (x: array[DataElem]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfDataElem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 152, x }
+        bf::call! { self.0, 153, x }
     }
 }
 
@@ -249,7 +249,7 @@ pub struct SequenceOfDataElem(bf::Stub);
 
 bf::object! {
     SequenceOfDataElem, INTERFACE, type 12,
-    cell (25, 234, 235, 236),
+    cell (25, 235, 236, 237),
     below [bf::Any]
 }
 
@@ -257,43 +257,43 @@ impl SequenceOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 155, i }
+        bf::call! { self.0, 156, i }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `append (v: DataElem) returns (sequence[DataElem])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 158, v }
+        bf::call! { self.0, 159, v }
     }
 
     /// Theta: `concat (x: sequence[DataElem]) returns (sequence[DataElem])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfDataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 159, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `replace (i: int, v: DataElem) returns (sequence[DataElem]) signals (bounds)`
@@ -303,7 +303,7 @@ impl SequenceOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 160, i, v }
+        bf::call! { self.0, 161, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[DataElem]) signals (bounds)`
@@ -313,25 +313,25 @@ impl SequenceOfDataElem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 161, at, count }
+        bf::call! { self.0, 162, at, count }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 164)
     }
 
     /// Theta: `to_array () returns (array[DataElem])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfDataElem {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 }
 

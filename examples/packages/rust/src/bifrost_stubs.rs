@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [229, 81, 199, 202, 140, 183, 235, 187, 205, 27, 226, 185, 52, 245, 188, 30, 23, 49, 64, 17, 9, 4, 3, 206, 149, 51, 21, 2, 46, 175, 114, 246],
+    digest: [154, 118, 44, 153, 169, 30, 87, 14, 40, 20, 207, 90, 194, 198, 212, 197, 140, 244, 203, 174, 245, 79, 54, 221, 34, 14, 210, 58, 20, 30, 251, 109],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 16, put: 186, full: 187, get: 188 }),
-        (1, bf::CellNumbers { ty: 17, put: 193, full: 194, get: 195 }),
-        (2, bf::CellNumbers { ty: 18, put: 200, full: 201, get: 202 }),
-        (3, bf::CellNumbers { ty: 19, put: 207, full: 208, get: 209 }),
-        (4, bf::CellNumbers { ty: 20, put: 214, full: 215, get: 216 }),
-        (5, bf::CellNumbers { ty: 21, put: 221, full: 222, get: 223 }),
+        (0, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
+        (1, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
+        (2, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
+        (3, bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 }),
+        (4, bf::CellNumbers { ty: 20, put: 215, full: 216, get: 217 }),
+        (5, bf::CellNumbers { ty: 21, put: 222, full: 223, get: 224 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 22, put: 228, full: 229, get: 230 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 22, put: 229, full: 230, get: 231 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 23, put: 232, full: 233, get: 234 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 23, put: 233, full: 234, get: 235 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 24, put: 236, full: 237, get: 238 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 24, put: 237, full: 238, get: 239 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -49,7 +49,7 @@ pub struct Package(bf::Stub);
 
 bf::object! {
     Package, INTERFACE, type 9,
-    cell (25, 243, 244, 245),
+    cell (25, 244, 245, 246),
     below [bf::Any]
 }
 
@@ -57,19 +57,19 @@ impl Package {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Theta: `version () returns (string)`
     #[track_caller]
     pub fn version(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `section () returns (string)`
     #[track_caller]
     pub fn section(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Installed, in KiB.
@@ -77,7 +77,7 @@ impl Package {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// Each must be met.
@@ -85,7 +85,7 @@ impl Package {
     /// Theta: `needs () yields (Need)`
     #[track_caller]
     pub fn needs(&self) -> bf::Iter<(Need,)> {
-        bf::Iter::of_method(&self.0, 133)
+        bf::Iter::of_method(&self.0, 134)
     }
 }
 
@@ -95,7 +95,7 @@ pub struct Need(bf::Stub);
 
 bf::object! {
     Need, INTERFACE, type 10,
-    cell (26, 247, 248, 249),
+    cell (26, 248, 249, 250),
     below [bf::Any]
 }
 
@@ -105,7 +105,7 @@ impl Need {
     /// Theta: `names () yields (Name)`
     #[track_caller]
     pub fn names(&self) -> bf::Iter<(Name,)> {
-        bf::Iter::of_method(&self.0, 134)
+        bf::Iter::of_method(&self.0, 135)
     }
 
     /// What is taken: the first package that there is.
@@ -113,7 +113,7 @@ impl Need {
     /// Theta: `choice () returns (Package) signals (unmet)`
     #[track_caller]
     pub fn choice(&self) -> Package {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 }
 
@@ -123,7 +123,7 @@ pub struct Name(bf::Stub);
 
 bf::object! {
     Name, INTERFACE, type 11,
-    cell (27, 251, 252, 253),
+    cell (27, 252, 253, 254),
     below [bf::Any]
 }
 
@@ -131,7 +131,7 @@ impl Name {
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// The package of that name, and those that stand for it.
@@ -139,7 +139,7 @@ impl Name {
     /// Theta: `providers () yields (Package)`
     #[track_caller]
     pub fn providers(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 137)
+        bf::Iter::of_method(&self.0, 138)
     }
 
     /// Packages with a need of that name, alone or among others.
@@ -147,7 +147,7 @@ impl Name {
     /// Theta: `wanted_by () yields (Package)`
     #[track_caller]
     pub fn wanted_by(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 138)
+        bf::Iter::of_method(&self.0, 139)
     }
 }
 
@@ -157,7 +157,7 @@ pub struct PackageIndex(bf::Stub);
 
 bf::object! {
     PackageIndex, INTERFACE, type 12,
-    cell (28, 255, 256, 257),
+    cell (28, 256, 257, 258),
     below [bf::Any]
 }
 
@@ -165,19 +165,19 @@ impl PackageIndex {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `package (name: string) returns (Package) signals (not_found)`
     #[track_caller]
     pub fn package(&self, name: impl bf::IntoArg<String>) -> Package {
-        bf::call! { self.0, 140, name }
+        bf::call! { self.0, 141, name }
     }
 
     /// Theta: `packages () yields (Package)`
     #[track_caller]
     pub fn packages(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 141)
+        bf::Iter::of_method(&self.0, 142)
     }
 
     /// A new package; exists if there is one of the name.
@@ -191,7 +191,7 @@ impl PackageIndex {
         section: impl bf::IntoArg<String>,
         size: impl bf::IntoArg<i64>,
     ) -> Package {
-        bf::call! { self.0, 142, name, version, section, size }
+        bf::call! { self.0, 143, name, version, section, size }
     }
 
     /// p stands for that name as well.
@@ -203,7 +203,7 @@ impl PackageIndex {
         p: impl bf::IntoArg<Package>,
         name: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 143, p, name }
+        bf::call! { self.0, 144, p, name }
     }
 
     /// p needs a package of one of the names, which blanks separate.
@@ -215,7 +215,7 @@ impl PackageIndex {
         p: impl bf::IntoArg<Package>,
         any_of: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 144, p, any_of }
+        bf::call! { self.0, 145, p, any_of }
     }
 
     /// p, and all that has to be installed with it.
@@ -223,7 +223,7 @@ impl PackageIndex {
     /// Theta: `closure (p: Package) yields (Package)`
     #[track_caller]
     pub fn closure(&self, p: impl bf::IntoArg<Package>) -> bf::Iter<(Package,)> {
-        let iter = bf::Iter::of_method(&self.0, 145);
+        let iter = bf::Iter::of_method(&self.0, 146);
         iter.arg(p)
     }
 
@@ -232,7 +232,7 @@ impl PackageIndex {
     /// Theta: `dependents (p: Package) yields (Package)`
     #[track_caller]
     pub fn dependents(&self, p: impl bf::IntoArg<Package>) -> bf::Iter<(Package,)> {
-        let iter = bf::Iter::of_method(&self.0, 146);
+        let iter = bf::Iter::of_method(&self.0, 147);
         iter.arg(p)
     }
 }
@@ -243,7 +243,7 @@ pub struct ArrayOfPackage(bf::Stub);
 
 bf::object! {
     ArrayOfPackage, INTERFACE, type 13,
-    cell (29, 259, 260, 261),
+    cell (29, 260, 261, 262),
     below [bf::Any]
 }
 
@@ -251,103 +251,103 @@ impl ArrayOfPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `fetch (i: int) returns (Package) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Package {
-        bf::call! { self.0, 152, i }
+        bf::call! { self.0, 153, i }
     }
 
     /// Theta: `store (i: int, v: Package) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 153, i, v }
+        bf::call! { self.0, 154, i, v }
     }
 
     /// Theta: `bottom () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Package {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `top () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Package {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `append (v: Package)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 156, v }
+        bf::call! { self.0, 157, v }
     }
 
     /// Theta: `append_low (v: Package)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 157, v }
+        bf::call! { self.0, 158, v }
     }
 
     /// Theta: `remove () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Package {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `remove_low () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Package {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `elements () yields (Package)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 160)
+        bf::Iter::of_method(&self.0, 161)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 161)
+        bf::Iter::of_method(&self.0, 162)
     }
 
     /// Theta: `to_sequence () returns (sequence[Package])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfPackage {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `equal (x: array[Package]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfPackage>) -> bf::Promise<bool> {
-        bf::call! { self.0, 163, x }
+        bf::call! { self.0, 164, x }
     }
 }
 
@@ -357,7 +357,7 @@ pub struct SequenceOfPackage(bf::Stub);
 
 bf::object! {
     SequenceOfPackage, INTERFACE, type 14,
-    cell (30, 263, 264, 265),
+    cell (30, 264, 265, 266),
     below [bf::Any]
 }
 
@@ -365,43 +365,43 @@ impl SequenceOfPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `fetch (i: int) returns (Package) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Package {
-        bf::call! { self.0, 166, i }
+        bf::call! { self.0, 167, i }
     }
 
     /// Theta: `bottom () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Package {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `top () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Package {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `append (v: Package) returns (sequence[Package])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Package>) -> SequenceOfPackage {
-        bf::call! { self.0, 169, v }
+        bf::call! { self.0, 170, v }
     }
 
     /// Theta: `concat (x: sequence[Package]) returns (sequence[Package])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfPackage>) -> SequenceOfPackage {
-        bf::call! { self.0, 170, x }
+        bf::call! { self.0, 171, x }
     }
 
     /// Theta: `replace (i: int, v: Package) returns (sequence[Package]) signals (bounds)`
@@ -411,7 +411,7 @@ impl SequenceOfPackage {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Package>,
     ) -> SequenceOfPackage {
-        bf::call! { self.0, 171, i, v }
+        bf::call! { self.0, 172, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Package]) signals (bounds)`
@@ -421,25 +421,25 @@ impl SequenceOfPackage {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfPackage {
-        bf::call! { self.0, 172, at, count }
+        bf::call! { self.0, 173, at, count }
     }
 
     /// Theta: `elements () yields (Package)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 173)
+        bf::Iter::of_method(&self.0, 174)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 174)
+        bf::Iter::of_method(&self.0, 175)
     }
 
     /// Theta: `to_array () returns (array[Package])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfPackage {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 }
 
@@ -449,7 +449,7 @@ pub struct MapOfStringToPackage(bf::Stub);
 
 bf::object! {
     MapOfStringToPackage, INTERFACE, type 15,
-    cell (31, 267, 268, 269),
+    cell (31, 268, 269, 270),
     below [bf::Any]
 }
 
@@ -457,25 +457,25 @@ impl MapOfStringToPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 177, k }
+        bf::call! { self.0, 178, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 179 }
     }
 
     /// Theta: `fetch (k: string) returns (Package) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Package {
-        bf::call! { self.0, 179, k }
+        bf::call! { self.0, 180, k }
     }
 
     /// Theta: `store (k: string, v: Package)`
@@ -485,37 +485,37 @@ impl MapOfStringToPackage {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Package>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 180, k, v }
+        bf::call! { self.0, 181, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 181, k }
+        bf::call! { self.0, 182, k }
     }
 
     /// Theta: `keys () yields (string)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 182)
+        bf::Iter::of_method(&self.0, 183)
     }
 
     /// Theta: `values () yields (Package)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 183)
+        bf::Iter::of_method(&self.0, 184)
     }
 
     /// Theta: `pairs () yields (string, Package)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Package)> {
-        bf::Iter::of_method(&self.0, 184)
+        bf::Iter::of_method(&self.0, 185)
     }
 
     /// Theta: `equal (x: map[string, Package]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfStringToPackage>) -> bf::Promise<bool> {
-        bf::call! { self.0, 185, x }
+        bf::call! { self.0, 186, x }
     }
 }
 

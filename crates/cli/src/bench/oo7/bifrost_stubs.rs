@@ -5,31 +5,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [64, 88, 131, 41, 6, 87, 58, 229, 161, 163, 37, 2, 241, 190, 46, 213, 19, 12, 221, 242, 81, 148, 58, 247, 200, 148, 43, 32, 134, 249, 53, 67],
+    digest: [222, 16, 238, 124, 94, 102, 119, 114, 150, 14, 149, 20, 35, 185, 124, 64, 114, 125, 63, 136, 113, 179, 49, 153, 242, 136, 34, 205, 25, 165, 9, 43],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 70, put: 748, full: 749, get: 750 }),
-        (1, bf::CellNumbers { ty: 71, put: 755, full: 756, get: 757 }),
-        (2, bf::CellNumbers { ty: 72, put: 762, full: 763, get: 764 }),
-        (3, bf::CellNumbers { ty: 73, put: 769, full: 770, get: 771 }),
-        (4, bf::CellNumbers { ty: 74, put: 776, full: 777, get: 778 }),
-        (5, bf::CellNumbers { ty: 75, put: 783, full: 784, get: 785 }),
+        (0, bf::CellNumbers { ty: 70, put: 749, full: 750, get: 751 }),
+        (1, bf::CellNumbers { ty: 71, put: 756, full: 757, get: 758 }),
+        (2, bf::CellNumbers { ty: 72, put: 763, full: 764, get: 765 }),
+        (3, bf::CellNumbers { ty: 73, put: 770, full: 771, get: 772 }),
+        (4, bf::CellNumbers { ty: 74, put: 777, full: 778, get: 779 }),
+        (5, bf::CellNumbers { ty: 75, put: 784, full: 785, get: 786 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 76, put: 790, full: 791, get: 792 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 76, put: 791, full: 792, get: 793 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 77, put: 794, full: 795, get: 796 },
-            first: 114,
+            cell: bf::CellNumbers { ty: 77, put: 795, full: 796, get: 797 },
+            first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 78, put: 798, full: 799, get: 800 },
-            first: 119,
+            cell: bf::CellNumbers { ty: 78, put: 799, full: 800, get: 801 },
+            first: 120,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -51,7 +51,7 @@ pub struct Oo7(bf::Stub);
 
 bf::object! {
     Oo7, INTERFACE, type 9,
-    cell (79, 805, 806, 807),
+    cell (79, 806, 807, 808),
     below [bf::Any]
 }
 
@@ -59,7 +59,7 @@ impl Oo7 {
     /// Theta: `database () returns (Database)`
     #[track_caller]
     pub fn database(&self) -> Database {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 130 }
     }
 
     /// Atomic parts visited.
@@ -67,7 +67,7 @@ impl Oo7 {
     /// Theta: `t1 () returns (int)`
     #[track_caller]
     pub fn t1(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// The same, with so many looks at the clock for each part.
@@ -75,7 +75,7 @@ impl Oo7 {
     /// Theta: `t1ww (amount: int) returns (int)`
     #[track_caller]
     pub fn t1ww(&self, amount: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 131, amount }
+        bf::call! { self.0, 132, amount }
     }
 
     /// Swaps of x and y: of root parts.
@@ -83,7 +83,7 @@ impl Oo7 {
     /// Theta: `t2a () returns (int)`
     #[track_caller]
     pub fn t2a(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// Of every part.
@@ -91,7 +91,7 @@ impl Oo7 {
     /// Theta: `t2b () returns (int)`
     #[track_caller]
     pub fn t2b(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// Of every part, four times.
@@ -99,7 +99,7 @@ impl Oo7 {
     /// Theta: `t2c () returns (int)`
     #[track_caller]
     pub fn t2c(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Toggles of dates: of root parts.
@@ -107,7 +107,7 @@ impl Oo7 {
     /// Theta: `t3a () returns (int)`
     #[track_caller]
     pub fn t3a(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// Of every part.
@@ -115,7 +115,7 @@ impl Oo7 {
     /// Theta: `t3b () returns (int)`
     #[track_caller]
     pub fn t3b(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Of every part, four times.
@@ -123,7 +123,7 @@ impl Oo7 {
     /// Theta: `t3c () returns (int)`
     #[track_caller]
     pub fn t3c(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Letters I in the documents visited.
@@ -131,7 +131,7 @@ impl Oo7 {
     /// Theta: `t4 () returns (int)`
     #[track_caller]
     pub fn t4(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Documents that began with `I am`, and now with `This is`.
@@ -139,7 +139,7 @@ impl Oo7 {
     /// Theta: `t5_do () returns (int)`
     #[track_caller]
     pub fn t5_do(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// The other way round.
@@ -147,7 +147,7 @@ impl Oo7 {
     /// Theta: `t5_undo () returns (int)`
     #[track_caller]
     pub fn t5_undo(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Root parts visited.
@@ -155,7 +155,7 @@ impl Oo7 {
     /// Theta: `t6 () returns (int)`
     #[track_caller]
     pub fn t6(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Assemblies above a random atomic part.
@@ -163,7 +163,7 @@ impl Oo7 {
     /// Theta: `t7 () returns (int)`
     #[track_caller]
     pub fn t7(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Letters I in the manual.
@@ -171,7 +171,7 @@ impl Oo7 {
     /// Theta: `t8 () returns (int)`
     #[track_caller]
     pub fn t8(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// 1 if the manual ends as it begins, else 0.
@@ -179,7 +179,7 @@ impl Oo7 {
     /// Theta: `t9 () returns (int)`
     #[track_caller]
     pub fn t9(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// As t1, of every module.
@@ -187,7 +187,7 @@ impl Oo7 {
     /// Theta: `t10 () returns (int)`
     #[track_caller]
     pub fn t10(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 146 }
     }
 
     /// As t1 and then t2a, whose number it is.
@@ -195,7 +195,7 @@ impl Oo7 {
     /// Theta: `cu () returns (int)`
     #[track_caller]
     pub fn cu(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// Random atomic parts looked up.
@@ -203,7 +203,7 @@ impl Oo7 {
     /// Theta: `q1 () returns (int)`
     #[track_caller]
     pub fn q1(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Atomic parts with the most recent 1 % of dates.
@@ -211,7 +211,7 @@ impl Oo7 {
     /// Theta: `q2 () returns (int)`
     #[track_caller]
     pub fn q2(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Atomic parts with the most recent 10 % of dates.
@@ -219,7 +219,7 @@ impl Oo7 {
     /// Theta: `q3 () returns (int)`
     #[track_caller]
     pub fn q3(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Documents with the base assemblies that use their parts.
@@ -227,7 +227,7 @@ impl Oo7 {
     /// Theta: `q4 () returns (int)`
     #[track_caller]
     pub fn q4(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Base assemblies older than a part that they use.
@@ -235,7 +235,7 @@ impl Oo7 {
     /// Theta: `q5 () returns (int)`
     #[track_caller]
     pub fn q5(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Assemblies older than a part that is used below them.
@@ -243,7 +243,7 @@ impl Oo7 {
     /// Theta: `q6 () returns (int)`
     #[track_caller]
     pub fn q6(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Atomic parts.
@@ -251,7 +251,7 @@ impl Oo7 {
     /// Theta: `q7 () returns (int)`
     #[track_caller]
     pub fn q7(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Atomic parts with their documents.
@@ -259,7 +259,7 @@ impl Oo7 {
     /// Theta: `q8 () returns (int)`
     #[track_caller]
     pub fn q8(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Composite parts made, each used by a random base assembly.
@@ -267,7 +267,7 @@ impl Oo7 {
     /// Theta: `insert () returns (int)`
     #[track_caller]
     pub fn insert(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Composite parts removed: those made last, never those generated.
@@ -275,7 +275,7 @@ impl Oo7 {
     /// Theta: `delete () returns (int)`
     #[track_caller]
     pub fn delete(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// What is wrong with the database; empty if nothing is.
@@ -283,7 +283,7 @@ impl Oo7 {
     /// Theta: `check () returns (string)`
     #[track_caller]
     pub fn check(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 }
 
@@ -293,7 +293,7 @@ pub struct Database(bf::Stub);
 
 bf::object! {
     Database, INTERFACE, type 10,
-    cell (80, 809, 810, 811),
+    cell (80, 810, 811, 812),
     below [bf::Any]
 }
 
@@ -301,7 +301,7 @@ impl Database {
     /// Theta: `sizes () returns (Sizes)`
     #[track_caller]
     pub fn sizes(&self) -> Sizes {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// What parts are made with. Operations that only look draw from a generator of their own, which is not stored.
@@ -309,67 +309,67 @@ impl Database {
     /// Theta: `random () returns (Random)`
     #[track_caller]
     pub fn random(&self) -> Random {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `module_named (name: string) returns (Module) signals (not_found)`
     #[track_caller]
     pub fn module_named(&self, name: impl bf::IntoArg<String>) -> Module {
-        bf::call! { self.0, 160, name }
+        bf::call! { self.0, 161, name }
     }
 
     /// Theta: `modules () yields (Module)`
     #[track_caller]
     pub fn modules(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 161)
+        bf::Iter::of_method(&self.0, 162)
     }
 
     /// Theta: `base_assembly (id: int) returns (BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn base_assembly(&self, id: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 162, id }
+        bf::call! { self.0, 163, id }
     }
 
     /// Theta: `base_assembly_count () returns (int)`
     #[track_caller]
     pub fn base_assembly_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `composite_part (id: int) returns (CompositePart) signals (not_found)`
     #[track_caller]
     pub fn composite_part(&self, id: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 164, id }
+        bf::call! { self.0, 165, id }
     }
 
     /// Theta: `composite_part_count () returns (int)`
     #[track_caller]
     pub fn composite_part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `document (id: int) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn document(&self, id: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 166, id }
+        bf::call! { self.0, 167, id }
     }
 
     /// Theta: `document_titled (title: string) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn document_titled(&self, title: impl bf::IntoArg<String>) -> Document {
-        bf::call! { self.0, 167, title }
+        bf::call! { self.0, 168, title }
     }
 
     /// Theta: `atomic_part (id: int) returns (AtomicPart) signals (not_found)`
     #[track_caller]
     pub fn atomic_part(&self, id: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 168, id }
+        bf::call! { self.0, 169, id }
     }
 
     /// Theta: `atomic_part_count () returns (int)`
     #[track_caller]
     pub fn atomic_part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// The extent, by ids.
@@ -377,13 +377,13 @@ impl Database {
     /// Theta: `atomic_parts () yields (AtomicPart)`
     #[track_caller]
     pub fn atomic_parts(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 170)
+        bf::Iter::of_method(&self.0, 171)
     }
 
     /// Theta: `atomic_part_cursor () returns (Cursor[AtomicPart])`
     #[track_caller]
     pub fn atomic_part_cursor(&self) -> CursorOfAtomicPart {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// By dates.
@@ -391,20 +391,20 @@ impl Database {
     /// Theta: `built_since (date: int) yields (AtomicPart)`
     #[track_caller]
     pub fn built_since(&self, date: impl bf::IntoArg<i64>) -> bf::Iter<(AtomicPart,)> {
-        let iter = bf::Iter::of_method(&self.0, 172);
+        let iter = bf::Iter::of_method(&self.0, 173);
         iter.arg(date)
     }
 
     /// Theta: `built_cursor (date: int) returns (Cursor[AtomicPart])`
     #[track_caller]
     pub fn built_cursor(&self, date: impl bf::IntoArg<i64>) -> CursorOfAtomicPart {
-        bf::call! { self.0, 173, date }
+        bf::call! { self.0, 174, date }
     }
 
     /// Theta: `dates () returns (OrderedIndex[AtomicPart])`
     #[track_caller]
     pub fn dates(&self) -> OrderedIndexOfAtomicPart {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `add_module (m: Module, name: string)`
@@ -414,13 +414,13 @@ impl Database {
         m: impl bf::IntoArg<Module>,
         name: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 175, m, name }
+        bf::call! { self.0, 176, m, name }
     }
 
     /// Theta: `add_base_assembly (b: BaseAssembly)`
     #[track_caller]
     pub fn add_base_assembly(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 176, b }
+        bf::call! { self.0, 177, b }
     }
 
     /// With its document and its parts.
@@ -428,7 +428,7 @@ impl Database {
     /// Theta: `add_composite_part (c: CompositePart)`
     #[track_caller]
     pub fn add_composite_part(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 177, c }
+        bf::call! { self.0, 178, c }
     }
 
     /// With its document, its parts, their connections, and from every base assembly that uses it.
@@ -436,7 +436,7 @@ impl Database {
     /// Theta: `remove_composite_part (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_composite_part(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 178, c }
+        bf::call! { self.0, 179, c }
     }
 
     /// What is wrong with an index, a reference or a bag; empty if nothing is.
@@ -444,7 +444,7 @@ impl Database {
     /// Theta: `check () returns (string)`
     #[track_caller]
     pub fn check(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 179 }
+        bf::call! { self.0, 180 }
     }
 }
 
@@ -456,7 +456,7 @@ pub struct Mixer(bf::Stub);
 
 bf::object! {
     Mixer, INTERFACE, type 11,
-    cell (81, 813, 814, 815),
+    cell (81, 814, 815, 816),
     below [bf::Any]
 }
 
@@ -464,7 +464,7 @@ impl Mixer {
     /// Theta: `number (v: int)`
     #[track_caller]
     pub fn number(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 180, v }
+        bf::call! { self.0, 181, v }
     }
 
     /// The number of each character.
@@ -472,25 +472,25 @@ impl Mixer {
     /// Theta: `word (s: string)`
     #[track_caller]
     pub fn word(&self, s: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 181, s }
+        bf::call! { self.0, 182, s }
     }
 
     /// Theta: `design_object (o: DesignObject)`
     #[track_caller]
     pub fn design_object(&self, o: impl bf::IntoArg<DesignObject>) -> bf::Promise<()> {
-        bf::call! { self.0, 182, o }
+        bf::call! { self.0, 183, o }
     }
 
     /// Theta: `text (t: Text)`
     #[track_caller]
     pub fn text(&self, t: impl bf::IntoArg<Text>) -> bf::Promise<()> {
-        bf::call! { self.0, 183, t }
+        bf::call! { self.0, 184, t }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 }
 
@@ -500,7 +500,7 @@ pub struct Generator(bf::Stub);
 
 bf::object! {
     Generator, INTERFACE, type 12,
-    cell (82, 817, 818, 819),
+    cell (82, 818, 819, 820),
     below [bf::Any]
 }
 
@@ -508,7 +508,7 @@ impl Generator {
     /// Theta: `database () returns (Database)`
     #[track_caller]
     pub fn database(&self) -> Database {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// How many composite parts there are to be.
@@ -516,7 +516,7 @@ impl Generator {
     /// Theta: `steps () returns (int)`
     #[track_caller]
     pub fn steps(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Makes the next n composite parts; how many are still to come. With the last, base assemblies get their components.
@@ -524,7 +524,7 @@ impl Generator {
     /// Theta: `step (n: int) returns (int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 187, n }
+        bf::call! { self.0, 188, n }
     }
 }
 
@@ -534,7 +534,7 @@ pub struct Random(bf::Stub);
 
 bf::object! {
     Random, INTERFACE, type 13,
-    cell (83, 821, 822, 823),
+    cell (83, 822, 823, 824),
     below [bf::Any]
 }
 
@@ -544,7 +544,7 @@ impl Random {
     /// Theta: `seed (n: int)`
     #[track_caller]
     pub fn seed(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 188, n }
+        bf::call! { self.0, 189, n }
     }
 
     /// The next number: 0 .. 2**31 - 1.
@@ -552,7 +552,7 @@ impl Random {
     /// Theta: `draw () returns (int)`
     #[track_caller]
     pub fn draw(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 
     /// The next number mod n.
@@ -560,7 +560,7 @@ impl Random {
     /// Theta: `below (n: int) returns (int) signals (zero)`
     #[track_caller]
     pub fn below(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 190, n }
+        bf::call! { self.0, 191, n }
     }
 }
 
@@ -570,7 +570,7 @@ pub struct DesignObject(bf::Stub);
 
 bf::object! {
     DesignObject, INTERFACE, type 14,
-    cell (84, 825, 826, 827),
+    cell (84, 826, 827, 828),
     below [bf::Any]
 }
 
@@ -578,19 +578,19 @@ impl DesignObject {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 }
 
@@ -600,7 +600,7 @@ pub struct Module(bf::Stub);
 
 bf::object! {
     Module, INTERFACE, type 15,
-    cell (85, 829, 830, 831),
+    cell (85, 830, 831, 832),
     below [DesignObject, bf::Any]
 }
 
@@ -608,19 +608,19 @@ impl Module {
     /// Theta: `manual () returns (Manual)`
     #[track_caller]
     pub fn manual(&self) -> Manual {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `design_root () returns (ComplexAssembly)`
     #[track_caller]
     pub fn design_root(&self) -> ComplexAssembly {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `set_design_root (root: ComplexAssembly)`
     #[track_caller]
     pub fn set_design_root(&self, root: impl bf::IntoArg<ComplexAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 196, root }
+        bf::call! { self.0, 197, root }
     }
 
     /// The extent of its base assemblies.
@@ -628,31 +628,31 @@ impl Module {
     /// Theta: `assemblies () yields (BaseAssembly)`
     #[track_caller]
     pub fn assemblies(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 197)
+        bf::Iter::of_method(&self.0, 198)
     }
 
     /// Theta: `add_assembly (a: BaseAssembly)`
     #[track_caller]
     pub fn add_assembly(&self, a: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 198, a }
+        bf::call! { self.0, 199, a }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 }
 
@@ -664,7 +664,7 @@ pub struct Text(bf::Stub);
 
 bf::object! {
     Text, INTERFACE, type 16,
-    cell (86, 833, 834, 835),
+    cell (86, 834, 835, 836),
     below [bf::Any]
 }
 
@@ -672,25 +672,25 @@ impl Text {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 205, t }
+        bf::call! { self.0, 206, t }
     }
 
     /// How often the text has a character.
@@ -698,7 +698,7 @@ impl Text {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 206, c }
+        bf::call! { self.0, 207, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -710,7 +710,7 @@ impl Text {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 207, old, new_start }
+        bf::call! { self.0, 208, old, new_start }
     }
 }
 
@@ -720,7 +720,7 @@ pub struct Manual(bf::Stub);
 
 bf::object! {
     Manual, INTERFACE, type 17,
-    cell (87, 837, 838, 839),
+    cell (87, 838, 839, 840),
     below [Text, bf::Any]
 }
 
@@ -728,37 +728,37 @@ impl Manual {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `text_length () returns (int)`
     #[track_caller]
     pub fn text_length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 213, t }
+        bf::call! { self.0, 214, t }
     }
 
     /// How often the text has a character.
@@ -766,7 +766,7 @@ impl Manual {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 214, c }
+        bf::call! { self.0, 215, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -778,7 +778,7 @@ impl Manual {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 215, old, new_start }
+        bf::call! { self.0, 216, old, new_start }
     }
 }
 
@@ -788,7 +788,7 @@ pub struct Document(bf::Stub);
 
 bf::object! {
     Document, INTERFACE, type 18,
-    cell (88, 841, 842, 843),
+    cell (88, 842, 843, 844),
     below [Text, bf::Any]
 }
 
@@ -796,31 +796,31 @@ impl Document {
     /// Theta: `part () returns (CompositePart)`
     #[track_caller]
     pub fn part(&self) -> CompositePart {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 220, t }
+        bf::call! { self.0, 221, t }
     }
 
     /// How often the text has a character.
@@ -828,7 +828,7 @@ impl Document {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 221, c }
+        bf::call! { self.0, 222, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -840,7 +840,7 @@ impl Document {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 222, old, new_start }
+        bf::call! { self.0, 223, old, new_start }
     }
 }
 
@@ -850,7 +850,7 @@ pub struct Assembly(bf::Stub);
 
 bf::object! {
     Assembly, INTERFACE, type 19,
-    cell (89, 845, 846, 847),
+    cell (89, 846, 847, 848),
     below [DesignObject, bf::Any]
 }
 
@@ -858,7 +858,7 @@ impl Assembly {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Not of the design root.
@@ -866,43 +866,43 @@ impl Assembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 226 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 }
 
@@ -912,7 +912,7 @@ pub struct ComplexAssembly(bf::Stub);
 
 bf::object! {
     ComplexAssembly, INTERFACE, type 20,
-    cell (90, 849, 850, 851),
+    cell (90, 850, 851, 852),
     below [Assembly, DesignObject, bf::Any]
 }
 
@@ -920,31 +920,31 @@ impl ComplexAssembly {
     /// Theta: `sub_assemblies () yields (Assembly)`
     #[track_caller]
     pub fn sub_assemblies(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 231)
+        bf::Iter::of_method(&self.0, 232)
     }
 
     /// Theta: `sub_count () returns (int)`
     #[track_caller]
     pub fn sub_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 233 }
     }
 
     /// Theta: `sub_at (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn sub_at(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 233, i }
+        bf::call! { self.0, 234, i }
     }
 
     /// Theta: `add_sub (a: Assembly)`
     #[track_caller]
     pub fn add_sub(&self, a: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 234, a }
+        bf::call! { self.0, 235, a }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 
     /// Not of the design root.
@@ -952,43 +952,43 @@ impl ComplexAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 240 }
+        bf::call! { self.0, 241 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 241 }
+        bf::call! { self.0, 242 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 }
 
@@ -1000,7 +1000,7 @@ pub struct BaseAssembly(bf::Stub);
 
 bf::object! {
     BaseAssembly, INTERFACE, type 21,
-    cell (91, 853, 854, 855),
+    cell (91, 854, 855, 856),
     below [Assembly, DesignObject, bf::Any]
 }
 
@@ -1008,55 +1008,55 @@ impl BaseAssembly {
     /// Theta: `private_parts () yields (CompositePart)`
     #[track_caller]
     pub fn private_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 243)
+        bf::Iter::of_method(&self.0, 244)
     }
 
     /// Theta: `private_count () returns (int)`
     #[track_caller]
     pub fn private_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 245 }
     }
 
     /// Theta: `private_at (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn private_at(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 245, i }
+        bf::call! { self.0, 246, i }
     }
 
     /// Theta: `shared_parts () yields (CompositePart)`
     #[track_caller]
     pub fn shared_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 246)
+        bf::Iter::of_method(&self.0, 247)
     }
 
     /// Theta: `add_private (c: CompositePart)`
     #[track_caller]
     pub fn add_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 247, c }
+        bf::call! { self.0, 248, c }
     }
 
     /// Theta: `add_shared (c: CompositePart)`
     #[track_caller]
     pub fn add_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 248, c }
+        bf::call! { self.0, 249, c }
     }
 
     /// Theta: `remove_private (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 249, c }
+        bf::call! { self.0, 250, c }
     }
 
     /// Theta: `remove_shared (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 250, c }
+        bf::call! { self.0, 251, c }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 251 }
+        bf::call! { self.0, 252 }
     }
 
     /// Not of the design root.
@@ -1064,43 +1064,43 @@ impl BaseAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 253 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 253 }
+        bf::call! { self.0, 254 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 254 }
+        bf::call! { self.0, 255 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 256 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 257 }
+        bf::call! { self.0, 258 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 258 }
+        bf::call! { self.0, 259 }
     }
 }
 
@@ -1110,7 +1110,7 @@ pub struct CompositePart(bf::Stub);
 
 bf::object! {
     CompositePart, INTERFACE, type 22,
-    cell (92, 857, 858, 859),
+    cell (92, 858, 859, 860),
     below [DesignObject, bf::Any]
 }
 
@@ -1118,37 +1118,37 @@ impl CompositePart {
     /// Theta: `documentation () returns (Document)`
     #[track_caller]
     pub fn documentation(&self) -> Document {
-        bf::call! { self.0, 259 }
+        bf::call! { self.0, 260 }
     }
 
     /// Theta: `set_documentation (d: Document)`
     #[track_caller]
     pub fn set_documentation(&self, d: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 260, d }
+        bf::call! { self.0, 261, d }
     }
 
     /// Theta: `root_part () returns (AtomicPart)`
     #[track_caller]
     pub fn root_part(&self) -> AtomicPart {
-        bf::call! { self.0, 261 }
+        bf::call! { self.0, 262 }
     }
 
     /// Theta: `parts () yields (AtomicPart)`
     #[track_caller]
     pub fn parts(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 262)
+        bf::Iter::of_method(&self.0, 263)
     }
 
     /// Theta: `part_count () returns (int)`
     #[track_caller]
     pub fn part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 263 }
+        bf::call! { self.0, 264 }
     }
 
     /// Theta: `part_at (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn part_at(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 264, i }
+        bf::call! { self.0, 265, i }
     }
 
     /// The first is the root part.
@@ -1156,7 +1156,7 @@ impl CompositePart {
     /// Theta: `add_part (p: AtomicPart)`
     #[track_caller]
     pub fn add_part(&self, p: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 265, p }
+        bf::call! { self.0, 266, p }
     }
 
     /// The bag of the base assemblies that have it as a private part; they say so themselves.
@@ -1164,79 +1164,79 @@ impl CompositePart {
     /// Theta: `private_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn private_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 266)
+        bf::Iter::of_method(&self.0, 267)
     }
 
     /// Theta: `private_user_count () returns (int)`
     #[track_caller]
     pub fn private_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 267 }
+        bf::call! { self.0, 268 }
     }
 
     /// Theta: `private_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn private_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 268, i }
+        bf::call! { self.0, 269, i }
     }
 
     /// Theta: `shared_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn shared_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 269)
+        bf::Iter::of_method(&self.0, 270)
     }
 
     /// Theta: `shared_user_count () returns (int)`
     #[track_caller]
     pub fn shared_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 270 }
+        bf::call! { self.0, 271 }
     }
 
     /// Theta: `shared_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn shared_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 271, i }
+        bf::call! { self.0, 272, i }
     }
 
     /// Theta: `add_private_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 272, b }
+        bf::call! { self.0, 273, b }
     }
 
     /// Theta: `add_shared_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 273, b }
+        bf::call! { self.0, 274, b }
     }
 
     /// Theta: `remove_private_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 274, b }
+        bf::call! { self.0, 275, b }
     }
 
     /// Theta: `remove_shared_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 275, b }
+        bf::call! { self.0, 276, b }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 276 }
+        bf::call! { self.0, 277 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 277 }
+        bf::call! { self.0, 278 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 278 }
+        bf::call! { self.0, 279 }
     }
 }
 
@@ -1246,7 +1246,7 @@ pub struct AtomicPart(bf::Stub);
 
 bf::object! {
     AtomicPart, INTERFACE, type 23,
-    cell (93, 861, 862, 863),
+    cell (93, 862, 863, 864),
     below [DesignObject, bf::Any]
 }
 
@@ -1256,43 +1256,43 @@ impl AtomicPart {
     /// Theta: `set_build_date (date: int)`
     #[track_caller]
     pub fn set_build_date(&self, date: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 279, date }
+        bf::call! { self.0, 280, date }
     }
 
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 280 }
+        bf::call! { self.0, 281 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 281 }
+        bf::call! { self.0, 282 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 282, v }
+        bf::call! { self.0, 283, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 283, v }
+        bf::call! { self.0, 284, v }
     }
 
     /// Theta: `doc_id () returns (int)`
     #[track_caller]
     pub fn doc_id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 284 }
+        bf::call! { self.0, 285 }
     }
 
     /// Theta: `part_of () returns (CompositePart)`
     #[track_caller]
     pub fn part_of(&self) -> CompositePart {
-        bf::call! { self.0, 285 }
+        bf::call! { self.0, 286 }
     }
 
     /// The bag of connections that begin here.
@@ -1300,19 +1300,19 @@ impl AtomicPart {
     /// Theta: `to () yields (Connection)`
     #[track_caller]
     pub fn to(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 286)
+        bf::Iter::of_method(&self.0, 287)
     }
 
     /// Theta: `to_count () returns (int)`
     #[track_caller]
     pub fn to_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 287 }
+        bf::call! { self.0, 288 }
     }
 
     /// Theta: `to_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn to_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 288, i }
+        bf::call! { self.0, 289, i }
     }
 
     /// The bag of connections that end here.
@@ -1320,61 +1320,61 @@ impl AtomicPart {
     /// Theta: `from () yields (Connection)`
     #[track_caller]
     pub fn from(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 289)
+        bf::Iter::of_method(&self.0, 290)
     }
 
     /// Theta: `from_count () returns (int)`
     #[track_caller]
     pub fn from_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 290 }
+        bf::call! { self.0, 291 }
     }
 
     /// Theta: `from_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn from_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 291, i }
+        bf::call! { self.0, 292, i }
     }
 
     /// Theta: `add_to (c: Connection)`
     #[track_caller]
     pub fn add_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 292, c }
+        bf::call! { self.0, 293, c }
     }
 
     /// Theta: `add_from (c: Connection)`
     #[track_caller]
     pub fn add_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 293, c }
+        bf::call! { self.0, 294, c }
     }
 
     /// Theta: `remove_to (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 294, c }
+        bf::call! { self.0, 295, c }
     }
 
     /// Theta: `remove_from (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 295, c }
+        bf::call! { self.0, 296, c }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 296 }
+        bf::call! { self.0, 297 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 297 }
+        bf::call! { self.0, 298 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 298 }
+        bf::call! { self.0, 299 }
     }
 }
 
@@ -1384,7 +1384,7 @@ pub struct Connection(bf::Stub);
 
 bf::object! {
     Connection, INTERFACE, type 24,
-    cell (94, 865, 866, 867),
+    cell (94, 866, 867, 868),
     below [bf::Any]
 }
 
@@ -1392,25 +1392,25 @@ impl Connection {
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 299 }
+        bf::call! { self.0, 300 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 300 }
+        bf::call! { self.0, 301 }
     }
 
     /// Theta: `source () returns (AtomicPart)`
     #[track_caller]
     pub fn source(&self) -> AtomicPart {
-        bf::call! { self.0, 301 }
+        bf::call! { self.0, 302 }
     }
 
     /// Theta: `target () returns (AtomicPart)`
     #[track_caller]
     pub fn target(&self) -> AtomicPart {
-        bf::call! { self.0, 302 }
+        bf::call! { self.0, 303 }
     }
 }
 
@@ -1420,7 +1420,7 @@ pub struct Sizes(bf::Stub);
 
 bf::object! {
     Sizes, INTERFACE, type 25,
-    cell (95, 869, 870, 871),
+    cell (95, 870, 871, 872),
     below [bf::Any]
 }
 
@@ -1428,19 +1428,19 @@ impl Sizes {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 303 }
+        bf::call! { self.0, 304 }
     }
 
     /// Theta: `atomic_per_composite () returns (int)`
     #[track_caller]
     pub fn atomic_per_composite(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 304 }
+        bf::call! { self.0, 305 }
     }
 
     /// Theta: `connections_per_atomic () returns (int)`
     #[track_caller]
     pub fn connections_per_atomic(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 305 }
+        bf::call! { self.0, 306 }
     }
 
     /// Bytes of a C string, whose last is not a character of the text.
@@ -1448,43 +1448,43 @@ impl Sizes {
     /// Theta: `document_size () returns (int)`
     #[track_caller]
     pub fn document_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 306 }
+        bf::call! { self.0, 307 }
     }
 
     /// Theta: `manual_size () returns (int)`
     #[track_caller]
     pub fn manual_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 307 }
+        bf::call! { self.0, 308 }
     }
 
     /// Theta: `composites_per_module () returns (int)`
     #[track_caller]
     pub fn composites_per_module(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 308 }
+        bf::call! { self.0, 309 }
     }
 
     /// Theta: `assembly_fan () returns (int)`
     #[track_caller]
     pub fn assembly_fan(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 309 }
+        bf::call! { self.0, 310 }
     }
 
     /// Theta: `levels () returns (int)`
     #[track_caller]
     pub fn levels(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 310 }
+        bf::call! { self.0, 311 }
     }
 
     /// Theta: `components_per_assembly () returns (int)`
     #[track_caller]
     pub fn components_per_assembly(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 311 }
+        bf::call! { self.0, 312 }
     }
 
     /// Theta: `modules () returns (int)`
     #[track_caller]
     pub fn modules(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 312 }
+        bf::call! { self.0, 313 }
     }
 
     /// Of all modules.
@@ -1492,7 +1492,7 @@ impl Sizes {
     /// Theta: `composites () returns (int)`
     #[track_caller]
     pub fn composites(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 313 }
+        bf::call! { self.0, 314 }
     }
 }
 
@@ -1504,7 +1504,7 @@ pub struct CompositeAction(bf::Stub);
 
 bf::object! {
     CompositeAction, INTERFACE, type 26,
-    cell (96, 873, 874, 875),
+    cell (96, 874, 875, 876),
     below [bf::Any]
 }
 
@@ -1512,7 +1512,7 @@ impl CompositeAction {
     /// Theta: `at_composite (c: CompositePart) returns (int)`
     #[track_caller]
     pub fn at_composite(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<i64> {
-        bf::call! { self.0, 314, c }
+        bf::call! { self.0, 315, c }
     }
 }
 
@@ -1524,7 +1524,7 @@ pub struct PartAction(bf::Stub);
 
 bf::object! {
     PartAction, INTERFACE, type 27,
-    cell (97, 877, 878, 879),
+    cell (97, 878, 879, 880),
     below [bf::Any]
 }
 
@@ -1536,7 +1536,7 @@ impl PartAction {
         p: impl bf::IntoArg<AtomicPart>,
         is_root: impl bf::IntoArg<bool>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 315, p, is_root }
+        bf::call! { self.0, 316, p, is_root }
     }
 }
 
@@ -1546,7 +1546,7 @@ pub struct IdSet(bf::Stub);
 
 bf::object! {
     IdSet, INTERFACE, type 28,
-    cell (98, 881, 882, 883),
+    cell (98, 882, 883, 884),
     below [bf::Any]
 }
 
@@ -1556,19 +1556,19 @@ impl IdSet {
     /// Theta: `add (id: int) returns (bool)`
     #[track_caller]
     pub fn add(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 316, id }
+        bf::call! { self.0, 317, id }
     }
 
     /// Theta: `contains (id: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 317, id }
+        bf::call! { self.0, 318, id }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 318 }
+        bf::call! { self.0, 319 }
     }
 }
 
@@ -1578,7 +1578,7 @@ pub struct CursorOfAtomicPart(bf::Stub);
 
 bf::object! {
     CursorOfAtomicPart, INTERFACE, type 29,
-    cell (99, 885, 886, 887),
+    cell (99, 886, 887, 888),
     below [bf::Any]
 }
 
@@ -1586,13 +1586,13 @@ impl CursorOfAtomicPart {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 319 }
+        bf::call! { self.0, 320 }
     }
 
     /// Theta: `next () returns (AtomicPart) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> AtomicPart {
-        bf::call! { self.0, 320 }
+        bf::call! { self.0, 321 }
     }
 }
 
@@ -1604,7 +1604,7 @@ pub struct OrderedIndexOfAtomicPart(bf::Stub);
 
 bf::object! {
     OrderedIndexOfAtomicPart, INTERFACE, type 30,
-    cell (100, 889, 890, 891),
+    cell (100, 890, 891, 892),
     below [bf::Any]
 }
 
@@ -1612,7 +1612,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 321 }
+        bf::call! { self.0, 322 }
     }
 
     /// Theta: `insert (key: int, id: int, v: AtomicPart)`
@@ -1623,13 +1623,13 @@ impl OrderedIndexOfAtomicPart {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 322, key, id, v }
+        bf::call! { self.0, 323, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 323, key, id }
+        bf::call! { self.0, 324, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -1641,7 +1641,7 @@ impl OrderedIndexOfAtomicPart {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(AtomicPart,)> {
-        let iter = bf::Iter::of_method(&self.0, 324);
+        let iter = bf::Iter::of_method(&self.0, 325);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -1655,7 +1655,7 @@ impl OrderedIndexOfAtomicPart {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfAtomicPart {
-        bf::call! { self.0, 325, low, high }
+        bf::call! { self.0, 326, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -1663,7 +1663,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `entries () yields (int, int, AtomicPart)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, AtomicPart)> {
-        bf::Iter::of_method(&self.0, 326)
+        bf::Iter::of_method(&self.0, 327)
     }
 
     /// Whether it is in order and balanced.
@@ -1671,7 +1671,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 327 }
+        bf::call! { self.0, 328 }
     }
 }
 
@@ -1683,7 +1683,7 @@ pub struct OrderedIndexOfModule(bf::Stub);
 
 bf::object! {
     OrderedIndexOfModule, INTERFACE, type 31,
-    cell (101, 893, 894, 895),
+    cell (101, 894, 895, 896),
     below [bf::Any]
 }
 
@@ -1691,7 +1691,7 @@ impl OrderedIndexOfModule {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 328 }
+        bf::call! { self.0, 329 }
     }
 
     /// Theta: `insert (key: int, id: int, v: Module)`
@@ -1702,13 +1702,13 @@ impl OrderedIndexOfModule {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Module>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 329, key, id, v }
+        bf::call! { self.0, 330, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 330, key, id }
+        bf::call! { self.0, 331, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -1720,7 +1720,7 @@ impl OrderedIndexOfModule {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(Module,)> {
-        let iter = bf::Iter::of_method(&self.0, 331);
+        let iter = bf::Iter::of_method(&self.0, 332);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -1734,7 +1734,7 @@ impl OrderedIndexOfModule {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfModule {
-        bf::call! { self.0, 332, low, high }
+        bf::call! { self.0, 333, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -1742,7 +1742,7 @@ impl OrderedIndexOfModule {
     /// Theta: `entries () yields (int, int, Module)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, Module)> {
-        bf::Iter::of_method(&self.0, 333)
+        bf::Iter::of_method(&self.0, 334)
     }
 
     /// Whether it is in order and balanced.
@@ -1750,7 +1750,7 @@ impl OrderedIndexOfModule {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 334 }
+        bf::call! { self.0, 335 }
     }
 }
 
@@ -1760,7 +1760,7 @@ pub struct HashIndexOfStringAndModule(bf::Stub);
 
 bf::object! {
     HashIndexOfStringAndModule, INTERFACE, type 32,
-    cell (102, 897, 898, 899),
+    cell (102, 898, 899, 900),
     below [bf::Any]
 }
 
@@ -1768,19 +1768,19 @@ impl HashIndexOfStringAndModule {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 335 }
+        bf::call! { self.0, 336 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 336, k }
+        bf::call! { self.0, 337, k }
     }
 
     /// Theta: `fetch (k: string) returns (Module) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Module {
-        bf::call! { self.0, 337, k }
+        bf::call! { self.0, 338, k }
     }
 
     /// In place of what k had.
@@ -1792,13 +1792,13 @@ impl HashIndexOfStringAndModule {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Module>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 338, k, v }
+        bf::call! { self.0, 339, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 339, k }
+        bf::call! { self.0, 340, k }
     }
 
     /// In no order.
@@ -1806,7 +1806,7 @@ impl HashIndexOfStringAndModule {
     /// Theta: `pairs () yields (string, Module)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Module)> {
-        bf::Iter::of_method(&self.0, 340)
+        bf::Iter::of_method(&self.0, 341)
     }
 }
 
@@ -1816,7 +1816,7 @@ pub struct HashIndexOfIntAndBaseAssembly(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndBaseAssembly, INTERFACE, type 33,
-    cell (103, 901, 902, 903),
+    cell (103, 902, 903, 904),
     below [bf::Any]
 }
 
@@ -1824,19 +1824,19 @@ impl HashIndexOfIntAndBaseAssembly {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 341 }
+        bf::call! { self.0, 342 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 342, k }
+        bf::call! { self.0, 343, k }
     }
 
     /// Theta: `fetch (k: int) returns (BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 343, k }
+        bf::call! { self.0, 344, k }
     }
 
     /// In place of what k had.
@@ -1848,13 +1848,13 @@ impl HashIndexOfIntAndBaseAssembly {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 344, k, v }
+        bf::call! { self.0, 345, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 345, k }
+        bf::call! { self.0, 346, k }
     }
 
     /// In no order.
@@ -1862,7 +1862,7 @@ impl HashIndexOfIntAndBaseAssembly {
     /// Theta: `pairs () yields (int, BaseAssembly)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, BaseAssembly)> {
-        bf::Iter::of_method(&self.0, 346)
+        bf::Iter::of_method(&self.0, 347)
     }
 }
 
@@ -1872,7 +1872,7 @@ pub struct HashIndexOfIntAndCompositePart(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndCompositePart, INTERFACE, type 34,
-    cell (104, 905, 906, 907),
+    cell (104, 906, 907, 908),
     below [bf::Any]
 }
 
@@ -1880,19 +1880,19 @@ impl HashIndexOfIntAndCompositePart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 347 }
+        bf::call! { self.0, 348 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 348, k }
+        bf::call! { self.0, 349, k }
     }
 
     /// Theta: `fetch (k: int) returns (CompositePart) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 349, k }
+        bf::call! { self.0, 350, k }
     }
 
     /// In place of what k had.
@@ -1904,13 +1904,13 @@ impl HashIndexOfIntAndCompositePart {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 350, k, v }
+        bf::call! { self.0, 351, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 351, k }
+        bf::call! { self.0, 352, k }
     }
 
     /// In no order.
@@ -1918,7 +1918,7 @@ impl HashIndexOfIntAndCompositePart {
     /// Theta: `pairs () yields (int, CompositePart)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, CompositePart)> {
-        bf::Iter::of_method(&self.0, 352)
+        bf::Iter::of_method(&self.0, 353)
     }
 }
 
@@ -1928,7 +1928,7 @@ pub struct HashIndexOfIntAndDocument(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndDocument, INTERFACE, type 35,
-    cell (105, 909, 910, 911),
+    cell (105, 910, 911, 912),
     below [bf::Any]
 }
 
@@ -1936,19 +1936,19 @@ impl HashIndexOfIntAndDocument {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 353 }
+        bf::call! { self.0, 354 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 354, k }
+        bf::call! { self.0, 355, k }
     }
 
     /// Theta: `fetch (k: int) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 355, k }
+        bf::call! { self.0, 356, k }
     }
 
     /// In place of what k had.
@@ -1960,13 +1960,13 @@ impl HashIndexOfIntAndDocument {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 356, k, v }
+        bf::call! { self.0, 357, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 357, k }
+        bf::call! { self.0, 358, k }
     }
 
     /// In no order.
@@ -1974,7 +1974,7 @@ impl HashIndexOfIntAndDocument {
     /// Theta: `pairs () yields (int, Document)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, Document)> {
-        bf::Iter::of_method(&self.0, 358)
+        bf::Iter::of_method(&self.0, 359)
     }
 }
 
@@ -1984,7 +1984,7 @@ pub struct HashIndexOfStringAndDocument(bf::Stub);
 
 bf::object! {
     HashIndexOfStringAndDocument, INTERFACE, type 36,
-    cell (106, 913, 914, 915),
+    cell (106, 914, 915, 916),
     below [bf::Any]
 }
 
@@ -1992,19 +1992,19 @@ impl HashIndexOfStringAndDocument {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 359 }
+        bf::call! { self.0, 360 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 360, k }
+        bf::call! { self.0, 361, k }
     }
 
     /// Theta: `fetch (k: string) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Document {
-        bf::call! { self.0, 361, k }
+        bf::call! { self.0, 362, k }
     }
 
     /// In place of what k had.
@@ -2016,13 +2016,13 @@ impl HashIndexOfStringAndDocument {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 362, k, v }
+        bf::call! { self.0, 363, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 363, k }
+        bf::call! { self.0, 364, k }
     }
 
     /// In no order.
@@ -2030,7 +2030,7 @@ impl HashIndexOfStringAndDocument {
     /// Theta: `pairs () yields (string, Document)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Document)> {
-        bf::Iter::of_method(&self.0, 364)
+        bf::Iter::of_method(&self.0, 365)
     }
 }
 
@@ -2040,7 +2040,7 @@ pub struct HashIndexOfIntAndAtomicPart(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndAtomicPart, INTERFACE, type 37,
-    cell (107, 917, 918, 919),
+    cell (107, 918, 919, 920),
     below [bf::Any]
 }
 
@@ -2048,19 +2048,19 @@ impl HashIndexOfIntAndAtomicPart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 365 }
+        bf::call! { self.0, 366 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 366, k }
+        bf::call! { self.0, 367, k }
     }
 
     /// Theta: `fetch (k: int) returns (AtomicPart) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 367, k }
+        bf::call! { self.0, 368, k }
     }
 
     /// In place of what k had.
@@ -2072,13 +2072,13 @@ impl HashIndexOfIntAndAtomicPart {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 368, k, v }
+        bf::call! { self.0, 369, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 369, k }
+        bf::call! { self.0, 370, k }
     }
 
     /// In no order.
@@ -2086,7 +2086,7 @@ impl HashIndexOfIntAndAtomicPart {
     /// Theta: `pairs () yields (int, AtomicPart)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, AtomicPart)> {
-        bf::Iter::of_method(&self.0, 370)
+        bf::Iter::of_method(&self.0, 371)
     }
 }
 
@@ -2096,7 +2096,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 38,
-    cell (108, 921, 922, 923),
+    cell (108, 922, 923, 924),
     below [bf::Any]
 }
 
@@ -2104,127 +2104,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 371 }
+        bf::call! { self.0, 372 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 372 }
+        bf::call! { self.0, 373 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 373 }
+        bf::call! { self.0, 374 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 374 }
+        bf::call! { self.0, 375 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 375 }
+        bf::call! { self.0, 376 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 376, i }
+        bf::call! { self.0, 377, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 377, i, v }
+        bf::call! { self.0, 378, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 378 }
+        bf::call! { self.0, 379 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 379 }
+        bf::call! { self.0, 380 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 380, v }
+        bf::call! { self.0, 381, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 381, v }
+        bf::call! { self.0, 382, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 382 }
+        bf::call! { self.0, 383 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 383 }
+        bf::call! { self.0, 384 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 384)
+        bf::Iter::of_method(&self.0, 385)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 385)
+        bf::Iter::of_method(&self.0, 386)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 386 }
+        bf::call! { self.0, 387 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 387 }
+        bf::call! { self.0, 388 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 388, x }
+        bf::call! { self.0, 389, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 389, x }
+        bf::call! { self.0, 390, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 390 }
+        bf::call! { self.0, 391 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 391 }
+        bf::call! { self.0, 392 }
     }
 }
 
@@ -2234,7 +2234,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 39,
-    cell (109, 928, 929, 930),
+    cell (109, 929, 930, 931),
     below [bf::Any]
 }
 
@@ -2242,103 +2242,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 392 }
+        bf::call! { self.0, 393 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 393 }
+        bf::call! { self.0, 394 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 394, i }
+        bf::call! { self.0, 395, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 395 }
+        bf::call! { self.0, 396 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 396 }
+        bf::call! { self.0, 397 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 397, v }
+        bf::call! { self.0, 398, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 398, x }
+        bf::call! { self.0, 399, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 399, i, v }
+        bf::call! { self.0, 400, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 400, at, count }
+        bf::call! { self.0, 401, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 401)
+        bf::Iter::of_method(&self.0, 402)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 402)
+        bf::Iter::of_method(&self.0, 403)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 403 }
+        bf::call! { self.0, 404 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 404, x }
+        bf::call! { self.0, 405, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 405, x }
+        bf::call! { self.0, 406, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 406 }
+        bf::call! { self.0, 407 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 407 }
+        bf::call! { self.0, 408 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 408 }
+        bf::call! { self.0, 409 }
     }
 }
 
@@ -2348,7 +2348,7 @@ pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt
 
 bf::object! {
     StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 40,
-    cell (110, 935, 936, 937),
+    cell (110, 936, 937, 938),
     below [bf::Any]
 }
 
@@ -2356,19 +2356,19 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     /// Theta: `base () returns (BaseAssembly)`
     #[track_caller]
     pub fn base(&self) -> BaseAssembly {
-        bf::call! { self.0, 409 }
+        bf::call! { self.0, 410 }
     }
 
     /// Theta: `private_ids () returns (array[int])`
     #[track_caller]
     pub fn private_ids(&self) -> ArrayOfInt {
-        bf::call! { self.0, 410 }
+        bf::call! { self.0, 411 }
     }
 
     /// Theta: `shared_ids () returns (array[int])`
     #[track_caller]
     pub fn shared_ids(&self) -> ArrayOfInt {
-        bf::call! { self.0, 411 }
+        bf::call! { self.0, 412 }
     }
 
     /// Theta: `replace_base (v: BaseAssembly) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2377,7 +2377,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
         &self,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 412, v }
+        bf::call! { self.0, 413, v }
     }
 
     /// Theta: `replace_private_ids (v: array[int]) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2386,7 +2386,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 413, v }
+        bf::call! { self.0, 414, v }
     }
 
     /// Theta: `replace_shared_ids (v: array[int]) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2395,7 +2395,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 414, v }
+        bf::call! { self.0, 415, v }
     }
 }
 
@@ -2405,7 +2405,7 @@ pub struct ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArr
 
 bf::object! {
     ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 41,
-    cell (111, 939, 940, 941),
+    cell (111, 940, 941, 942),
     below [bf::Any]
 }
 
@@ -2413,31 +2413,31 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 415 }
+        bf::call! { self.0, 416 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 416 }
+        bf::call! { self.0, 417 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 417 }
+        bf::call! { self.0, 418 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 418 }
+        bf::call! { self.0, 419 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 419 }
+        bf::call! { self.0, 420 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2446,7 +2446,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         i: impl bf::IntoArg<i64>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 420, i }
+        bf::call! { self.0, 421, i }
     }
 
     /// Theta: `store (i: int, v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2456,19 +2456,19 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 421, i, v }
+        bf::call! { self.0, 422, i, v }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 422 }
+        bf::call! { self.0, 423 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 423 }
+        bf::call! { self.0, 424 }
     }
 
     /// Theta: `append (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2477,7 +2477,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 424, v }
+        bf::call! { self.0, 425, v }
     }
 
     /// Theta: `append_low (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2486,13 +2486,13 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 425, v }
+        bf::call! { self.0, 426, v }
     }
 
     /// Theta: `remove () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 426 }
+        bf::call! { self.0, 427 }
     }
 
     /// Theta: `remove_low () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2500,7 +2500,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn remove_low(
         &self,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 427 }
+        bf::call! { self.0, 428 }
     }
 
     /// Theta: `elements () yields (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2508,13 +2508,13 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn elements(
         &self,
     ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt,)> {
-        bf::Iter::of_method(&self.0, 428)
+        bf::Iter::of_method(&self.0, 429)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 429)
+        bf::Iter::of_method(&self.0, 430)
     }
 
     /// Theta: `to_sequence () returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2522,7 +2522,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn to_sequence(
         &self,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 430 }
+        bf::call! { self.0, 431 }
     }
 
     /// Theta: `equal (x: array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) returns (bool)`
@@ -2531,7 +2531,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         x: impl bf::IntoArg<ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 431, x }
+        bf::call! { self.0, 432, x }
     }
 }
 
@@ -2541,7 +2541,7 @@ pub struct SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIds
 
 bf::object! {
     SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 42,
-    cell (112, 943, 944, 945),
+    cell (112, 944, 945, 946),
     below [bf::Any]
 }
 
@@ -2549,13 +2549,13 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 432 }
+        bf::call! { self.0, 433 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 433 }
+        bf::call! { self.0, 434 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2564,19 +2564,19 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         i: impl bf::IntoArg<i64>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 434, i }
+        bf::call! { self.0, 435, i }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 435 }
+        bf::call! { self.0, 436 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 436 }
+        bf::call! { self.0, 437 }
     }
 
     /// Theta: `append (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2585,7 +2585,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 437, v }
+        bf::call! { self.0, 438, v }
     }
 
     /// Theta: `concat (x: sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2594,7 +2594,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         x: impl bf::IntoArg<SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 438, x }
+        bf::call! { self.0, 439, x }
     }
 
     /// Theta: `replace (i: int, v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) signals (bounds)`
@@ -2604,7 +2604,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 439, i, v }
+        bf::call! { self.0, 440, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) signals (bounds)`
@@ -2614,7 +2614,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 440, at, count }
+        bf::call! { self.0, 441, at, count }
     }
 
     /// Theta: `elements () yields (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2622,13 +2622,13 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn elements(
         &self,
     ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt,)> {
-        bf::Iter::of_method(&self.0, 441)
+        bf::Iter::of_method(&self.0, 442)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 442)
+        bf::Iter::of_method(&self.0, 443)
     }
 
     /// Theta: `to_array () returns (array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2636,7 +2636,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn to_array(
         &self,
     ) -> ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 443 }
+        bf::call! { self.0, 444 }
     }
 }
 
@@ -2646,7 +2646,7 @@ pub struct MaybeOfComplexAssembly(bf::Stub);
 
 bf::object! {
     MaybeOfComplexAssembly, INTERFACE, type 43,
-    cell (113, 947, 948, 949),
+    cell (113, 948, 949, 950),
     below [bf::Any]
 }
 
@@ -2654,25 +2654,25 @@ impl MaybeOfComplexAssembly {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 444 }
+        bf::call! { self.0, 445 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 445 }
+        bf::call! { self.0, 446 }
     }
 
     /// Theta: `value () returns (ComplexAssembly) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> ComplexAssembly {
-        bf::call! { self.0, 446 }
+        bf::call! { self.0, 447 }
     }
 
     /// Theta: `value_or (v: ComplexAssembly) returns (ComplexAssembly)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<ComplexAssembly>) -> ComplexAssembly {
-        bf::call! { self.0, 447, v }
+        bf::call! { self.0, 448, v }
     }
 }
 
@@ -2682,7 +2682,7 @@ pub struct VectorOfInt(bf::Stub);
 
 bf::object! {
     VectorOfInt, INTERFACE, type 44,
-    cell (114, 951, 952, 953),
+    cell (114, 952, 953, 954),
     below [bf::Any]
 }
 
@@ -2690,61 +2690,61 @@ impl VectorOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 448 }
+        bf::call! { self.0, 449 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 449, i }
+        bf::call! { self.0, 450, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 450, i, v }
+        bf::call! { self.0, 451, i, v }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 451)
+        bf::Iter::of_method(&self.0, 452)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 452)
+        bf::Iter::of_method(&self.0, 453)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 453 }
+        bf::call! { self.0, 454 }
     }
 
     /// Theta: `equal (x: vector[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 454, x }
+        bf::call! { self.0, 455, x }
     }
 
     /// Theta: `similar (x: vector[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 455, x }
+        bf::call! { self.0, 456, x }
     }
 
     /// Theta: `copy () returns (vector[int])`
     #[track_caller]
     pub fn copy(&self) -> VectorOfInt {
-        bf::call! { self.0, 456 }
+        bf::call! { self.0, 457 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 457 }
+        bf::call! { self.0, 458 }
     }
 }
 
@@ -2754,7 +2754,7 @@ pub struct MapOfIntToBool(bf::Stub);
 
 bf::object! {
     MapOfIntToBool, INTERFACE, type 45,
-    cell (115, 958, 959, 960),
+    cell (115, 959, 960, 961),
     below [bf::Any]
 }
 
@@ -2762,79 +2762,79 @@ impl MapOfIntToBool {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 458 }
+        bf::call! { self.0, 459 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 459, k }
+        bf::call! { self.0, 460, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 460 }
+        bf::call! { self.0, 461 }
     }
 
     /// Theta: `fetch (k: int) returns (bool) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 461, k }
+        bf::call! { self.0, 462, k }
     }
 
     /// Theta: `store (k: int, v: bool)`
     #[track_caller]
     pub fn store(&self, k: impl bf::IntoArg<i64>, v: impl bf::IntoArg<bool>) -> bf::Promise<()> {
-        bf::call! { self.0, 462, k, v }
+        bf::call! { self.0, 463, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 463, k }
+        bf::call! { self.0, 464, k }
     }
 
     /// Theta: `keys () yields (int)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 464)
+        bf::Iter::of_method(&self.0, 465)
     }
 
     /// Theta: `values () yields (bool)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(bool,)> {
-        bf::Iter::of_method(&self.0, 465)
+        bf::Iter::of_method(&self.0, 466)
     }
 
     /// Theta: `pairs () yields (int, bool)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, bool)> {
-        bf::Iter::of_method(&self.0, 466)
+        bf::Iter::of_method(&self.0, 467)
     }
 
     /// Theta: `equal (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 467, x }
+        bf::call! { self.0, 468, x }
     }
 
     /// Theta: `similar (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 468, x }
+        bf::call! { self.0, 469, x }
     }
 
     /// Theta: `copy () returns (map[int, bool])`
     #[track_caller]
     pub fn copy(&self) -> MapOfIntToBool {
-        bf::call! { self.0, 469 }
+        bf::call! { self.0, 470 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 470 }
+        bf::call! { self.0, 471 }
     }
 }
 
@@ -2844,7 +2844,7 @@ pub struct MaybeOfManual(bf::Stub);
 
 bf::object! {
     MaybeOfManual, INTERFACE, type 46,
-    cell (116, 965, 966, 967),
+    cell (116, 966, 967, 968),
     below [bf::Any]
 }
 
@@ -2852,25 +2852,25 @@ impl MaybeOfManual {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 471 }
+        bf::call! { self.0, 472 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 472 }
+        bf::call! { self.0, 473 }
     }
 
     /// Theta: `value () returns (Manual) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Manual {
-        bf::call! { self.0, 473 }
+        bf::call! { self.0, 474 }
     }
 
     /// Theta: `value_or (v: Manual) returns (Manual)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Manual>) -> Manual {
-        bf::call! { self.0, 474, v }
+        bf::call! { self.0, 475, v }
     }
 }
 
@@ -2882,7 +2882,7 @@ pub struct OrderedIndexOfBaseAssembly(bf::Stub);
 
 bf::object! {
     OrderedIndexOfBaseAssembly, INTERFACE, type 47,
-    cell (117, 969, 970, 971),
+    cell (117, 970, 971, 972),
     below [bf::Any]
 }
 
@@ -2890,7 +2890,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 475 }
+        bf::call! { self.0, 476 }
     }
 
     /// Theta: `insert (key: int, id: int, v: BaseAssembly)`
@@ -2901,13 +2901,13 @@ impl OrderedIndexOfBaseAssembly {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 476, key, id, v }
+        bf::call! { self.0, 477, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 477, key, id }
+        bf::call! { self.0, 478, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -2919,7 +2919,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(BaseAssembly,)> {
-        let iter = bf::Iter::of_method(&self.0, 478);
+        let iter = bf::Iter::of_method(&self.0, 479);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -2933,7 +2933,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfBaseAssembly {
-        bf::call! { self.0, 479, low, high }
+        bf::call! { self.0, 480, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -2941,7 +2941,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `entries () yields (int, int, BaseAssembly)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, BaseAssembly)> {
-        bf::Iter::of_method(&self.0, 480)
+        bf::Iter::of_method(&self.0, 481)
     }
 
     /// Whether it is in order and balanced.
@@ -2949,7 +2949,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 481 }
+        bf::call! { self.0, 482 }
     }
 }
 
@@ -2959,7 +2959,7 @@ pub struct SetOfAssembly(bf::Stub);
 
 bf::object! {
     SetOfAssembly, INTERFACE, type 48,
-    cell (118, 973, 974, 975),
+    cell (118, 974, 975, 976),
     below [bf::Any]
 }
 
@@ -2969,13 +2969,13 @@ impl SetOfAssembly {
     /// Theta: `add (v: Assembly) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 482, v }
+        bf::call! { self.0, 483, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 483 }
+        bf::call! { self.0, 484 }
     }
 
     /// The i-th that was added.
@@ -2983,13 +2983,13 @@ impl SetOfAssembly {
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 484, i }
+        bf::call! { self.0, 485, i }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 485)
+        bf::Iter::of_method(&self.0, 486)
     }
 }
 
@@ -2999,7 +2999,7 @@ pub struct ArrayOfCompositePart(bf::Stub);
 
 bf::object! {
     ArrayOfCompositePart, INTERFACE, type 49,
-    cell (119, 977, 978, 979),
+    cell (119, 978, 979, 980),
     below [bf::Any]
 }
 
@@ -3007,37 +3007,37 @@ impl ArrayOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 486 }
+        bf::call! { self.0, 487 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 487 }
+        bf::call! { self.0, 488 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 488 }
+        bf::call! { self.0, 489 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 489 }
+        bf::call! { self.0, 490 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 490 }
+        bf::call! { self.0, 491 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 491, i }
+        bf::call! { self.0, 492, i }
     }
 
     /// Theta: `store (i: int, v: CompositePart) signals (bounds)`
@@ -3047,67 +3047,67 @@ impl ArrayOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 492, i, v }
+        bf::call! { self.0, 493, i, v }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 493 }
+        bf::call! { self.0, 494 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 494 }
+        bf::call! { self.0, 495 }
     }
 
     /// Theta: `append (v: CompositePart)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 495, v }
+        bf::call! { self.0, 496, v }
     }
 
     /// Theta: `append_low (v: CompositePart)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 496, v }
+        bf::call! { self.0, 497, v }
     }
 
     /// Theta: `remove () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> CompositePart {
-        bf::call! { self.0, 497 }
+        bf::call! { self.0, 498 }
     }
 
     /// Theta: `remove_low () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> CompositePart {
-        bf::call! { self.0, 498 }
+        bf::call! { self.0, 499 }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 499)
+        bf::Iter::of_method(&self.0, 500)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 500)
+        bf::Iter::of_method(&self.0, 501)
     }
 
     /// Theta: `to_sequence () returns (sequence[CompositePart])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCompositePart {
-        bf::call! { self.0, 501 }
+        bf::call! { self.0, 502 }
     }
 
     /// Theta: `equal (x: array[CompositePart]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCompositePart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 502, x }
+        bf::call! { self.0, 503, x }
     }
 }
 
@@ -3117,7 +3117,7 @@ pub struct SequenceOfCompositePart(bf::Stub);
 
 bf::object! {
     SequenceOfCompositePart, INTERFACE, type 50,
-    cell (120, 981, 982, 983),
+    cell (120, 982, 983, 984),
     below [bf::Any]
 }
 
@@ -3125,43 +3125,43 @@ impl SequenceOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 503 }
+        bf::call! { self.0, 504 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 504 }
+        bf::call! { self.0, 505 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 505, i }
+        bf::call! { self.0, 506, i }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 506 }
+        bf::call! { self.0, 507 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 507 }
+        bf::call! { self.0, 508 }
     }
 
     /// Theta: `append (v: CompositePart) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 508, v }
+        bf::call! { self.0, 509, v }
     }
 
     /// Theta: `concat (x: sequence[CompositePart]) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 509, x }
+        bf::call! { self.0, 510, x }
     }
 
     /// Theta: `replace (i: int, v: CompositePart) returns (sequence[CompositePart]) signals (bounds)`
@@ -3171,7 +3171,7 @@ impl SequenceOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 510, i, v }
+        bf::call! { self.0, 511, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[CompositePart]) signals (bounds)`
@@ -3181,25 +3181,25 @@ impl SequenceOfCompositePart {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 511, at, count }
+        bf::call! { self.0, 512, at, count }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 512)
+        bf::Iter::of_method(&self.0, 513)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 513)
+        bf::Iter::of_method(&self.0, 514)
     }
 
     /// Theta: `to_array () returns (array[CompositePart])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCompositePart {
-        bf::call! { self.0, 514 }
+        bf::call! { self.0, 515 }
     }
 }
 
@@ -3209,7 +3209,7 @@ pub struct MaybeOfDocument(bf::Stub);
 
 bf::object! {
     MaybeOfDocument, INTERFACE, type 51,
-    cell (121, 985, 986, 987),
+    cell (121, 986, 987, 988),
     below [bf::Any]
 }
 
@@ -3217,25 +3217,25 @@ impl MaybeOfDocument {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 515 }
+        bf::call! { self.0, 516 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 516 }
+        bf::call! { self.0, 517 }
     }
 
     /// Theta: `value () returns (Document) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Document {
-        bf::call! { self.0, 517 }
+        bf::call! { self.0, 518 }
     }
 
     /// Theta: `value_or (v: Document) returns (Document)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Document>) -> Document {
-        bf::call! { self.0, 518, v }
+        bf::call! { self.0, 519, v }
     }
 }
 
@@ -3245,7 +3245,7 @@ pub struct SetOfAtomicPart(bf::Stub);
 
 bf::object! {
     SetOfAtomicPart, INTERFACE, type 52,
-    cell (122, 989, 990, 991),
+    cell (122, 990, 991, 992),
     below [bf::Any]
 }
 
@@ -3255,13 +3255,13 @@ impl SetOfAtomicPart {
     /// Theta: `add (v: AtomicPart) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 519, v }
+        bf::call! { self.0, 520, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 520 }
+        bf::call! { self.0, 521 }
     }
 
     /// The i-th that was added.
@@ -3269,13 +3269,13 @@ impl SetOfAtomicPart {
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 521, i }
+        bf::call! { self.0, 522, i }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 522)
+        bf::Iter::of_method(&self.0, 523)
     }
 }
 
@@ -3285,7 +3285,7 @@ pub struct ArrayOfBaseAssembly(bf::Stub);
 
 bf::object! {
     ArrayOfBaseAssembly, INTERFACE, type 53,
-    cell (123, 993, 994, 995),
+    cell (123, 994, 995, 996),
     below [bf::Any]
 }
 
@@ -3293,37 +3293,37 @@ impl ArrayOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 523 }
+        bf::call! { self.0, 524 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 524 }
+        bf::call! { self.0, 525 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 525 }
+        bf::call! { self.0, 526 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 526 }
+        bf::call! { self.0, 527 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 527 }
+        bf::call! { self.0, 528 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 528, i }
+        bf::call! { self.0, 529, i }
     }
 
     /// Theta: `store (i: int, v: BaseAssembly) signals (bounds)`
@@ -3333,67 +3333,67 @@ impl ArrayOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 529, i, v }
+        bf::call! { self.0, 530, i, v }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 530 }
+        bf::call! { self.0, 531 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 531 }
+        bf::call! { self.0, 532 }
     }
 
     /// Theta: `append (v: BaseAssembly)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 532, v }
+        bf::call! { self.0, 533, v }
     }
 
     /// Theta: `append_low (v: BaseAssembly)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 533, v }
+        bf::call! { self.0, 534, v }
     }
 
     /// Theta: `remove () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> BaseAssembly {
-        bf::call! { self.0, 534 }
+        bf::call! { self.0, 535 }
     }
 
     /// Theta: `remove_low () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> BaseAssembly {
-        bf::call! { self.0, 535 }
+        bf::call! { self.0, 536 }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 536)
+        bf::Iter::of_method(&self.0, 537)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 537)
+        bf::Iter::of_method(&self.0, 538)
     }
 
     /// Theta: `to_sequence () returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 538 }
+        bf::call! { self.0, 539 }
     }
 
     /// Theta: `equal (x: array[BaseAssembly]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfBaseAssembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 539, x }
+        bf::call! { self.0, 540, x }
     }
 }
 
@@ -3403,7 +3403,7 @@ pub struct SequenceOfBaseAssembly(bf::Stub);
 
 bf::object! {
     SequenceOfBaseAssembly, INTERFACE, type 54,
-    cell (124, 997, 998, 999),
+    cell (124, 998, 999, 1000),
     below [bf::Any]
 }
 
@@ -3411,43 +3411,43 @@ impl SequenceOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 540 }
+        bf::call! { self.0, 541 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 541 }
+        bf::call! { self.0, 542 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 542, i }
+        bf::call! { self.0, 543, i }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 543 }
+        bf::call! { self.0, 544 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 544 }
+        bf::call! { self.0, 545 }
     }
 
     /// Theta: `append (v: BaseAssembly) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 545, v }
+        bf::call! { self.0, 546, v }
     }
 
     /// Theta: `concat (x: sequence[BaseAssembly]) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfBaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 546, x }
+        bf::call! { self.0, 547, x }
     }
 
     /// Theta: `replace (i: int, v: BaseAssembly) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3457,7 +3457,7 @@ impl SequenceOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 547, i, v }
+        bf::call! { self.0, 548, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3467,25 +3467,25 @@ impl SequenceOfBaseAssembly {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 548, at, count }
+        bf::call! { self.0, 549, at, count }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 549)
+        bf::Iter::of_method(&self.0, 550)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 550)
+        bf::Iter::of_method(&self.0, 551)
     }
 
     /// Theta: `to_array () returns (array[BaseAssembly])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfBaseAssembly {
-        bf::call! { self.0, 551 }
+        bf::call! { self.0, 552 }
     }
 }
 
@@ -3495,7 +3495,7 @@ pub struct ArrayOfConnection(bf::Stub);
 
 bf::object! {
     ArrayOfConnection, INTERFACE, type 55,
-    cell (125, 1001, 1002, 1003),
+    cell (125, 1002, 1003, 1004),
     below [bf::Any]
 }
 
@@ -3503,37 +3503,37 @@ impl ArrayOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 552 }
+        bf::call! { self.0, 553 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 553 }
+        bf::call! { self.0, 554 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 554 }
+        bf::call! { self.0, 555 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 555 }
+        bf::call! { self.0, 556 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 556 }
+        bf::call! { self.0, 557 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 557, i }
+        bf::call! { self.0, 558, i }
     }
 
     /// Theta: `store (i: int, v: Connection) signals (bounds)`
@@ -3543,67 +3543,67 @@ impl ArrayOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 558, i, v }
+        bf::call! { self.0, 559, i, v }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 559 }
+        bf::call! { self.0, 560 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 560 }
+        bf::call! { self.0, 561 }
     }
 
     /// Theta: `append (v: Connection)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 561, v }
+        bf::call! { self.0, 562, v }
     }
 
     /// Theta: `append_low (v: Connection)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 562, v }
+        bf::call! { self.0, 563, v }
     }
 
     /// Theta: `remove () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Connection {
-        bf::call! { self.0, 563 }
+        bf::call! { self.0, 564 }
     }
 
     /// Theta: `remove_low () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Connection {
-        bf::call! { self.0, 564 }
+        bf::call! { self.0, 565 }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 565)
+        bf::Iter::of_method(&self.0, 566)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 566)
+        bf::Iter::of_method(&self.0, 567)
     }
 
     /// Theta: `to_sequence () returns (sequence[Connection])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfConnection {
-        bf::call! { self.0, 567 }
+        bf::call! { self.0, 568 }
     }
 
     /// Theta: `equal (x: array[Connection]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfConnection>) -> bf::Promise<bool> {
-        bf::call! { self.0, 568, x }
+        bf::call! { self.0, 569, x }
     }
 }
 
@@ -3613,7 +3613,7 @@ pub struct SequenceOfConnection(bf::Stub);
 
 bf::object! {
     SequenceOfConnection, INTERFACE, type 56,
-    cell (126, 1005, 1006, 1007),
+    cell (126, 1006, 1007, 1008),
     below [bf::Any]
 }
 
@@ -3621,43 +3621,43 @@ impl SequenceOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 569 }
+        bf::call! { self.0, 570 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 570 }
+        bf::call! { self.0, 571 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 571, i }
+        bf::call! { self.0, 572, i }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 572 }
+        bf::call! { self.0, 573 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 573 }
+        bf::call! { self.0, 574 }
     }
 
     /// Theta: `append (v: Connection) returns (sequence[Connection])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> SequenceOfConnection {
-        bf::call! { self.0, 574, v }
+        bf::call! { self.0, 575, v }
     }
 
     /// Theta: `concat (x: sequence[Connection]) returns (sequence[Connection])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfConnection>) -> SequenceOfConnection {
-        bf::call! { self.0, 575, x }
+        bf::call! { self.0, 576, x }
     }
 
     /// Theta: `replace (i: int, v: Connection) returns (sequence[Connection]) signals (bounds)`
@@ -3667,7 +3667,7 @@ impl SequenceOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 576, i, v }
+        bf::call! { self.0, 577, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Connection]) signals (bounds)`
@@ -3677,25 +3677,25 @@ impl SequenceOfConnection {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 577, at, count }
+        bf::call! { self.0, 578, at, count }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 578)
+        bf::Iter::of_method(&self.0, 579)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 579)
+        bf::Iter::of_method(&self.0, 580)
     }
 
     /// Theta: `to_array () returns (array[Connection])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfConnection {
-        bf::call! { self.0, 580 }
+        bf::call! { self.0, 581 }
     }
 }
 
@@ -3705,7 +3705,7 @@ pub struct CursorOfModule(bf::Stub);
 
 bf::object! {
     CursorOfModule, INTERFACE, type 57,
-    cell (127, 1009, 1010, 1011),
+    cell (127, 1010, 1011, 1012),
     below [bf::Any]
 }
 
@@ -3713,13 +3713,13 @@ impl CursorOfModule {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 581 }
+        bf::call! { self.0, 582 }
     }
 
     /// Theta: `next () returns (Module) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> Module {
-        bf::call! { self.0, 582 }
+        bf::call! { self.0, 583 }
     }
 }
 
@@ -3729,7 +3729,7 @@ pub struct CursorOfBaseAssembly(bf::Stub);
 
 bf::object! {
     CursorOfBaseAssembly, INTERFACE, type 58,
-    cell (128, 1013, 1014, 1015),
+    cell (128, 1014, 1015, 1016),
     below [bf::Any]
 }
 
@@ -3737,13 +3737,13 @@ impl CursorOfBaseAssembly {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 583 }
+        bf::call! { self.0, 584 }
     }
 
     /// Theta: `next () returns (BaseAssembly) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> BaseAssembly {
-        bf::call! { self.0, 584 }
+        bf::call! { self.0, 585 }
     }
 }
 
@@ -3753,7 +3753,7 @@ pub struct StructOfNewestIntAndOutdatedInt(bf::Stub);
 
 bf::object! {
     StructOfNewestIntAndOutdatedInt, INTERFACE, type 59,
-    cell (129, 1017, 1018, 1019),
+    cell (129, 1018, 1019, 1020),
     below [bf::Any]
 }
 
@@ -3761,31 +3761,31 @@ impl StructOfNewestIntAndOutdatedInt {
     /// Theta: `newest () returns (int)`
     #[track_caller]
     pub fn newest(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 585 }
+        bf::call! { self.0, 586 }
     }
 
     /// Theta: `outdated () returns (int)`
     #[track_caller]
     pub fn outdated(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 586 }
+        bf::call! { self.0, 587 }
     }
 
     /// Theta: `replace_newest (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn replace_newest(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedInt {
-        bf::call! { self.0, 587, v }
+        bf::call! { self.0, 588, v }
     }
 
     /// Theta: `replace_outdated (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn replace_outdated(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedInt {
-        bf::call! { self.0, 588, v }
+        bf::call! { self.0, 589, v }
     }
 
     /// Theta: `equal (x: struct[newest: int, outdated: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<StructOfNewestIntAndOutdatedInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 589, x }
+        bf::call! { self.0, 590, x }
     }
 
     /// Theta: `similar (x: struct[newest: int, outdated: int]) returns (bool)`
@@ -3794,25 +3794,25 @@ impl StructOfNewestIntAndOutdatedInt {
         &self,
         x: impl bf::IntoArg<StructOfNewestIntAndOutdatedInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 590, x }
+        bf::call! { self.0, 591, x }
     }
 
     /// Theta: `copy () returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNewestIntAndOutdatedInt {
-        bf::call! { self.0, 591 }
+        bf::call! { self.0, 592 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 592 }
+        bf::call! { self.0, 593 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 593 }
+        bf::call! { self.0, 594 }
     }
 }
 
@@ -3822,7 +3822,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 60,
-    cell (130, 1024, 1025, 1026),
+    cell (130, 1025, 1026, 1027),
     below [bf::Any]
 }
 
@@ -3830,43 +3830,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 594 }
+        bf::call! { self.0, 595 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 595 }
+        bf::call! { self.0, 596 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 596, i }
+        bf::call! { self.0, 597, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 597 }
+        bf::call! { self.0, 598 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 598 }
+        bf::call! { self.0, 599 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 599, v }
+        bf::call! { self.0, 600, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 600, x }
+        bf::call! { self.0, 601, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -3876,7 +3876,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 601, i, v }
+        bf::call! { self.0, 602, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -3886,55 +3886,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 602, at, count }
+        bf::call! { self.0, 603, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 603)
+        bf::Iter::of_method(&self.0, 604)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 604)
+        bf::Iter::of_method(&self.0, 605)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 605 }
+        bf::call! { self.0, 606 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 606, x }
+        bf::call! { self.0, 607, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 607, x }
+        bf::call! { self.0, 608, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 608 }
+        bf::call! { self.0, 609 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 609 }
+        bf::call! { self.0, 610 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 610 }
+        bf::call! { self.0, 611 }
     }
 }
 
@@ -3944,7 +3944,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 61,
-    cell (131, 1031, 1032, 1033),
+    cell (131, 1032, 1033, 1034),
     below [bf::Any]
 }
 
@@ -3952,127 +3952,127 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 611 }
+        bf::call! { self.0, 612 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 612 }
+        bf::call! { self.0, 613 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 613 }
+        bf::call! { self.0, 614 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 614 }
+        bf::call! { self.0, 615 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 615 }
+        bf::call! { self.0, 616 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 616, i }
+        bf::call! { self.0, 617, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 617, i, v }
+        bf::call! { self.0, 618, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 618 }
+        bf::call! { self.0, 619 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 619 }
+        bf::call! { self.0, 620 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 620, v }
+        bf::call! { self.0, 621, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 621, v }
+        bf::call! { self.0, 622, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 622 }
+        bf::call! { self.0, 623 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 623 }
+        bf::call! { self.0, 624 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 624)
+        bf::Iter::of_method(&self.0, 625)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 625)
+        bf::Iter::of_method(&self.0, 626)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 626 }
+        bf::call! { self.0, 627 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 627 }
+        bf::call! { self.0, 628 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 628, x }
+        bf::call! { self.0, 629, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 629, x }
+        bf::call! { self.0, 630, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 630 }
+        bf::call! { self.0, 631 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 631 }
+        bf::call! { self.0, 632 }
     }
 }
 
@@ -4082,7 +4082,7 @@ pub struct ArrayOfModule(bf::Stub);
 
 bf::object! {
     ArrayOfModule, INTERFACE, type 62,
-    cell (132, 1038, 1039, 1040),
+    cell (132, 1039, 1040, 1041),
     below [bf::Any]
 }
 
@@ -4090,103 +4090,103 @@ impl ArrayOfModule {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 632 }
+        bf::call! { self.0, 633 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 633 }
+        bf::call! { self.0, 634 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 634 }
+        bf::call! { self.0, 635 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 635 }
+        bf::call! { self.0, 636 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 636 }
+        bf::call! { self.0, 637 }
     }
 
     /// Theta: `fetch (i: int) returns (Module) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Module {
-        bf::call! { self.0, 637, i }
+        bf::call! { self.0, 638, i }
     }
 
     /// Theta: `store (i: int, v: Module) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 638, i, v }
+        bf::call! { self.0, 639, i, v }
     }
 
     /// Theta: `bottom () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Module {
-        bf::call! { self.0, 639 }
+        bf::call! { self.0, 640 }
     }
 
     /// Theta: `top () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Module {
-        bf::call! { self.0, 640 }
+        bf::call! { self.0, 641 }
     }
 
     /// Theta: `append (v: Module)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 641, v }
+        bf::call! { self.0, 642, v }
     }
 
     /// Theta: `append_low (v: Module)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 642, v }
+        bf::call! { self.0, 643, v }
     }
 
     /// Theta: `remove () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Module {
-        bf::call! { self.0, 643 }
+        bf::call! { self.0, 644 }
     }
 
     /// Theta: `remove_low () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Module {
-        bf::call! { self.0, 644 }
+        bf::call! { self.0, 645 }
     }
 
     /// Theta: `elements () yields (Module)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 645)
+        bf::Iter::of_method(&self.0, 646)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 646)
+        bf::Iter::of_method(&self.0, 647)
     }
 
     /// Theta: `to_sequence () returns (sequence[Module])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfModule {
-        bf::call! { self.0, 647 }
+        bf::call! { self.0, 648 }
     }
 
     /// Theta: `equal (x: array[Module]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfModule>) -> bf::Promise<bool> {
-        bf::call! { self.0, 648, x }
+        bf::call! { self.0, 649, x }
     }
 }
 
@@ -4196,7 +4196,7 @@ pub struct SequenceOfModule(bf::Stub);
 
 bf::object! {
     SequenceOfModule, INTERFACE, type 63,
-    cell (133, 1042, 1043, 1044),
+    cell (133, 1043, 1044, 1045),
     below [bf::Any]
 }
 
@@ -4204,43 +4204,43 @@ impl SequenceOfModule {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 649 }
+        bf::call! { self.0, 650 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 650 }
+        bf::call! { self.0, 651 }
     }
 
     /// Theta: `fetch (i: int) returns (Module) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Module {
-        bf::call! { self.0, 651, i }
+        bf::call! { self.0, 652, i }
     }
 
     /// Theta: `bottom () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Module {
-        bf::call! { self.0, 652 }
+        bf::call! { self.0, 653 }
     }
 
     /// Theta: `top () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Module {
-        bf::call! { self.0, 653 }
+        bf::call! { self.0, 654 }
     }
 
     /// Theta: `append (v: Module) returns (sequence[Module])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Module>) -> SequenceOfModule {
-        bf::call! { self.0, 654, v }
+        bf::call! { self.0, 655, v }
     }
 
     /// Theta: `concat (x: sequence[Module]) returns (sequence[Module])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfModule>) -> SequenceOfModule {
-        bf::call! { self.0, 655, x }
+        bf::call! { self.0, 656, x }
     }
 
     /// Theta: `replace (i: int, v: Module) returns (sequence[Module]) signals (bounds)`
@@ -4250,7 +4250,7 @@ impl SequenceOfModule {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Module>,
     ) -> SequenceOfModule {
-        bf::call! { self.0, 656, i, v }
+        bf::call! { self.0, 657, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Module]) signals (bounds)`
@@ -4260,25 +4260,25 @@ impl SequenceOfModule {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfModule {
-        bf::call! { self.0, 657, at, count }
+        bf::call! { self.0, 658, at, count }
     }
 
     /// Theta: `elements () yields (Module)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 658)
+        bf::Iter::of_method(&self.0, 659)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 659)
+        bf::Iter::of_method(&self.0, 660)
     }
 
     /// Theta: `to_array () returns (array[Module])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfModule {
-        bf::call! { self.0, 660 }
+        bf::call! { self.0, 661 }
     }
 }
 
@@ -4288,7 +4288,7 @@ pub struct ArrayOfAtomicPart(bf::Stub);
 
 bf::object! {
     ArrayOfAtomicPart, INTERFACE, type 64,
-    cell (134, 1046, 1047, 1048),
+    cell (134, 1047, 1048, 1049),
     below [bf::Any]
 }
 
@@ -4296,37 +4296,37 @@ impl ArrayOfAtomicPart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 661 }
+        bf::call! { self.0, 662 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 662 }
+        bf::call! { self.0, 663 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 663 }
+        bf::call! { self.0, 664 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 664 }
+        bf::call! { self.0, 665 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 665 }
+        bf::call! { self.0, 666 }
     }
 
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 666, i }
+        bf::call! { self.0, 667, i }
     }
 
     /// Theta: `store (i: int, v: AtomicPart) signals (bounds)`
@@ -4336,67 +4336,67 @@ impl ArrayOfAtomicPart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 667, i, v }
+        bf::call! { self.0, 668, i, v }
     }
 
     /// Theta: `bottom () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> AtomicPart {
-        bf::call! { self.0, 668 }
+        bf::call! { self.0, 669 }
     }
 
     /// Theta: `top () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> AtomicPart {
-        bf::call! { self.0, 669 }
+        bf::call! { self.0, 670 }
     }
 
     /// Theta: `append (v: AtomicPart)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 670, v }
+        bf::call! { self.0, 671, v }
     }
 
     /// Theta: `append_low (v: AtomicPart)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 671, v }
+        bf::call! { self.0, 672, v }
     }
 
     /// Theta: `remove () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> AtomicPart {
-        bf::call! { self.0, 672 }
+        bf::call! { self.0, 673 }
     }
 
     /// Theta: `remove_low () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> AtomicPart {
-        bf::call! { self.0, 673 }
+        bf::call! { self.0, 674 }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 674)
+        bf::Iter::of_method(&self.0, 675)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 675)
+        bf::Iter::of_method(&self.0, 676)
     }
 
     /// Theta: `to_sequence () returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 676 }
+        bf::call! { self.0, 677 }
     }
 
     /// Theta: `equal (x: array[AtomicPart]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfAtomicPart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 677, x }
+        bf::call! { self.0, 678, x }
     }
 }
 
@@ -4406,7 +4406,7 @@ pub struct SequenceOfAtomicPart(bf::Stub);
 
 bf::object! {
     SequenceOfAtomicPart, INTERFACE, type 65,
-    cell (135, 1050, 1051, 1052),
+    cell (135, 1051, 1052, 1053),
     below [bf::Any]
 }
 
@@ -4414,43 +4414,43 @@ impl SequenceOfAtomicPart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 678 }
+        bf::call! { self.0, 679 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 679 }
+        bf::call! { self.0, 680 }
     }
 
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 680, i }
+        bf::call! { self.0, 681, i }
     }
 
     /// Theta: `bottom () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> AtomicPart {
-        bf::call! { self.0, 681 }
+        bf::call! { self.0, 682 }
     }
 
     /// Theta: `top () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> AtomicPart {
-        bf::call! { self.0, 682 }
+        bf::call! { self.0, 683 }
     }
 
     /// Theta: `append (v: AtomicPart) returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<AtomicPart>) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 683, v }
+        bf::call! { self.0, 684, v }
     }
 
     /// Theta: `concat (x: sequence[AtomicPart]) returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfAtomicPart>) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 684, x }
+        bf::call! { self.0, 685, x }
     }
 
     /// Theta: `replace (i: int, v: AtomicPart) returns (sequence[AtomicPart]) signals (bounds)`
@@ -4460,7 +4460,7 @@ impl SequenceOfAtomicPart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 685, i, v }
+        bf::call! { self.0, 686, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[AtomicPart]) signals (bounds)`
@@ -4470,25 +4470,25 @@ impl SequenceOfAtomicPart {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 686, at, count }
+        bf::call! { self.0, 687, at, count }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 687)
+        bf::Iter::of_method(&self.0, 688)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 688)
+        bf::Iter::of_method(&self.0, 689)
     }
 
     /// Theta: `to_array () returns (array[AtomicPart])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfAtomicPart {
-        bf::call! { self.0, 689 }
+        bf::call! { self.0, 690 }
     }
 }
 
@@ -4498,7 +4498,7 @@ pub struct ArrayOfAssembly(bf::Stub);
 
 bf::object! {
     ArrayOfAssembly, INTERFACE, type 66,
-    cell (136, 1054, 1055, 1056),
+    cell (136, 1055, 1056, 1057),
     below [bf::Any]
 }
 
@@ -4506,37 +4506,37 @@ impl ArrayOfAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 690 }
+        bf::call! { self.0, 691 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 691 }
+        bf::call! { self.0, 692 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 692 }
+        bf::call! { self.0, 693 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 693 }
+        bf::call! { self.0, 694 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 694 }
+        bf::call! { self.0, 695 }
     }
 
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 695, i }
+        bf::call! { self.0, 696, i }
     }
 
     /// Theta: `store (i: int, v: Assembly) signals (bounds)`
@@ -4546,67 +4546,67 @@ impl ArrayOfAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Assembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 696, i, v }
+        bf::call! { self.0, 697, i, v }
     }
 
     /// Theta: `bottom () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Assembly {
-        bf::call! { self.0, 697 }
+        bf::call! { self.0, 698 }
     }
 
     /// Theta: `top () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Assembly {
-        bf::call! { self.0, 698 }
+        bf::call! { self.0, 699 }
     }
 
     /// Theta: `append (v: Assembly)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 699, v }
+        bf::call! { self.0, 700, v }
     }
 
     /// Theta: `append_low (v: Assembly)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 700, v }
+        bf::call! { self.0, 701, v }
     }
 
     /// Theta: `remove () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Assembly {
-        bf::call! { self.0, 701 }
+        bf::call! { self.0, 702 }
     }
 
     /// Theta: `remove_low () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Assembly {
-        bf::call! { self.0, 702 }
+        bf::call! { self.0, 703 }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 703)
+        bf::Iter::of_method(&self.0, 704)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 704)
+        bf::Iter::of_method(&self.0, 705)
     }
 
     /// Theta: `to_sequence () returns (sequence[Assembly])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfAssembly {
-        bf::call! { self.0, 705 }
+        bf::call! { self.0, 706 }
     }
 
     /// Theta: `equal (x: array[Assembly]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfAssembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 706, x }
+        bf::call! { self.0, 707, x }
     }
 }
 
@@ -4616,7 +4616,7 @@ pub struct SequenceOfAssembly(bf::Stub);
 
 bf::object! {
     SequenceOfAssembly, INTERFACE, type 67,
-    cell (137, 1058, 1059, 1060),
+    cell (137, 1059, 1060, 1061),
     below [bf::Any]
 }
 
@@ -4624,43 +4624,43 @@ impl SequenceOfAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 707 }
+        bf::call! { self.0, 708 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 708 }
+        bf::call! { self.0, 709 }
     }
 
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 709, i }
+        bf::call! { self.0, 710, i }
     }
 
     /// Theta: `bottom () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Assembly {
-        bf::call! { self.0, 710 }
+        bf::call! { self.0, 711 }
     }
 
     /// Theta: `top () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Assembly {
-        bf::call! { self.0, 711 }
+        bf::call! { self.0, 712 }
     }
 
     /// Theta: `append (v: Assembly) returns (sequence[Assembly])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Assembly>) -> SequenceOfAssembly {
-        bf::call! { self.0, 712, v }
+        bf::call! { self.0, 713, v }
     }
 
     /// Theta: `concat (x: sequence[Assembly]) returns (sequence[Assembly])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfAssembly>) -> SequenceOfAssembly {
-        bf::call! { self.0, 713, x }
+        bf::call! { self.0, 714, x }
     }
 
     /// Theta: `replace (i: int, v: Assembly) returns (sequence[Assembly]) signals (bounds)`
@@ -4670,7 +4670,7 @@ impl SequenceOfAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Assembly>,
     ) -> SequenceOfAssembly {
-        bf::call! { self.0, 714, i, v }
+        bf::call! { self.0, 715, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Assembly]) signals (bounds)`
@@ -4680,25 +4680,25 @@ impl SequenceOfAssembly {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfAssembly {
-        bf::call! { self.0, 715, at, count }
+        bf::call! { self.0, 716, at, count }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 716)
+        bf::Iter::of_method(&self.0, 717)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 717)
+        bf::Iter::of_method(&self.0, 718)
     }
 
     /// Theta: `to_array () returns (array[Assembly])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfAssembly {
-        bf::call! { self.0, 718 }
+        bf::call! { self.0, 719 }
     }
 }
 
@@ -4708,7 +4708,7 @@ pub struct ArrayOfDocument(bf::Stub);
 
 bf::object! {
     ArrayOfDocument, INTERFACE, type 68,
-    cell (138, 1062, 1063, 1064),
+    cell (138, 1063, 1064, 1065),
     below [bf::Any]
 }
 
@@ -4716,37 +4716,37 @@ impl ArrayOfDocument {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 719 }
+        bf::call! { self.0, 720 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 720 }
+        bf::call! { self.0, 721 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 721 }
+        bf::call! { self.0, 722 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 722 }
+        bf::call! { self.0, 723 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 723 }
+        bf::call! { self.0, 724 }
     }
 
     /// Theta: `fetch (i: int) returns (Document) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 724, i }
+        bf::call! { self.0, 725, i }
     }
 
     /// Theta: `store (i: int, v: Document) signals (bounds)`
@@ -4756,67 +4756,67 @@ impl ArrayOfDocument {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 725, i, v }
+        bf::call! { self.0, 726, i, v }
     }
 
     /// Theta: `bottom () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Document {
-        bf::call! { self.0, 726 }
+        bf::call! { self.0, 727 }
     }
 
     /// Theta: `top () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Document {
-        bf::call! { self.0, 727 }
+        bf::call! { self.0, 728 }
     }
 
     /// Theta: `append (v: Document)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 728, v }
+        bf::call! { self.0, 729, v }
     }
 
     /// Theta: `append_low (v: Document)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 729, v }
+        bf::call! { self.0, 730, v }
     }
 
     /// Theta: `remove () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Document {
-        bf::call! { self.0, 730 }
+        bf::call! { self.0, 731 }
     }
 
     /// Theta: `remove_low () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Document {
-        bf::call! { self.0, 731 }
+        bf::call! { self.0, 732 }
     }
 
     /// Theta: `elements () yields (Document)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Document,)> {
-        bf::Iter::of_method(&self.0, 732)
+        bf::Iter::of_method(&self.0, 733)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 733)
+        bf::Iter::of_method(&self.0, 734)
     }
 
     /// Theta: `to_sequence () returns (sequence[Document])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfDocument {
-        bf::call! { self.0, 734 }
+        bf::call! { self.0, 735 }
     }
 
     /// Theta: `equal (x: array[Document]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfDocument>) -> bf::Promise<bool> {
-        bf::call! { self.0, 735, x }
+        bf::call! { self.0, 736, x }
     }
 }
 
@@ -4826,7 +4826,7 @@ pub struct SequenceOfDocument(bf::Stub);
 
 bf::object! {
     SequenceOfDocument, INTERFACE, type 69,
-    cell (139, 1066, 1067, 1068),
+    cell (139, 1067, 1068, 1069),
     below [bf::Any]
 }
 
@@ -4834,43 +4834,43 @@ impl SequenceOfDocument {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 736 }
+        bf::call! { self.0, 737 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 737 }
+        bf::call! { self.0, 738 }
     }
 
     /// Theta: `fetch (i: int) returns (Document) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 738, i }
+        bf::call! { self.0, 739, i }
     }
 
     /// Theta: `bottom () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Document {
-        bf::call! { self.0, 739 }
+        bf::call! { self.0, 740 }
     }
 
     /// Theta: `top () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Document {
-        bf::call! { self.0, 740 }
+        bf::call! { self.0, 741 }
     }
 
     /// Theta: `append (v: Document) returns (sequence[Document])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Document>) -> SequenceOfDocument {
-        bf::call! { self.0, 741, v }
+        bf::call! { self.0, 742, v }
     }
 
     /// Theta: `concat (x: sequence[Document]) returns (sequence[Document])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfDocument>) -> SequenceOfDocument {
-        bf::call! { self.0, 742, x }
+        bf::call! { self.0, 743, x }
     }
 
     /// Theta: `replace (i: int, v: Document) returns (sequence[Document]) signals (bounds)`
@@ -4880,7 +4880,7 @@ impl SequenceOfDocument {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> SequenceOfDocument {
-        bf::call! { self.0, 743, i, v }
+        bf::call! { self.0, 744, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Document]) signals (bounds)`
@@ -4890,25 +4890,25 @@ impl SequenceOfDocument {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfDocument {
-        bf::call! { self.0, 744, at, count }
+        bf::call! { self.0, 745, at, count }
     }
 
     /// Theta: `elements () yields (Document)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Document,)> {
-        bf::Iter::of_method(&self.0, 745)
+        bf::Iter::of_method(&self.0, 746)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 746)
+        bf::Iter::of_method(&self.0, 747)
     }
 
     /// Theta: `to_array () returns (array[Document])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfDocument {
-        bf::call! { self.0, 747 }
+        bf::call! { self.0, 748 }
     }
 }
 
