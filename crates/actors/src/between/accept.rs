@@ -133,7 +133,7 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
             Ok(Ret::NOTHING)
         }
         SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
-        other => Err(Wrong::Never(format!("{other} is not a kind of packet"))),
+        other => Err(Wrong::Never(format!("{other} is not a kind of packet").into())),
     }
 }
 

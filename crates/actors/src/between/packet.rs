@@ -1,5 +1,7 @@
 //! The numbers of packets as bytes, and the faults of packets.
 
+use std::borrow::Cow;
+
 use bifrost_runtime::transfer::NotReceived;
 
 /// The index and generation in place of a waiter, if none waits.
@@ -24,9 +26,9 @@ pub(crate) const WAITER: usize = 1 + 4 * 4;
 #[derive(Debug)]
 pub(crate) enum Wrong {
     /// No correct node sends it.
-    Never(String),
+    Never(Cow<'static, str>),
     /// The object that it names is not here any more, or there is no room for it.
-    Late(String),
+    Late(Cow<'static, str>),
 }
 
 impl Wrong {
@@ -36,24 +38,24 @@ impl Wrong {
     }
 }
 
-impl From<&str> for Wrong {
-    fn from(why: &str) -> Wrong {
-        Wrong::Never(why.to_owned())
+impl From<&'static str> for Wrong {
+    fn from(why: &'static str) -> Wrong {
+        Wrong::Never(Cow::Borrowed(why))
     }
 }
 
 impl From<NotReceived> for Wrong {
     fn from(why: NotReceived) -> Wrong {
         match why {
-            NotReceived::Malformed { .. } | NotReceived::Unfit(_) => Wrong::Never(why.to_string()),
-            NotReceived::Full(_) | NotReceived::Address(_) => Wrong::Late(why.to_string()),
+            NotReceived::Malformed { .. } | NotReceived::Unfit(_) => Wrong::Never(why.to_string().into()),
+            NotReceived::Full(_) | NotReceived::Address(_) => Wrong::Late(why.to_string().into()),
         }
     }
 }
 
 /// Returns the reason of a packet that arrives too late.
-pub(crate) fn late(why: &str) -> Wrong {
-    Wrong::Late(why.to_owned())
+pub(crate) fn late(why: &'static str) -> Wrong {
+    Wrong::Late(Cow::Borrowed(why))
 }
 
 pub(crate) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
