@@ -67,7 +67,14 @@ impl Session {
         self.fail_here(FailureKind::refused(number, text))
     }
 
+    /// Ends the batch, which exceeds a limit.
+    #[cold]
+    pub(crate) fn exceed(&mut self, number: ErrorNumber, limit: Limit) {
+        self.fail_here(Cause::Limit(number, limit));
+    }
+
     /// Fails the next call of the batch.
+    #[cold]
     pub(crate) fn fail_here<'c>(&mut self, cause: impl Into<Cause<'c>>) -> u32 {
         self.fail_at(Place::of(self.next()), cause)
     }

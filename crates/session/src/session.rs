@@ -25,7 +25,6 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, RootSet};
 use bifrost_wire::{ErrorNumber, Limit};
 
-use crate::causes::Cause;
 use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
@@ -289,7 +288,7 @@ impl Session {
     }
 
     /// Makes one result of the batch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn make_one(&mut self, cx: &mut Cx, future: Future) {
         self.hold_future(cx, future);
         self.batch.futures.push(future);
@@ -304,14 +303,14 @@ impl Session {
     }
 
     /// Ends the batch if it has too many results.
-    #[inline]
+    #[inline(always)]
     fn limit_futures(&mut self) {
         if self.batch.futures.len() as u64 > self.limits.get(Limit::Futures) {
-            self.fail_here(Cause::Limit(ErrorNumber::TooManyFutures, Limit::Futures));
+            self.exceed(ErrorNumber::TooManyFutures, Limit::Futures);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn hold_future(&self, cx: &mut Cx, future: Future) {
         if let Future::Object(word, _) = future {
             self.hold(cx, word);

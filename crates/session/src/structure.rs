@@ -67,7 +67,7 @@ impl Session {
                     if futures > self.limits.get(Limit::Futures) {
                         // Found before the structure runs, not after.
                         let at = scan.offset;
-                        self.fail_here(Cause::Limit(ErrorNumber::TooManyFutures, Limit::Futures));
+                        self.exceed(ErrorNumber::TooManyFutures, Limit::Futures);
                         self.dropped(cx, &scan);
                         return Some(at);
                     }

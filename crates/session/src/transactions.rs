@@ -197,7 +197,7 @@ impl Session {
         if !self.in_transaction() {
             return;
         }
-        self.fail_here(Cause::Limit(ErrorNumber::TransactionExpired, Limit::TransactionIdleMs));
+        self.exceed(ErrorNumber::TransactionExpired, Limit::TransactionIdleMs);
         self.abort_transaction(cx);
     }
 

@@ -167,9 +167,9 @@ impl Session {
         self.batch.commands += 1;
         self.batch.bytes += bytes as u64;
         if self.batch.commands > self.limits.get(Limit::BatchCommands) {
-            self.fail_here(Cause::Limit(ErrorNumber::TooManyCommands, Limit::BatchCommands));
+            self.exceed(ErrorNumber::TooManyCommands, Limit::BatchCommands);
         } else if self.batch.bytes > self.limits.get(Limit::BatchBytes) {
-            self.fail_here(Cause::Limit(ErrorNumber::BatchTooLong, Limit::BatchBytes));
+            self.exceed(ErrorNumber::BatchTooLong, Limit::BatchBytes);
         }
         !self.ended
     }

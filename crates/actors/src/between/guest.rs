@@ -239,6 +239,7 @@ pub(crate) fn holds_messages(cx: &mut Cx) -> bool {
 }
 
 /// True if there are requests that are not joined.
+#[inline]
 pub fn has_open_requests(cx: &mut Cx) -> bool {
     !cx.actors().guest.open.is_empty()
 }
