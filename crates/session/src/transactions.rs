@@ -7,7 +7,6 @@ use bifrost_runtime::{Cx, Object, Overtaken};
 use bifrost_wire::{ErrorNumber, Limit, mention};
 use bytes::Bytes;
 
-use crate::causes::Cause;
 use crate::failures::FailureKind;
 use crate::futures::Future;
 use crate::handles::Handles;
