@@ -235,8 +235,8 @@ impl Poll {
 
 /// The context of running code: one heap, its objects, the limits, and the exception under way.
 ///
-/// Compiled code reaches the first fields by their offsets ([`offset`]). They begin a cache line, so
-/// that their cost does not depend on the address that the allocator happens to choose.
+/// Compiled code reaches the first fields by their offsets ([`offset`]). They begin a cache line,
+/// so that their cost does not depend on the address that the allocator happens to choose.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Cx {

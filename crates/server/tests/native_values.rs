@@ -439,7 +439,7 @@ fn natives_call_methods_of_built_in_types() {
   end"#);
     let expected = "2[\"a\", \"b\"]\n\
                     a native calls `array[string].append (v: string)` with another heading\n\
-                    a native calls `array[string].add` with another heading\n\
+                    a native calls `array[string].add`, which does not exist\n\
                     a native calls `array[string].fetch (i: int) returns (string) signals (bounds)` with another heading\n\
                     a native calls `array[string].elements () yields (string)` with another heading\n";
     assert_eq!(out, expected);
