@@ -140,6 +140,18 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the receiver of a method's call, or the reason why there is no such call.
+    #[inline(always)]
+    fn receiver(&self, row: &MethodRow, receiver: Ref, past: bool) -> Result<Word, FailureKind> {
+        if row.call.iterator {
+            return Err(iterator(&self.tables.engine().program().types.method(row.method).name));
+        }
+        if past && !matches!(row.dispatch, Dispatch::Actor(_)) {
+            return Err(passive(&self.tables.engine().program().types.method(row.method).name));
+        }
+        self.check(self.resolve(receiver, 0)?, row.method.ty, 0)
+    }
+
     /// Runs a method call (000 section 2.3: look up, check, call, keep the result). With `past`, it
     /// is a message without an answer.
     #[inline]
@@ -156,34 +168,33 @@ impl Session {
             let text = format!("there is no method number {}", method.0);
             return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchMethod, text));
         };
+        let receiver = match self.receiver(row, receiver, past) {
+            Ok(receiver) => receiver,
+            Err(kind) => return self.fail_call(row.call.numbers, kind),
+        };
         let mut words = Words::new();
-        let ready = (|| {
-            if row.call.iterator {
-                return Err(iterator(&tables.engine().program().types.method(row.method).name));
-            }
-            if past && !matches!(row.dispatch, Dispatch::Actor(_)) {
-                return Err(passive(&tables.engine().program().types.method(row.method).name));
-            }
-            words.push(self.check(self.resolve(receiver, 0)?, row.method.ty, 0)?);
-            self.arguments(cx, &row.call.params, args, &mut words)
-        })();
-        if let Err(kind) = ready {
+        words.push(receiver);
+        // Most calls have no arguments.
+        if !(args.is_empty() && row.call.params.is_empty())
+            && let Err(kind) = self.arguments(cx, &row.call.params, args, &mut words)
+        {
             return self.fail_call(row.call.numbers, kind);
         }
+        let words: &[Word] = &words;
         if !self.spend(cx, row.call.numbers) {
             return;
         }
         if let Dispatch::Actor(slot) = row.dispatch {
-            return self.ask(cx, row, slot, &words, !past);
+            return self.ask(cx, row, slot, words, !past);
         }
         // SAFETY: the receiver and the arguments were just checked against the method's heading.
         let ret = unsafe {
             match row.dispatch {
                 Dispatch::Table(slot) if tables.engine().image().has_engine() => {
-                    enter(Table::of(words[0]).entry(slot), cx, &words)
+                    enter(Table::of(words[0]).entry(slot), cx, words)
                 }
-                Dispatch::Table(slot) | Dispatch::Actor(slot) => invoke::method(cx, slot, &words),
-                Dispatch::Native(code) => enter(code, cx, &words),
+                Dispatch::Table(slot) | Dispatch::Actor(slot) => invoke::method(cx, slot, words),
+                Dispatch::Native(code) => enter(code, cx, words),
                 Dispatch::Op(op) => match apply(op, words[0], words.get(1).copied().unwrap_or(0)) {
                     Ok(word) => Ret::of(word),
                     Err(error) => signal(cx, error),

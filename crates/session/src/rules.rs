@@ -100,14 +100,14 @@ macro_rules! rules {
     ($($command:pat => $code:ident, $inside:expr, $transaction:ident, $over:ident;)*) => {
         /// Returns the row of a command.
         #[inline]
-        pub(crate) fn rule(command: &Command<'_>) -> Rule {
+        pub(crate) fn rule(command: &Command<'_>) -> &'static Rule {
             match command {
-                $($command => Rule {
+                $($command => const { &Rule {
                     code: op::$code,
                     inside: $inside,
                     transaction: InTransaction::$transaction,
                     over: InOver::$over,
-                },)*
+                } },)*
             }
         }
     };

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
 use crate::procedures::Procedure;
-use crate::rules::{Inside, Open, Rule, rule};
+use crate::rules::{Inside, Open, Rule};
 use crate::session::Session;
 use crate::tables::Dispatch;
 
@@ -110,9 +110,18 @@ impl Scan {
 
     /// Applies the rule of a command. Returns true if the command must be the iterator of a
     /// FOREACH.
-    fn follow(&mut self, rule: Rule, depth_max: usize) -> bool {
+    #[inline]
+    fn follow(&mut self, rule: &Rule, depth_max: usize) -> bool {
+        // Most commands of a structure are calls.
+        if rule.inside == Inside::Call {
+            return std::mem::take(&mut self.wants_iterator);
+        }
+        self.follow_others(rule, depth_max)
+    }
+
+    fn follow_others(&mut self, rule: &Rule, depth_max: usize) -> bool {
         let wanted_iterator = std::mem::take(&mut self.wants_iterator);
-        if wanted_iterator && rule.inside != Inside::Call {
+        if wanted_iterator {
             self.refuse(
                 ErrorNumber::NotAnIterator,
                 "the command after FOREACH must be the call of an iterator",
@@ -206,11 +215,10 @@ fn head(code: u8, count: usize, number: u32, iterator: bool) -> Word {
 
 impl Session {
     /// Adds a command to a structure.
-    pub(crate) fn scan_command(&mut self, cx: &mut Cx, scan: &mut Scan, command: &Command<'_>) {
+    pub(crate) fn scan_command(&mut self, cx: &mut Cx, scan: &mut Scan, command: &Command<'_>, rule: &Rule) {
         if bifrost_actors::has_open_requests(cx) {
             self.join_operands(cx, command);
         }
-        let rule = rule(command);
         let iterator = scan.follow(rule, self.limits.size(Limit::Depth));
         self.scan_operands(cx, scan, rule.code, command, iterator);
     }

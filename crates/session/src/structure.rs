@@ -39,6 +39,7 @@ use crate::tables::Tables;
 impl Session {
     /// Goes on with the open structure. Returns the number of its bytes if it is over (run or
     /// refused), `None` if it needs more.
+    #[inline(never)]
     pub(crate) fn scan_on(&mut self, cx: &mut Cx, bytes: &[u8]) -> Option<usize> {
         let mut scan = self.scan.take()?;
         let frame = self.limits.size(Limit::FrameBytes);
@@ -56,13 +57,14 @@ impl Session {
                         self.dropped(cx, &scan);
                         return Some(at);
                     }
-                    if rule(&command).inside == Inside::EndsBatch {
+                    let rule = rule(&command);
+                    if rule.inside == Inside::EndsBatch {
                         let at = scan.offset;
                         self.unfinished(cx, scan);
                         return Some(at);
                     }
                     scan.offset += used;
-                    self.scan_command(cx, &mut scan, &command);
+                    self.scan_command(cx, &mut scan, &command, rule);
                     let futures = u64::from(scan.base) + u64::from(scan.numbers);
                     if futures > self.limits.get(Limit::Futures) {
                         // Found before the structure runs, not after.

@@ -40,6 +40,7 @@ pub(crate) struct Run<'cx> {
 
 impl<'cx> Run<'cx> {
     /// Begins a run with the fuel and the bytes of the heap that the batch has left.
+    #[inline]
     pub fn begin(cx: &'cx mut Cx, batch: &Batch) -> Run<'cx> {
         let mut run = Run { cx };
         run.start(batch);
@@ -48,11 +49,13 @@ impl<'cx> Run<'cx> {
 
     /// Ends the run, and begins that of another batch or try. The end of the one does not end the
     /// other: each run has an epoch of its own.
+    #[inline]
     pub fn begin_next(&mut self, batch: &Batch) {
         self.cx.leave();
         self.start(batch);
     }
 
+    #[inline]
     fn start(&mut self, batch: &Batch) {
         self.cx.begin();
         self.cx.charge_batch(batch.heap_bytes);
@@ -60,6 +63,7 @@ impl<'cx> Run<'cx> {
     }
 
     /// Ends the run. The rest of the batch has another one.
+    #[inline]
     pub fn end(self, batch: &mut Batch) {
         batch.fuel = self.cx.fuel;
         batch.heap_bytes = self.cx.batch_heap_bytes();
@@ -175,6 +179,8 @@ impl Session {
     }
 
     /// Executes a command outside structures.
+    // Kept out of `work`, so that the way of a call there needs few registers.
+    #[inline(never)]
     pub(crate) fn command(&mut self, run: &mut Run<'_>, command: Command<'_>) {
         if !self.greeted {
             return match command {
