@@ -75,7 +75,7 @@ const peers = {
         waiting = answer;
         stream.write(lines);
       });
-    await say('hello 1 name "peers"\n');
+    await say('hello 2 name "peers"\n');
     const question = `$at := cell Station
 $at.put(lookup first: Station)
 $sum := cell int

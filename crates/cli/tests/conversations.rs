@@ -23,13 +23,13 @@ const BARE: &str = " --listen unix://FOLDER/bare --listen tcp://127.0.0.1:0 --an
 fn as_conversation(script: &str) -> String {
     let script = script.strip_suffix("bye\n").unwrap_or(script);
     let asked = script.lines().last().is_some_and(|line| line.starts_with('?') || line.starts_with("flush"));
-    format!("hello 1\n{script}{}bye\n", if asked { "" } else { "flush\n" })
+    format!("hello 2\n{script}{}bye\n", if asked { "" } else { "flush\n" })
 }
 
 /// The answers without the words of beginning and end.
 fn answers(said: &str) -> &str {
     let (welcome, rest) = said.split_once('\n').unwrap_or((said, ""));
-    assert!(welcome.starts_with("welcome 1 bifrost "), "{said}");
+    assert!(welcome.starts_with("welcome 2 bifrost "), "{said}");
     rest.strip_suffix("bye\n").unwrap_or_else(|| panic!("no end of\n{said}"))
 }
 

@@ -40,11 +40,11 @@ fn entries() -> (tempfile::TempDir, Server) {
     (folder, server)
 }
 
-/// The answers to lines behind `hello 1`, up to the end, in each way of cutting and over each
+/// The answers to lines behind `hello 2`, up to the end, in each way of cutting and over each
 /// socket; the same each time.
 #[track_caller]
 fn said(server: &Server, lines: &str) -> String {
-    let script = format!("hello 1\n{lines}bye\n");
+    let script = format!("hello 2\n{lines}bye\n");
     let mut all = Vec::new();
     for url in &server.urls {
         for cut in Cut::ALL {
@@ -218,7 +218,7 @@ fn what_the_system_says_of_a_failure_is_in_the_log_alone() {
     let mut ready = [0; 6];
     server.0.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
     assert_eq!(&ready, b"ready ");
-    let mut script = "hello 1\n$db := lookup database: DataBase\n?\n".to_owned();
+    let mut script = "hello 2\n$db := lookup database: DataBase\n?\n".to_owned();
     for round in 0..60 {
         let name = format!("{round}{}", "x".repeat(200_000));
         script += &format!("$e := $db.new_user(\"{name}\")\n$c := commit\n? $c\nfree $e\n");

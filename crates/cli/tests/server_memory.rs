@@ -46,7 +46,7 @@ struct Talk(BufReader<UnixStream>);
 impl Talk {
     fn begin(socket: &Path) -> Talk {
         let mut talk = Talk(BufReader::new(UnixStream::connect(socket).unwrap()));
-        talk.0.get_mut().write_all(b"hello 1 name \"test\"\n").unwrap();
+        talk.0.get_mut().write_all(b"hello 2 name \"test\"\n").unwrap();
         talk
     }
 

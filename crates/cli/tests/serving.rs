@@ -140,7 +140,7 @@ fn collections_are_events() {
 fn stuck(server: &Server) -> UnixStream {
     let mut client = UnixStream::connect(server.folder.path().join("socket")).unwrap();
     client.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
-    client.write_all(b"hello 1\n").unwrap();
+    client.write_all(b"hello 2\n").unwrap();
     let questions = "describe DataBase\n".repeat(1000);
     while client.write_all(questions.as_bytes()).is_ok() {}
     client
@@ -359,10 +359,10 @@ fn lines(server: &Server, said: &str) -> String {
 #[test]
 fn a_bare_socket_speaks_the_text_form() {
     let server = Server::start("database", &[]);
-    let said = "hello 1 name \"me\"\r\n# nothing\n$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\nwhat\nbye\n";
+    let said = "hello 2 name \"me\"\r\n# nothing\n$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\nwhat\nbye\n";
     let heard = lines(&server, said);
     let expected = concat!(
-        "welcome 1 bifrost ",
+        "welcome 2 bifrost ",
         env!("CARGO_PKG_VERSION"),
         " session 1\n@3 = 0\nok 2 calls\nerror: column 1: `what` is not a command or value; try `help`\nbye\n"
     );
@@ -412,7 +412,7 @@ fn lines_before_hello_learn_nothing() {
     for line in ["describe\n", "help\n", "$x := lookup x: NoType\n", "? 1\n", "GET / HTTP/1.1\n"] {
         let heard = lines(&server, line);
         assert!(
-            heard.starts_with("error ") && heard.ends_with("the first line must be `hello 1`\n"),
+            heard.starts_with("error ") && heard.ends_with("the first line must be `hello 2`\n"),
             "{line}{heard}"
         );
     }
@@ -421,7 +421,7 @@ fn lines_before_hello_learn_nothing() {
 #[test]
 fn many_lines_with_long_answers_are_all_answered() {
     let server = Server::start("database", &[]);
-    let mut said = String::from("hello 1\n");
+    let mut said = String::from("hello 2\n");
     said.push_str(&"describe\n".repeat(5000));
     said.push_str("bye\n");
     let mut socket = UnixStream::connect(server.folder.path().join("socket")).unwrap();

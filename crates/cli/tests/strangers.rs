@@ -52,7 +52,7 @@ fn line<S: Read + Write>(stream: &mut S, lines: &str) -> String {
 }
 
 fn is_welcome<S: Read + Write>(stream: &mut S) -> bool {
-    line(stream, "hello 1\n").starts_with("welcome 1 bifrost")
+    line(stream, "hello 2\n").starts_with("welcome 2 bifrost")
 }
 
 /// A `hello` in the binary form.
@@ -115,9 +115,9 @@ fn connections_that_say_nothing_take_no_places() {
     }
     let mut local: Vec<UnixStream> = (0..20).map(|_| unix(&server)).collect();
     let (mut first, mut second) = (tcp(&server), unix(&server));
-    let told = [line(&mut first, "hello 1\n"), line(&mut second, "hello 1\n")];
-    assert!(told.iter().all(|told| told.starts_with("welcome 1 ")), "{told:?}");
-    let told = line(&mut tcp(&server), "hello 1\n");
+    let told = [line(&mut first, "hello 2\n"), line(&mut second, "hello 2\n")];
+    assert!(told.iter().all(|told| told.starts_with("welcome 2 ")), "{told:?}");
+    let told = line(&mut tcp(&server), "hello 2\n");
     assert!(told.contains("TooManySessions") && told.contains("sessions_max"), "{told}");
     drop(second);
     while !is_welcome(&mut tcp(&server)) {}
@@ -160,28 +160,28 @@ fn wrong_tokens_slow_their_address() {
     let start = Instant::now();
     // A client that asks whether there is a token has shown none.
     for _ in 0..20 {
-        assert!(line(&mut tcp(&server), "hello 1\n").contains("BadToken"));
+        assert!(line(&mut tcp(&server), "hello 2\n").contains("BadToken"));
     }
     let unslowed = start.elapsed();
     let start = Instant::now();
     for _ in 0..5 {
-        assert!(line(&mut tcp(&server), "hello 1 token \"guess\"\n").contains("BadToken"));
+        assert!(line(&mut tcp(&server), "hello 2 token \"guess\"\n").contains("BadToken"));
     }
     assert!(start.elapsed() >= Duration::from_millis(800), "{:?} after {unslowed:?}", start.elapsed());
     // Many at once are not looked at together: those whose turn would come too late are told so.
     let mut many: Vec<TcpStream> = (0..30).map(|_| tcp(&server)).collect();
     for stream in &mut many {
-        stream.write_all(b"hello 1 token \"guess\"\n").unwrap();
+        stream.write_all(b"hello 2 token \"guess\"\n").unwrap();
     }
     let mut other = from([127, 0, 0, 3], port(&server));
-    assert!(line(&mut other, "hello 1 token s3cret\n").starts_with("welcome"));
+    assert!(line(&mut other, "hello 2 token s3cret\n").starts_with("welcome"));
     let told: Vec<String> = many.iter_mut().map(|stream| line(stream, "")).collect();
     assert!(told.iter().all(|told| told.contains("BadToken")), "{told:?}");
     let late = told.iter().filter(|told| told.contains("the next is checked in")).count();
     assert!(late >= 10, "{told:?}");
     // The right one waits for its turn as well, and is right.
     let end = Instant::now() + SOON;
-    while !line(&mut tcp(&server), "hello 1 token s3cret\n").starts_with("welcome") {
+    while !line(&mut tcp(&server), "hello 2 token s3cret\n").starts_with("welcome") {
         assert!(Instant::now() < end);
     }
 }
@@ -299,7 +299,7 @@ end poke
     let allowed = folder.path().to_str().unwrap();
     let server = Server::serve(&program, &["--allow-files", allowed]);
     let mut client = unix(&server);
-    client.write_all(b"hello 1\n? peek(\"fifo\")\n? peek(\"files.theta\")\n? poke(\"fifo\")\n").unwrap();
+    client.write_all(b"hello 2\n? peek(\"fifo\")\n? peek(\"files.theta\")\n? poke(\"fifo\")\n").unwrap();
     client.write_all(b"? poke(\"copy\")\n? peek(\"copy\")\nbye\n").unwrap();
     let told = String::from_utf8(rest(&mut client)).unwrap();
     assert!(told.contains("not_found") && told.contains("not possible") && told.contains("done"), "{told}");
@@ -329,7 +329,7 @@ fn metrics_do_not_wait_for_the_slow() {
 fn a_half_closed_socket_cancels_no_request() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/guests.theta");
     let server = Server::serve(&program, &TCP);
-    let asks = "hello 1\n$c := lookup counter: Counter\n? $c.never()\n";
+    let asks = "hello 2\n$c := lookup counter: Counter\n? $c.never()\n";
     let mut waiting = (unix(&server), tcp(&server));
     waiting.0.write_all(asks.as_bytes()).unwrap();
     waiting.0.shutdown(std::net::Shutdown::Write).unwrap();

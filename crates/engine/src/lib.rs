@@ -172,7 +172,7 @@ impl Engine {
         let Run { mode, kept, hot_steps } = run.into();
         let actors = program.has_actors();
         tagged::complete(&mut program);
-        program.add_cells();
+        program.add_for_clients();
         verify_program(&program).map_err(LoadError::Verify)?;
         let compiler = match mode {
             Mode::Compiled => {

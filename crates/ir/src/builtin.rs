@@ -460,6 +460,13 @@ pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
 pub static GROUP_COUNT: BuiltinRoutine =
     BuiltinRoutine { name: "group.count", parms: &[], needs: &[], heading: "count (k: int) returns (int)" };
 
+/// The routine that a client's command `as` calls: the same object, or the basic value in it. No
+/// program can name it.
+pub static TYPE_AS: BuiltinRoutine = generic("type.as", "as (x: any) returns (T) signals (wrong_type)");
+
+/// The routine that a client's command `is` calls. No program can name it.
+pub static TYPE_IS: BuiltinRoutine = generic("type.is", "is (x: any) returns (bool)");
+
 /// Returns the family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
     Some(match kind {
@@ -569,9 +576,15 @@ pub fn complete(types: &mut Types, first: usize) {
     }
 }
 
+/// True if clients' batches call a built-in routine of this name without naming it: by the commands
+/// `cell`, `as` and `is`.
+pub fn is_for_clients(name: &str) -> bool {
+    name == CELL_NEW || name == TYPE_AS.name || name == TYPE_IS.name
+}
+
 /// Returns the built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY, &GROUP_COUNT]).find(|r| r.name == name)
+    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY, &GROUP_COUNT, &TYPE_AS, &TYPE_IS]).find(|r| r.name == name)
 }
 
 /// Returns the instantiation of a built-in routine with these type arguments, made at its first

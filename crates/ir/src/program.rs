@@ -3,8 +3,9 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use std::collections::HashMap;
 
+use crate::builtin;
 use crate::stmt::{Callee, Func, FuncId, FuncKind};
-use crate::types::{MethodId, Signature, TypeId, TypeKind, Types};
+use crate::types::{MethodId, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// A class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +128,9 @@ pub struct Program {
     pub native_classes: HashMap<ClassId, String>,
     /// Names of types besides their own: the public equates.
     pub type_names: Vec<(String, TypeId)>,
+    /// The methods that append to the columns of clients' tables, each with the type of the elements;
+    /// see [`Program::add_for_clients`].
+    pub columns: Vec<(TypeId, MethodRef)>,
     literal_ids: HashMap<String, Literal>,
     native_ids: HashMap<String, NativeId>,
     routine_ids: HashMap<String, RoutineId>,
@@ -247,11 +251,42 @@ impl Program {
         self.types.iter().any(|(_, def)| def.actor)
     }
 
-    /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of
-    /// whatever they can name and the program need not change while it runs. Cells of cells are
-    /// left out.
-    pub fn add_cells(&mut self) {
-        let row = crate::builtin::find_routine(crate::builtin::CELL_NEW).expect("a row of the table");
+    /// Makes what clients' commands need, so that the program need not change while it runs:
+    ///
+    /// - `cell[T]` and its creator for every public type; cells of cells are left out;
+    /// - the routines behind `as` and `is` for every public type;
+    /// - the arrays of the columns of tables.
+    pub fn add_for_clients(&mut self) {
+        self.add_cells();
+        let public: Vec<TypeId> = self.types.iter().filter(|(_, d)| d.public).map(|(id, _)| id).collect();
+        for ty in public {
+            builtin::instantiate(self, &builtin::TYPE_AS, &[ty]);
+            builtin::instantiate(self, &builtin::TYPE_IS, &[ty]);
+        }
+        self.columns.clear();
+        for element in [Types::ANY, Types::NULL, Types::BOOL, Types::INT, Types::REAL, Types::CHAR] {
+            let kind = TypeKind::Array(element);
+            let known = self.types.find_instance(kind).is_some();
+            let ty = self.types.instance(kind);
+            if !known {
+                // Only columns need it: clients see no such type.
+                self.types.def_mut(ty).public = false;
+            }
+            let method = self.types.find_method(ty, "append").expect("arrays have it");
+            self.columns.push((element, method));
+        }
+    }
+
+    /// Returns the method that appends a value of a type to the column of a table. The column is an
+    /// array of the type, if that is basic, else of `any`.
+    pub fn column_append(&self, ty: TypeId) -> MethodRef {
+        let element = if self.types.kind(ty).is_basic() { ty } else { Types::ANY };
+        let found = self.columns.iter().find(|(of, _)| *of == element);
+        found.expect("columns of all basic types and of `any` were made").1
+    }
+
+    fn add_cells(&mut self) {
+        let row = builtin::find_routine(builtin::CELL_NEW).expect("a row of the table");
         let elements: Vec<TypeId> = self
             .types
             .iter()
@@ -259,7 +294,7 @@ impl Program {
             .map(|(id, _)| id)
             .collect();
         for element in elements {
-            crate::builtin::instantiate(self, row, &[element]);
+            builtin::instantiate(self, row, &[element]);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bifrost_wire::value::tag;
-use bifrost_wire::{Ref, Value, encode, op};
+use bifrost_wire::{Ref, TypeNumber, Value, encode, op};
 
 use crate::Source;
 use crate::error::{Error, Misuse};
@@ -149,6 +149,101 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// Records the making of an empty table of rows, which has one result. `types` are the client's
+    /// numbers of the types of its columns, each with a name for messages. Refused inside a
+    /// structure.
+    pub fn rows(&mut self, admitted: Admission<S>, types: &[(u32, &str)], place: S) -> Recorded<S> {
+        let columns = admitted.and_then(|()| {
+            if !self.scopes.is_empty() {
+                return Err(misuse(Misuse::LookupInside));
+            }
+            if types.is_empty() || types.len() > ARGUMENTS_MAX {
+                return Err(misuse(Misuse::TooLong));
+            }
+            let number =
+                |(ty, name): &(u32, &str)| self.numbers.ty(*ty).ok_or_else(|| missing((*name).into()));
+            types.iter().map(number).collect::<Result<Vec<_>, _>>()
+        });
+        match columns {
+            Ok(columns) => {
+                encode::rows(&mut self.batch, columns.into_iter());
+                self.recorded();
+                self.tables += 1;
+                Ok(Maker::Rows)
+            }
+            Err(error) => Err(self.refuse("rows", place, error)),
+        }
+    }
+
+    /// Records a row of a table. Its one result is nil.
+    pub fn emit<'a>(
+        &mut self,
+        admitted: Admission<S>,
+        rows: Slot,
+        cells: impl ExactSizeIterator<Item = Operand<'a>>,
+        place: S,
+    ) -> Recorded<S> {
+        let table = admitted.and_then(|()| match self.known(rows) {
+            Known::Handle(_) | Known::Value(_) | Known::Rows(_) | Known::Free => {
+                Err(misuse(Misuse::EndedTable))
+            }
+            Known::Future(_) | Known::Failed(_) => self.expect_reference(rows, place),
+        });
+        self.record_with(Maker::Emit, Ok(encode::head(op::EMIT, 0, 0)), table, cells, place)
+    }
+
+    /// Records that an object is seen as one of another type, which has one result. `ty` is the
+    /// client's number of the type, `type_name` names it in messages.
+    pub fn cast(
+        &mut self,
+        admitted: Admission<S>,
+        object: Slot,
+        (ty, type_name): (u32, &str),
+        place: S,
+    ) -> Recorded<S> {
+        let head = self.type_operand(admitted, object, (ty, type_name), place);
+        match head {
+            Ok((ty, object)) => {
+                encode::cast(&mut self.batch, ty, object);
+                self.recorded();
+                Ok(Maker::As)
+            }
+            Err(error) => Err(self.refuse("as", place, error)),
+        }
+    }
+
+    /// Records the test if an object has a type, which has one result: a bool. Operands are as in
+    /// [`Recorder::cast`].
+    pub fn test_type(
+        &mut self,
+        admitted: Admission<S>,
+        object: Slot,
+        (ty, type_name): (u32, &str),
+        place: S,
+    ) -> Recorded<S> {
+        let head = self.type_operand(admitted, object, (ty, type_name), place);
+        match head {
+            Ok((ty, object)) => {
+                encode::test_type(&mut self.batch, ty, object);
+                self.recorded();
+                Ok(Maker::Is)
+            }
+            Err(error) => Err(self.refuse("is", place, error)),
+        }
+    }
+
+    fn type_operand(
+        &mut self,
+        admitted: Admission<S>,
+        object: Slot,
+        (ty, type_name): (u32, &str),
+        place: S,
+    ) -> Result<(TypeNumber, Ref), Arc<Error<S>>> {
+        admitted?;
+        let ty = self.numbers.ty(ty).ok_or_else(|| missing(type_name.into()))?;
+        Ok((ty, self.expect_reference(object, place)?))
+    }
+
     /// Records a method's call, with the knowledge about its receiver.
     #[inline(always)]
     pub(crate) fn record_method<'a>(
@@ -159,23 +254,37 @@ impl<S: Source> Recorder<S> {
         arguments: impl ExactSizeIterator<Item = Operand<'a>>,
         place: S,
     ) -> Recorded<S> {
-        let recorded = match receiver {
-            Ok(receiver) => match self.numbers.method(method) {
-                Some(number) => {
-                    let start = self.batch.len();
-                    let head = encode::head(code, 0, number.0);
-                    let mut first = [0; 16];
-                    first[8..].copy_from_slice(&receiver.0.to_le_bytes());
-                    self.batch.extend_from_slice(&first);
-                    self.record(start, head, arguments)
-                }
-                None => Err(missing(self.numbers.method_name(method))),
-            },
-            Err(error) => Err(error),
+        let head = match self.numbers.method(method) {
+            Some(number) => Ok(encode::head(code, 0, number.0)),
+            None if receiver.is_err() => Ok(0),
+            None => Err(missing(self.numbers.method_name(method))),
+        };
+        self.record_with(Maker::Method(method), head, receiver, arguments, place)
+    }
+
+    /// Records a command with a receiver, whose first word is `head` with the tags of the arguments.
+    #[inline(always)]
+    fn record_with<'a>(
+        &mut self,
+        made: Maker,
+        head: Result<u64, Arc<Error<S>>>,
+        receiver: Result<Ref, Arc<Error<S>>>,
+        arguments: impl ExactSizeIterator<Item = Operand<'a>>,
+        place: S,
+    ) -> Recorded<S> {
+        let recorded = match (receiver, head) {
+            (Ok(receiver), Ok(head)) => {
+                let start = self.batch.len();
+                let mut first = [0; 16];
+                first[8..].copy_from_slice(&receiver.0.to_le_bytes());
+                self.batch.extend_from_slice(&first);
+                self.record(start, head, arguments)
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
         };
         match recorded {
-            Ok(()) => Ok(Maker::Method(method)),
-            Err(error) => Err(self.refuse_call(Maker::Method(method), place, error)),
+            Ok(()) => Ok(made),
+            Err(error) => Err(self.refuse_call(made, place, error)),
         }
     }
 

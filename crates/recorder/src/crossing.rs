@@ -271,6 +271,7 @@ impl<S: Source> Recorder<S> {
         self.futures.clear();
         self.error_handles.clear();
         self.structures.clear();
+        self.tables = 0;
         self.batch.clear();
         self.commands = 0;
         self.published = 0;
@@ -325,6 +326,15 @@ impl<S: Source> Recorder<S> {
                     (Tag::Handle, handle.0 as u64)
                 }
                 Some(Outcome::Value(value)) => self.pack(value),
+                Some(Outcome::Rows(rows)) => {
+                    let made = self.futures.get(index).map(|future| (future.made, future.place));
+                    for cell in rows.iter() {
+                        if let Outcome::Handle { handle, .. } = cell {
+                            self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
+                        }
+                    }
+                    (Tag::Rows, self.new_extra(Extra::Rows(rows.into())))
+                }
                 Some(Outcome::Exception(n)) => match errors.get(n as usize) {
                     Some(error) => (Tag::Failed, self.new_extra(Extra::Failed(error.clone()))),
                     None => return Err(Closed::WrongReply("an exception that is not listed")),
@@ -448,7 +458,7 @@ impl<S: Source> Recorder<S> {
                 self.drop_handle(handle);
                 ErrorValue::Object
             }
-            Outcome::Exception(_) | Outcome::Absent => ErrorValue::Nil,
+            Outcome::Rows(_) | Outcome::Exception(_) | Outcome::Absent => ErrorValue::Nil,
         }
     }
 }

@@ -123,6 +123,9 @@ pub enum Misuse {
     /// The stub was made inside a structure that has ended.
     #[error("the stub was made inside a structure that has ended; store the value in a cell")]
     OutOfScope,
+    /// Rows are appended to a table of an earlier batch, or to something else.
+    #[error("a table of rows ends with its batch: append its rows before the batch is flushed")]
+    EndedTable,
     /// The stub belongs to another session.
     #[error("the stub belongs to another session")]
     OtherSession,

@@ -88,7 +88,7 @@ pub use greeting::Greeting;
 pub use recorder::{
     Admission, Counters, Due, HISTORY_MAX, Maker, PUBLISH_BYTES, REMAP_FUTURES, Recorded, Recorder, Settings,
 };
-pub use slots::{Known, Slot};
+pub use slots::{Known, RowCell, Slot};
 pub use structures::{Block, Ended, Iteration, Jump, Structure};
 pub use stubs::{BasicNumbers, BuiltinNumbers, CellNumbers, Heading, Numbers, Stubs};
 

@@ -73,6 +73,14 @@ pub enum Maker {
     Constant,
     /// A new cell.
     Cell,
+    /// A new table of rows.
+    Rows,
+    /// A row.
+    Emit,
+    /// An object, seen as one of another type.
+    As,
+    /// A test of a type.
+    Is,
     /// A marker that takes numbers: of an iterator's values, of an exception's, of parameters.
     Variable,
     /// A batch that is a transaction.
@@ -191,6 +199,8 @@ pub struct Recorder<S> {
     pub(crate) error_handles: Vec<(u32, u32, Arc<Error<S>>)>,
     /// The outermost structures of this batch, by position.
     pub(crate) structures: Vec<Sent<S>>,
+    /// The number of tables of this batch, which is not flushed by itself while there are some.
+    pub(crate) tables: u32,
     /// True if the batch is a transaction, which is sent whole.
     pub(crate) shipping: bool,
     /// The first failure of the last batch that was a transaction, by its order.
@@ -234,6 +244,7 @@ impl<S: Source> Recorder<S> {
             seen: Seen::default(),
             error_handles: Vec::new(),
             structures: Vec::with_capacity(64),
+            tables: 0,
             shipping: false,
             shipped_from: 0,
             phase: Phase::Recording,
@@ -288,7 +299,8 @@ impl<S: Source> Recorder<S> {
                 || self.commands >= self.bounds.commands;
             return if over { Err(misuse(Misuse::TooLong)) } else { Ok(Due::Nothing) };
         }
-        let full = self.futures.len() >= self.attention_futures
+        let remap = if self.tables > 0 { self.bounds.futures } else { self.attention_futures };
+        let full = self.futures.len() >= remap
             || self.commands + 1 >= self.bounds.commands
             || self.published + self.batch.len() + self.bounds.frame_bytes > self.bounds.batch_bytes;
         Ok(match full {

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use bifrost_wire::{Ref, Value};
+use bifrost_wire::reply::{OwnedRows, Rows};
+use bifrost_wire::{Outcome, Ref, Value};
 
 use crate::Source;
 use crate::error::{CallName, Error};
@@ -46,6 +47,7 @@ pub(crate) enum Tag {
     Real,
     Char,
     Str,
+    Rows,
     Failed,
 }
 
@@ -53,6 +55,8 @@ pub(crate) enum Tag {
 pub(crate) enum Extra<S> {
     Free,
     Str(Arc<str>),
+    /// A table, which holds a handle for each of its cells that is an object.
+    Rows(OwnedRows),
     Failed(Arc<Error<S>>),
 }
 
@@ -65,10 +69,21 @@ pub enum Known<'r, S> {
     Handle(Ref),
     /// A value.
     Value(Value<'r>),
+    /// A table, which has ended with its batch.
+    Rows(Rows<'r>),
     /// The failure of its call.
     Failed(&'r Arc<Error<S>>),
     /// No stub has this slot.
     Free,
+}
+
+/// A cell of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum RowCell<'r> {
+    /// A value.
+    Value(Value<'r>),
+    /// A new slot of an object.
+    Object(Slot),
 }
 
 /// An entry of VF.
@@ -116,12 +131,19 @@ impl<S: Source> Recorder<S> {
 
     #[cold]
     fn free_extra(&mut self, index: u64) {
-        if let Some(extra) = self.extras.get_mut(index as usize) {
-            if let Extra::Failed(error) = extra {
-                self.seen.dropped(error);
+        let Some(extra) = self.extras.get_mut(index as usize) else { return };
+        let extra = std::mem::replace(extra, Extra::Free);
+        self.free_extras.push(index as u32);
+        match extra {
+            Extra::Failed(error) => self.seen.dropped(&error),
+            Extra::Rows(rows) => {
+                for cell in rows.view().iter() {
+                    if let Outcome::Handle { handle, .. } = cell {
+                        self.drop_handle(handle);
+                    }
+                }
             }
-            *extra = Extra::Free;
-            self.free_extras.push(index as u32);
+            Extra::Free | Extra::Str(_) => {}
         }
     }
 
@@ -151,7 +173,7 @@ impl<S: Source> Recorder<S> {
     pub(crate) fn discard(&mut self, tag: Tag, word: u64) {
         match tag {
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
@@ -169,8 +191,9 @@ impl<S: Source> Recorder<S> {
             Tag::Int => Known::Value(Value::Int(slot.word as i64)),
             Tag::Real => Known::Value(Value::Real(f64::from_bits(slot.word))),
             Tag::Char => Known::Value(Value::Char(char::from_u32(slot.word as u32).unwrap_or('\0'))),
-            Tag::Str | Tag::Failed => match self.extras.get(slot.word as usize) {
+            Tag::Str | Tag::Rows | Tag::Failed => match self.extras.get(slot.word as usize) {
                 Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
+                Some(Extra::Rows(rows)) => Known::Rows(rows.view()),
                 Some(Extra::Failed(error)) => Known::Failed(error),
                 _ => Known::Free,
             },
@@ -230,9 +253,44 @@ impl<S: Source> Recorder<S> {
                 }
             }
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
+    }
+
+    /// Reads the rows of a table that came: hands the cells of each row to `row`, which takes all of
+    /// them. The slots of objects are the caller's. False if the slot is no table.
+    ///
+    /// Cost: linear in the number of cells; a slot for each object.
+    pub fn read_rows(
+        &mut self,
+        slot: Slot,
+        mut row: impl FnMut(&mut dyn Iterator<Item = RowCell<'_>>),
+    ) -> bool {
+        let Some(&Entry { tag: Tag::Rows, word, .. }) = self.slots.get(slot.0 as usize) else { return false };
+        let Some(extra) = self.extras.get_mut(word as usize) else { return false };
+        let Extra::Rows(rows) = std::mem::replace(extra, Extra::Free) else { return false };
+        let columns = rows.view().columns().len();
+        let mut cells = rows.view().iter();
+        for _ in 0..rows.view().len() {
+            let mut of_row = cells.by_ref().take(columns).map(|cell| match cell {
+                Outcome::Handle { handle, .. } => RowCell::Object(self.new_object(handle)),
+                Outcome::Value(value) => RowCell::Value(value),
+                _ => RowCell::Value(Value::Nil),
+            });
+            row(&mut of_row);
+        }
+        drop(cells);
+        if let Some(extra) = self.extras.get_mut(word as usize) {
+            *extra = Extra::Rows(rows);
+        }
+        true
+    }
+
+    /// Makes a slot for a further stub of an object that the session has a handle for.
+    fn new_object(&mut self, handle: Ref) -> Slot {
+        self.handles.entry(handle).or_insert(Held { slots: 0, made: None }).slots += 1;
+        Slot(self.new_slot(Tag::Handle, handle.0 as u64))
     }
 
     #[cold]
@@ -301,6 +359,10 @@ impl<S: Source> Recorder<S> {
             Maker::Commit(_) => "commit".into(),
             Maker::Abort(_) => "abort".into(),
             Maker::Cell => "cell".into(),
+            Maker::Rows => "rows".into(),
+            Maker::Emit => "emit".into(),
+            Maker::As => "as".into(),
+            Maker::Is => "is".into(),
             Maker::Variable => "variable".into(),
             Maker::Refused => "refused".into(),
         }

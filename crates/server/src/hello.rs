@@ -190,7 +190,7 @@ impl Greeted {
             let word = line.split_whitespace().next().unwrap_or("#");
             if !word.starts_with('#') {
                 if word != "hello" {
-                    let text = "the first line must be `hello 1`".to_owned();
+                    let text = "the first line must be `hello 2`".to_owned();
                     return Err(self.blame(ErrorNumber::OutOfOrder, text));
                 }
                 let (mut command, mut answer) = (Vec::new(), String::new());

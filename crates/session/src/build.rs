@@ -10,8 +10,8 @@
 //! - A [`Level`] is an open structure: its end marker makes one statement of the statements inside.
 
 use bifrost_ir::{
-    Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
-    Types, Var, VarDecl, builtin, requests,
+    Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt,
+    TypeId, Types, Var, VarDecl, builtin, requests,
 };
 use bifrost_wire::command::TypeNumbers;
 use bifrost_wire::{
@@ -21,6 +21,7 @@ use bifrost_wire::{
 use cranelift_entity::PrimaryMap;
 use smallvec::{SmallVec, smallvec};
 
+use crate::casts::{Cast, cast_row, never};
 use crate::failures::{Failure, FailureKind};
 use crate::scan::Scan;
 use crate::tables::{Dispatch, MethodRow, Tables};
@@ -41,6 +42,7 @@ pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> 
         levels: Vec::new(),
         current: Vec::new(),
         foreach: None,
+        emitted: 0,
     };
     let mut at = 0;
     while at < bytes.len() {
@@ -93,6 +95,8 @@ struct Builder<'t> {
     current: Vec<Stmt>,
     /// The statements before a FOREACH whose iterator has not come yet.
     foreach: Option<Vec<Stmt>>,
+    /// Rows that were built.
+    emitted: usize,
 }
 
 impl<'t> Builder<'t> {
@@ -284,14 +288,14 @@ impl<'t> Builder<'t> {
             Command::CallProcedure { procedure, args } => self.procedure_call(procedure, args)?,
             Command::Constant(_) => {
                 let src = self.outside();
-                let ty = match src {
-                    Operand::Var(v) => self.vars[v].ty,
-                    Operand::Const(_) => Types::ANY,
-                };
+                let ty = self.type_of(src);
                 let dst = self.future(ty);
                 self.current.push(Stmt::Let { dst, src });
             }
             Command::Cell { element } => self.cell(element)?,
+            Command::Emit { values, .. } => self.emit(values)?,
+            Command::As { ty, object } => self.cast(Cast::As, ty, object)?,
+            Command::Is { ty, object } => self.cast(Cast::Is, ty, object)?,
             Command::While => self.open(Open::WhileCond),
             Command::Do { test } => {
                 let test = self.reference(test)?;
@@ -341,6 +345,7 @@ impl<'t> Builder<'t> {
             Command::Free(_) => {}
             Command::Hello(_)
             | Command::Lookup { .. }
+            | Command::Rows { .. }
             | Command::Describe
             | Command::History
             | Command::ClearHistory
@@ -408,6 +413,75 @@ impl<'t> Builder<'t> {
         let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
         let ty = program.routines[routine].signature.results[0];
         self.call(Callee::Routine(routine), SmallVec::new(), &[ty])
+    }
+
+    /// Returns the static type of an operand.
+    fn type_of(&self, operand: Operand) -> TypeId {
+        match operand {
+            Operand::Var(v) => self.vars[v].ty,
+            Operand::Const(_) => Types::ANY,
+        }
+    }
+
+    /// Builds a row: a call of `append` for each column.
+    fn emit(&mut self, values: Args<'_>) -> Result<(), Failure> {
+        let scan = self.scan;
+        let Some(columns) = scan.emits.get(self.emitted) else {
+            return Err(self.internal("a row that was checked is gone"));
+        };
+        self.emitted += 1;
+        let arrays: Vec<Operand> = columns.iter().map(|_| self.outside()).collect();
+        let mut operands = SmallVec::new();
+        self.operands(values, &mut operands)?;
+        let types = &self.tables.engine().program().types;
+        for (at, (column, value)) in columns.iter().zip(&operands).enumerate() {
+            // The array may be one of `any`.
+            let found = self.type_of(*value);
+            if !types.is_subtype(found, column.ty) {
+                let (wanted, found) = (self.tables.type_name(column.ty), self.tables.type_name(found));
+                let text = format!("column {}: expected `{wanted}`, found `{found}`", at + 1);
+                let call = self.scan.base + self.site().0;
+                return Err(Failure::of(call, FailureKind::refused(ErrorNumber::WrongType, text)));
+            }
+        }
+        let site = self.site();
+        for ((column, array), value) in columns.iter().zip(arrays).zip(operands) {
+            let args = smallvec![array, value];
+            self.current.push(Stmt::Call {
+                callee: Callee::Method(column.append),
+                args,
+                dsts: SmallVec::new(),
+                site,
+            });
+        }
+        self.futures.push(None);
+        Ok(())
+    }
+
+    /// Builds `as` or `is`.
+    fn cast(&mut self, cast: Cast, number: TypeNumber, object: Ref) -> Result<(), Failure> {
+        let object = self.reference(object)?;
+        let (found, ty) = (self.type_of(object), self.ty(number)?);
+        if self.tables.is_basic(found) {
+            // The one type of a value is known.
+            let (result, src) = match cast {
+                Cast::Is => (Types::BOOL, Operand::Const(Const::Bool(found == ty))),
+                Cast::As if found == ty => (ty, object),
+                Cast::As => {
+                    let call = self.scan.base + self.site().0;
+                    return Err(Failure::of(call, never(self.tables, found, ty)));
+                }
+            };
+            let dst = self.future(result);
+            self.current.push(Stmt::Let { dst, src });
+            return Ok(());
+        }
+        let tables = self.tables;
+        let Ok(row) = cast_row(tables, cast, number) else {
+            return Err(self.internal("a type that was checked is gone"));
+        };
+        self.may_signal(&tables.engine().program().routines[row.routine].signature)?;
+        self.call(Callee::Routine(row.routine), smallvec![object], &row.call.results)
     }
 
     /// Begins the handler of an exception.

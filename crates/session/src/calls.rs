@@ -82,6 +82,9 @@ impl Session {
             }
             Some(Future::Undone) => return FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE),
             Some(Future::Nothing) => format!("the call -{position} has no result"),
+            Some(Future::Rows(_)) => {
+                format!("-{position} is a table of rows, which only `emit` and `flush` can name")
+            }
             Some(Future::Inner) => format!(
                 "-{position} belongs to a control structure and is not valid outside it; store its value in a cell"
             ),
@@ -92,7 +95,12 @@ impl Session {
 
     /// True if an operand has the expected type, by the object's actual type.
     #[inline]
-    fn check(&self, operand: Operand, expected: TypeId, argument: u32) -> Result<Word, FailureKind> {
+    pub(crate) fn check(
+        &self,
+        operand: Operand,
+        expected: TypeId,
+        argument: u32,
+    ) -> Result<Word, FailureKind> {
         let fits = operand.ty == expected
             // SAFETY: an operand marked as object is a reference.
             || (operand.object && unsafe { Table::of(operand.word) }.info().has_type(expected));
@@ -255,7 +263,7 @@ impl Session {
     }
 
     #[inline]
-    fn returned(&mut self, cx: &mut Cx, row: &CallRow, ret: Ret) {
+    pub(crate) fn returned(&mut self, cx: &mut Cx, row: &CallRow, ret: Ret) {
         match *row.results {
             [] => self.make_one(cx, Future::Nothing),
             [ty] => {
@@ -291,7 +299,7 @@ fn signal(cx: &mut Cx, error: OpError) -> Ret {
     })
 }
 
-fn wrong_count(expected: usize, found: usize) -> FailureKind {
+pub(crate) fn wrong_count(expected: usize, found: usize) -> FailureKind {
     FailureKind::refused(ErrorNumber::WrongCount, format!("{expected} arguments expected, {found} given"))
 }
 

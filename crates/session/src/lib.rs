@@ -14,6 +14,7 @@
 //! | [`procedures`] | batched procedures |
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
 //! | [`causes`], [`failures`] | the causes of failures, and their list |
+//! | [`rows`], [`casts`] | tables of rows; objects seen as ones of other types |
 //! | [`replies`] | outcomes, failures and the history as bytes |
 //!
 //! [`rules`] is the table of commands. [`tables`] turns the program into the numbers that commands
@@ -29,6 +30,7 @@
 mod ahead;
 mod build;
 mod calls;
+mod casts;
 mod causes;
 mod failures;
 mod futures;
@@ -37,6 +39,7 @@ mod limits;
 mod procedures;
 mod replies;
 mod requests;
+mod rows;
 mod rules;
 mod scan;
 mod session;

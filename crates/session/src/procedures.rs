@@ -28,6 +28,8 @@ pub struct Procedure {
     pub captured: Vec<(Word, TypeId)>,
     /// The prepared batch that runs.
     pub batch: Arc<Batch>,
+    /// The number of the batch to whose tables it adds rows, if it does: it runs in that batch only.
+    pub emits_in: Option<u64>,
 }
 
 /// The number of batched procedures, and of the objects that they use from outside.
@@ -41,12 +43,18 @@ impl Session {
     /// Returns a procedure, or the failure of its call.
     pub(crate) fn procedure(&self, number: ProcedureNumber) -> Result<Arc<Procedure>, FailureKind> {
         let found = self.procedures.get(number.index()).cloned().flatten();
-        found.ok_or_else(|| self.no_procedure(number))
+        let here = found.filter(|found| found.emits_in.is_none_or(|batch| batch == self.batches));
+        here.ok_or_else(|| self.no_procedure(number))
     }
 
     #[cold]
     fn no_procedure(&self, number: ProcedureNumber) -> FailureKind {
+        let emits = self.procedures.get(number.index()).is_some_and(Option::is_some);
         let text = match self.undone_procedures.contains(&number.0) {
+            _ if emits => format!(
+                "batched procedure number {} adds rows to a table of an earlier batch, which is gone",
+                number.0
+            ),
             true => format!(
                 "batched procedure number {} uses an object that was made in a transaction that was aborted",
                 number.0
@@ -67,6 +75,7 @@ impl Session {
             result: signature.results.first().copied(),
             captured: scan.params.clone(),
             batch: batch.clone(),
+            emits_in: scan.emits().then_some(self.batches),
         };
         // They live until the end of the session.
         let objects = procedure.captured.iter().filter(|(_, ty)| !self.tables.is_basic(*ty));

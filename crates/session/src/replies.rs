@@ -11,7 +11,7 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Object, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
-use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value};
+use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Value};
 
 use crate::failures::{Failure, FailureKind, Place};
 use crate::futures::Future;
@@ -76,7 +76,9 @@ impl<'s> Outcomes<'s> {
     #[inline]
     fn of_future(&mut self, future: Option<&Future>, reported: &[u32]) -> Option<Outcome<'static>> {
         Some(match future {
-            None | Some(Future::Inner | Future::Open(..) | Future::Undone) => Outcome::Absent,
+            None | Some(Future::Inner | Future::Open(..) | Future::Undone | Future::Rows(_)) => {
+                Outcome::Absent
+            }
             Some(Future::Nothing) => Outcome::Value(Value::Nil),
             Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
             Some(Future::Object(word, _)) => return self.of_object(*word),
@@ -96,8 +98,14 @@ impl<'s> Outcomes<'s> {
         }
         // SAFETY: futures and exception values of object types are references.
         let info = unsafe { Table::of(word) }.info();
-        let handle = self.handles.of(word, self.handles_max, self.roots)?;
+        let handle = self.handle(word)?;
         Some(Outcome::Handle { handle, ty: self.tables.type_number(info.seen_as) })
+    }
+
+    /// Returns the handle of an object; nothing at the limit of handles.
+    #[inline]
+    fn handle(&mut self, word: Word) -> Option<Ref> {
+        self.handles.of(word, self.handles_max, self.roots)
     }
 
     /// Writes a failure, and says about how many bytes it has. One with values that do not fit into
@@ -185,6 +193,13 @@ impl Session {
         let mut reply = Flushed::begin(&mut self.output);
         let mut exceeded: Option<(ErrorNumber, Limit)> = None;
         for position in wanted.positions() {
+            if let Some(Future::Rows(index)) = self.batch.futures.get(position as usize - 1)
+                && exceeded.is_none()
+            {
+                let table = &self.batch.tables[*index as usize];
+                exceeded = table.write(self.tables, &mut reply, &self.limits, |word| outcomes.handle(word));
+                continue;
+            }
             let outcome = match exceeded {
                 Some(_) => Outcome::Absent,
                 None => {
@@ -248,6 +263,16 @@ impl Session {
         let mut objects = Vec::new();
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
+                Some(Future::Rows(index)) => {
+                    let table = &self.batch.tables[*index as usize];
+                    if table.has_values_only(self.tables) {
+                        // Beyond the limit of a stored reply it is refused by its length.
+                        table.write(self.tables, &mut reply, &self.limits, |_| None);
+                        continue;
+                    }
+                    objects.push(position);
+                    Outcome::Exception(objects.len() as u32 - 1)
+                }
                 None | Some(Future::Inner | Future::Open(..) | Future::Failed(_) | Future::Undone) => {
                     Outcome::Absent
                 }

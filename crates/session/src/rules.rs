@@ -123,6 +123,10 @@ rules! {
     Command::Send { .. } => SEND, Action, Kept, Skipped;
     Command::Constant(_) => CONSTANT, Action, Kept, Skipped;
     Command::Cell { .. } => CELL, Action, Kept, Skipped;
+    Command::Rows { .. } => ROWS, Refused(1), Kept, Skipped;
+    Command::Emit { .. } => EMIT, Action, Kept, Skipped;
+    Command::As { .. } => AS, Action, Kept, Skipped;
+    Command::Is { .. } => IS, Action, Kept, Skipped;
     Command::Lookup { .. } => LOOKUP, Refused(1), Kept, Skipped;
     Command::Free(_) => FREE, Action, Freed, Executed;
     Command::While => WHILE, Opens(Open::WhileCond), Kept, Skipped;

@@ -21,8 +21,11 @@ use bifrost_wire::{
 };
 use smallvec::SmallVec;
 
+use crate::calls::wrong_count;
+use crate::casts::{Cast, cast_row};
 use crate::failures::{Failure, FailureKind};
 use crate::procedures::Procedure;
+use crate::rows::Column;
 use crate::rules::{Inside, Open, Rule};
 use crate::session::Session;
 use crate::tables::Dispatch;
@@ -48,6 +51,8 @@ pub(crate) struct Scan {
     /// The batched procedures that it calls, in the order of their first call, and their numbers.
     pub procedures: Vec<Arc<Procedure>>,
     procedure_numbers: Vec<ProcedureNumber>,
+    /// For each row that it appends, the columns of the table.
+    pub emits: Vec<Vec<Column>>,
     /// Handles given back inside: they go when the structure has run.
     pub frees: Vec<Ref>,
     /// True if it is the definition of a procedure.
@@ -71,10 +76,16 @@ impl Scan {
             fault: None,
             procedures: Vec::new(),
             procedure_numbers: Vec::new(),
+            emits: Vec::new(),
             frees: Vec::new(),
             procedure: false,
             definitions: 0,
         }
+    }
+
+    /// True if it appends rows, itself or by the procedures that it calls.
+    pub fn emits(&self) -> bool {
+        !self.emits.is_empty() || self.procedures.iter().any(|procedure| procedure.emits_in.is_some())
     }
 
     /// Returns the number of bytes that were read.
@@ -261,6 +272,9 @@ impl Session {
                 }
                 scan.numbers += 1;
             }
+            Command::Emit { rows, values } => self.scan_emit(cx, scan, rows, values),
+            Command::As { ty, object } => self.scan_cast(scan, Cast::As, ty, object),
+            Command::Is { ty, object } => self.scan_cast(scan, Cast::Is, ty, object),
             Command::Do { test } | Command::Then { test } => {
                 scan.content.push(head(code, 1, 0, false));
                 self.scan_ref(scan, test, 0);
@@ -293,6 +307,7 @@ impl Session {
             // These are refused.
             Command::Hello(_)
             | Command::Lookup { .. }
+            | Command::Rows { .. }
             | Command::Describe
             | Command::History
             | Command::ClearHistory
@@ -334,6 +349,35 @@ impl Session {
                 scan.numbers += 1;
             }
         }
+    }
+
+    /// Adds a row: the columns of its table come from outside.
+    fn scan_emit(&self, cx: &mut Cx, scan: &mut Scan, rows: Ref, values: Args<'_>) {
+        scan.content.push(head(op::EMIT, values.len(), 0, false));
+        match self.row_table(rows) {
+            Ok(table) if table.columns.len() == values.len() => {
+                for column in &table.columns {
+                    scan.content.push(Word::from(column.ty.as_u32()));
+                    scan.param(column.array, column.append.ty);
+                }
+                scan.emits.push(table.columns.clone());
+                self.scan_args(cx, scan, values);
+            }
+            Ok(table) => scan.fail(wrong_count(table.columns.len(), values.len())),
+            Err(kind) => scan.fail(kind),
+        }
+        scan.numbers += 1;
+    }
+
+    /// Adds `as` or `is`.
+    fn scan_cast(&self, scan: &mut Scan, cast: Cast, ty: TypeNumber, object: Ref) {
+        let code = if cast == Cast::As { op::AS } else { op::IS };
+        scan.content.push(head(code, 1, ty.0, false));
+        if let Err(kind) = cast_row(self.tables, cast, ty) {
+            scan.fail(kind);
+        }
+        self.scan_ref(scan, object, 0);
+        scan.numbers += 1;
     }
 
     /// Adds the head of a handler, and the futures of its values.

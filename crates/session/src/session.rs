@@ -30,6 +30,7 @@ use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
 use crate::procedures::Procedure;
+use crate::rows::RowTable;
 use crate::scan::Scan;
 use crate::shipped::Shipped;
 use crate::tables::Tables;
@@ -91,6 +92,8 @@ pub(crate) struct Batch {
     /// The future table F.
     pub futures: Vec<Future>,
     pub failures: Vec<Failure>,
+    /// The tables of rows.
+    pub tables: Vec<RowTable>,
     /// Failures beyond the limit.
     pub omitted: u32,
     /// The number of failures, and of those beyond the limit, that the client has cleared before
@@ -319,6 +322,7 @@ impl Session {
 
     /// Begins the next batch.
     pub(crate) fn reset_batch(&mut self, cx: &mut Cx) {
+        self.end_tables();
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bifrost_engine::Engine;
-use bifrost_ir::builtin::Op;
+use bifrost_ir::builtin::{self, BuiltinRoutine, Op};
 use bifrost_ir::{
     Body, FuncId, MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind, requests,
 };
@@ -23,6 +23,8 @@ use bifrost_runtime::abi::Code;
 use bifrost_wire::interface::{Heading, Interface, Kind, Method, Numbering, Param, Signal, Type};
 use bifrost_wire::{MethodNumber, RoutineNumber, TypeNumber};
 use cranelift_entity::EntityRef;
+
+use crate::casts::Cast;
 
 /// The ways in which a method is entered.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +87,8 @@ pub struct Tables {
     type_numbers: Vec<TypeNumber>,
     methods: Vec<MethodRow>,
     routines: Vec<RoutineRow>,
+    /// For each type, the routines of `as` and `is`.
+    casts: Vec<Option<[RoutineRow; 2]>>,
     basic: Vec<bool>,
 }
 
@@ -123,6 +127,16 @@ impl Tables {
                 methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature) });
             }
         }
+        let row = |routine: RoutineId| {
+            let call = CallRow::new(&program.routines[routine].signature);
+            RoutineRow { routine, desc: engine.image().routine(routine), call }
+        };
+        let casts = types.iter().map(|ty| {
+            let name = program.types.name(*ty);
+            let find = |row: &BuiltinRoutine| program.find_routine(&format!("{}[{name}]", row.name));
+            Some([row(find(&builtin::TYPE_AS)?), row(find(&builtin::TYPE_IS)?)])
+        });
+        let casts = casts.collect();
         let mut routines = Vec::new();
         let waiting = requests::waiting(program);
         for (routine, r) in program.routines.iter().filter(|(_, r)| is_called(program, &waiting, r)) {
@@ -131,8 +145,7 @@ impl Tables {
                 heading: describe_heading(&engine, &r.signature, &type_numbers),
                 doc: r.doc.clone(),
             });
-            let desc = engine.image().routine(routine);
-            routines.push(RoutineRow { routine, desc, call: CallRow::new(&r.signature) });
+            routines.push(row(routine));
         }
         let json = interface.to_json();
         let basic = program.types.iter().map(|(_, d)| d.kind.is_basic()).collect();
@@ -143,6 +156,7 @@ impl Tables {
             type_numbers,
             methods,
             routines,
+            casts,
             basic,
             engine,
         }))
@@ -172,6 +186,11 @@ impl Tables {
     #[inline]
     pub(crate) fn routine(&self, number: RoutineNumber) -> Option<&RoutineRow> {
         self.routines.get(number.index())
+    }
+
+    /// Returns the routine of `as` or `is` for a type; none if it has none.
+    pub(crate) fn cast(&self, ty: TypeNumber, cast: Cast) -> Option<&RoutineRow> {
+        self.casts.get(ty.index())?.as_ref().map(|rows| &rows[cast as usize])
     }
 
     pub(crate) fn ty(&self, number: TypeNumber) -> Option<TypeId> {

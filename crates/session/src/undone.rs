@@ -24,7 +24,13 @@ impl Session {
         let roots = self.roots.as_ref().expect("made before anything runs");
         self.handles.undo(undone, cx.root_set(&roots.handles));
         for future in &mut self.batch.futures {
-            if matches!(future, Future::Object(word, _) if undone(*word)) {
+            let gone = match future {
+                Future::Object(word, _) => undone(*word),
+                // Its rows may have such objects.
+                Future::Rows(_) => true,
+                _ => false,
+            };
+            if gone {
                 *future = Future::Undone;
                 self.batch.undone = true;
             }

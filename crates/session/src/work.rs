@@ -23,6 +23,7 @@ use bifrost_wire::{
 };
 
 use crate::ahead::Sight;
+use crate::casts::Cast;
 use crate::causes::Cause;
 use crate::failures::FailureKind;
 use crate::futures::Future;
@@ -206,6 +207,10 @@ impl Session {
             Command::Lookup { name, expected } => self.lookup(run, name, expected),
             Command::Constant(value) => self.constant(run, value),
             Command::Cell { element } => self.cell(run, element),
+            Command::Rows { columns } => self.rows(run, columns),
+            Command::Emit { rows, values } => self.emit(run, rows, values),
+            Command::As { ty, object } => self.cast(run, Cast::As, ty, object),
+            Command::Is { ty, object } => self.cast(run, Cast::Is, ty, object),
             Command::Free(handles) => handles.iter().for_each(|h| self.free(run, h)),
             Command::Flush { wanted, quiet } => {
                 self.batch.fuel = run.fuel;
@@ -279,7 +284,7 @@ impl Session {
     }
 
     /// Makes a future of a value, or fails.
-    fn make_or_fail(&mut self, cx: &mut Cx, made: Result<Future, FailureKind>) {
+    pub(crate) fn make_or_fail(&mut self, cx: &mut Cx, made: Result<Future, FailureKind>) {
         match made {
             Ok(future) => self.make_one(cx, future),
             Err(kind) => self.fail_call(1, kind),

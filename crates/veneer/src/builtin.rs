@@ -3,7 +3,7 @@
 //! Their numbers are those of the session's stubs, by the table `bifrost_wire::builtin`. A method
 //! has its place in that table.
 
-use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Results, Stub};
+use crate::call::{Argument, Came, Element, IntoArg, Numbered, Reference, Results, Stub};
 use crate::iter::Iter;
 use crate::promise::Promise;
 use crate::stubs::Object;
@@ -53,6 +53,10 @@ macro_rules! stubs {
 
             fn cell(numbers: &Numbered<'_>) -> CellNumbers {
                 numbers.builtin($row).cell
+            }
+
+            fn take(came: Came<'_>) -> Option<Self> {
+                came.object().map($name)
             }
         }
 

@@ -14,7 +14,7 @@ use bifrost_recorder::{CellNumbers, Known, Numbers, Operand, Recorded, Slot};
 
 use crate::error::{Error, Place};
 use crate::live::{Core, Recorder};
-use crate::promise::Promise;
+use crate::promise::{Owned, Promise, Value};
 
 /// A reference to a server's object or value. Clones are the same stub. When the last one is
 /// dropped, the server is told that the object is no longer wanted.
@@ -49,6 +49,7 @@ impl std::fmt::Debug for Stub {
             Known::Future(position) => write!(f, "future {position}"),
             Known::Handle(handle) => write!(f, "handle {}", handle.0),
             Known::Value(value) => write!(f, "{value:?}"),
+            Known::Rows(rows) => write!(f, "{} rows", rows.len()),
             Known::Failed(error) => write!(f, "failed: {error}"),
             Known::Free => f.write_str("stub"),
         }
@@ -90,6 +91,28 @@ impl Stub {
             let recorded = live.recorder.send(admitted, self.slot, method, arguments, place);
             results(&self.core, &mut live.recorder, recorded, place)
         };
+    }
+
+    /// Records that the object is seen as one of another type.
+    #[track_caller]
+    pub(crate) fn cast<T: Element>(&self) -> T::Future {
+        let place = Place::caller();
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        let ty = (client_type::<T>(live.recorder.numbers()), std::any::type_name::<T>());
+        let recorded = live.recorder.cast(admitted, self.slot, ty, place);
+        results(&self.core, &mut live.recorder, recorded, place)
+    }
+
+    /// Records the test if the object has a type.
+    #[track_caller]
+    pub(crate) fn test_type<T: Element>(&self) -> Promise<bool> {
+        let place = Place::caller();
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        let ty = (client_type::<T>(live.recorder.numbers()), std::any::type_name::<T>());
+        let recorded = live.recorder.test_type(admitted, self.slot, ty, place);
+        results(&self.core, &mut live.recorder, recorded, place)
     }
 
     /// True if two stubs are known to be the same object: the same stub, or the same handle.
@@ -189,7 +212,7 @@ pub trait Reference: Sized + 'static {
 }
 
 /// A Theta type as Rust has it: `i64`, `String`, a generated type. Cells hold elements, iterators
-/// yield them and procedures take them.
+/// yield them, procedures take them, and tables have columns of them.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a type that the server has")]
 pub trait Element: Sized + 'static {
     /// The type that stands for one while its value is not known.
@@ -200,6 +223,27 @@ pub trait Element: Sized + 'static {
 
     /// Returns the numbers of its cells in the stubs.
     fn cell(numbers: &Numbered<'_>) -> CellNumbers;
+
+    /// Takes a value or an object that came, if it has this type.
+    #[doc(hidden)]
+    fn take(came: Came<'_>) -> Option<Self>;
+}
+
+/// A value or an object that came.
+#[doc(hidden)]
+pub enum Came<'a> {
+    Value(Owned<'a>),
+    Object(Stub),
+}
+
+impl Came<'_> {
+    /// Returns the stub of an object.
+    pub fn object(self) -> Option<Stub> {
+        match self {
+            Came::Object(stub) => Some(stub),
+            Came::Value(_) => None,
+        }
+    }
 }
 
 /// The stubs that a session was connected with, for [`Element`].
@@ -247,24 +291,24 @@ pub struct ProcedureCall<'s> {
 }
 
 impl ProcedureCall<'_> {
-    fn record<R: Results, const N: usize>(self, arguments: [Argument<'_>; N]) -> R {
+    pub(crate) fn record<R: Results>(self, arguments: &[Argument<'_>]) -> R {
         let live = &mut *self.core.live.borrow_mut();
         let admitted = live.admit();
-        let arguments = operands(self.core, &arguments);
+        let arguments = operands(self.core, arguments);
         let refused = self.refused.as_ref();
         let recorded = live.recorder.call_procedure(admitted, self.number, refused, arguments, self.place);
         results(self.core, &mut live.recorder, recorded, self.place)
     }
 }
 
-/// The arguments of a procedure, as a tuple.
+/// The arguments of a procedure, or the cells of a row, as a tuple.
 pub trait IntoArgs<P> {
     /// Their number.
     const COUNT: u8;
 
-    /// Records the call of a procedure with them.
+    /// Passes them on.
     #[doc(hidden)]
-    fn record<R: Results>(&self, procedure: ProcedureCall<'_>) -> R;
+    fn with<R>(&self, take: impl FnOnce(&[Argument<'_>]) -> R) -> R;
 }
 
 macro_rules! tuples {
@@ -278,8 +322,8 @@ macro_rules! tuples {
         impl<$($t, $a: IntoArg<$t>),*> IntoArgs<($($t,)*)> for ($($a,)*) {
             const COUNT: u8 = $count;
 
-            fn record<Results_: Results>(&self, procedure: ProcedureCall<'_>) -> Results_ {
-                procedure.record([$(self.$i.argument()),*])
+            fn with<Result_>(&self, take: impl FnOnce(&[Argument<'_>]) -> Result_) -> Result_ {
+                take(&[$(self.$i.argument()),*])
             }
         }
 
@@ -288,6 +332,24 @@ macro_rules! tuples {
 
             fn types(numbers: &Numbered<'_>) -> Vec<u32> {
                 vec![$($t::ty(numbers)),*]
+            }
+        }
+
+        impl<$($t: Element),*> crate::rows::Columns for ($($t,)*) {
+            fn types(numbers: &Numbered<'_>) -> Vec<(u32, &'static str)> {
+                vec![$(($t::ty(numbers), std::any::type_name::<$t>())),*]
+            }
+
+            fn take(cells: &mut dyn Iterator<Item = Came<'_>>) -> Option<Self> {
+                Some(($($t::take(cells.next()?)?,)*))
+            }
+        }
+
+        impl<$($t: crate::rows::Cellular),*> crate::rows::Row for ($($t,)*) {
+            type Columns = ($($t::Element,)*);
+
+            fn with<Result_>(&self, take: impl FnOnce(&[Argument<'_>]) -> Result_) -> Result_ {
+                take(&[$(Argument::Stub(self.$i.stub())),*])
             }
         }
     )*};
@@ -305,8 +367,8 @@ tuples! {
 impl IntoArgs<()> for () {
     const COUNT: u8 = 0;
 
-    fn record<R: Results>(&self, procedure: ProcedureCall<'_>) -> R {
-        procedure.record([])
+    fn with<R>(&self, take: impl FnOnce(&[Argument<'_>]) -> R) -> R {
+        take(&[])
     }
 }
 
@@ -321,6 +383,13 @@ macro_rules! basic {
 
             fn cell(numbers: &Numbered<'_>) -> CellNumbers {
                 numbers.basic($index).1
+            }
+
+            fn take(came: Came<'_>) -> Option<Self> {
+                match came {
+                    Came::Value(value) => <$ty>::from_owned(&value),
+                    Came::Object(_) => None,
+                }
             }
         }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use bifrost_recorder::CellNumbers;
 
-use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Stub};
+use crate::call::{Argument, Came, Element, IntoArg, Numbered, Reference, Stub};
 use crate::error::Place;
 use crate::promise::Promise;
 
@@ -74,6 +74,10 @@ impl<T: Element> Element for Cell<T> {
 
     fn cell(_: &Numbered<'_>) -> CellNumbers {
         CellNumbers::NONE
+    }
+
+    fn take(came: Came<'_>) -> Option<Self> {
+        came.object().map(Cell::from_stub)
     }
 }
 

@@ -17,7 +17,7 @@
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! control      batched control structures
-//! cell, procedure, iter
+//! cell, procedure, iter, rows
 //! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
 //! stubs        the macros of generated code
@@ -47,11 +47,14 @@ mod iter;
 mod live;
 mod procedure;
 mod promise;
+mod rows;
 mod session;
 mod stubs;
 
 pub use builtin::{Any, Bytes, Directory};
-pub use call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub};
+pub use call::{
+    Argument, Came, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub,
+};
 pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
@@ -59,6 +62,7 @@ pub use error::{CallName, ConnectError, Error, Exception, Place};
 pub use iter::{Iter, Yields};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
+pub use rows::{Cellular, Columns, Row, Rows};
 pub use session::{Builder, How, Session};
 pub use stubs::Object;
 

@@ -58,7 +58,8 @@ impl<P: Params, R: Element> Procedure<P, R> {
     #[track_caller]
     pub fn call(&self, arguments: impl IntoArgs<P>) -> R::Future {
         let (core, place) = (&self.session.core, Place::caller());
-        arguments.record(ProcedureCall { core, number: self.number, refused: &self.refused, place })
+        let call = ProcedureCall { core, number: self.number, refused: &self.refused, place };
+        arguments.with(|arguments| call.record(arguments))
     }
 }
 

@@ -60,7 +60,7 @@ pub trait Value: Element + sealed::Sealed {
 
 /// A value that came.
 #[doc(hidden)]
-pub struct Owned<'v>(bifrost_wire::Value<'v>);
+pub struct Owned<'v>(pub(crate) bifrost_wire::Value<'v>);
 
 macro_rules! values {
     ($($ty:ty, $pattern:pat => $value:expr;)*) => {$(

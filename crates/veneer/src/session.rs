@@ -221,7 +221,11 @@ impl Session {
 
     /// Records a call, and returns the stubs of its results.
     #[inline(always)]
-    fn record<R: Results>(&self, place: Place, record: impl FnOnce(&mut Live) -> Recorded<Place>) -> R {
+    pub(crate) fn record<R: Results>(
+        &self,
+        place: Place,
+        record: impl FnOnce(&mut Live) -> Recorded<Place>,
+    ) -> R {
         let live = &mut *self.core.live.borrow_mut();
         let recorded = record(live);
         results(&self.core, &mut live.recorder, recorded, place)

@@ -3,11 +3,24 @@
 use bifrost_recorder::Stubs;
 
 use crate::call::{Element, Reference};
+use crate::promise::Promise;
 
 /// A generated type of objects.
 pub trait Object: Reference + Element<Future = Self> {
     /// The module it was generated with; none for a built-in type.
     const STUBS: Option<&'static Stubs>;
+
+    /// Returns the same object, seen as one of another type; `wrong_type` if it is none.
+    #[track_caller]
+    fn as_<T: Element>(&self) -> T::Future {
+        self.stub().cast::<T>()
+    }
+
+    /// True if the object has the type.
+    #[track_caller]
+    fn is_<T: Element>(&self) -> Promise<bool> {
+        self.stub().test_type::<T>()
+    }
 }
 
 /// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43),
@@ -40,6 +53,10 @@ macro_rules! object {
 
             fn cell(_: &$crate::Numbered<'_>) -> $crate::CellNumbers {
                 $crate::CellNumbers { ty: $cell, put: $put, full: $full, get: $get }
+            }
+
+            fn take(came: $crate::Came<'_>) -> ::core::option::Option<Self> {
+                came.object().map($name)
             }
         }
 

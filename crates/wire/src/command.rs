@@ -17,7 +17,8 @@ use crate::word::{Read, Reader, Stop, word_at};
 ///
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
-/// - `Lookup`, `Constant`, `Cell`, `Transaction`, `Commit`, `Abort` take one.
+/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Transaction`, `Commit`, `Abort` take
+///   one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
 /// - `Procedure` takes one for each parameter, `When` one for each value.
@@ -72,6 +73,33 @@ pub enum Command<'a> {
     Cell {
         /// The type of its contents.
         element: TypeNumber,
+    },
+    /// Makes an empty table of rows, which lives as long as its batch.
+    Rows {
+        /// The types of its columns, at least one.
+        columns: TypeNumbers<'a>,
+    },
+    /// Appends a row to a table. Its future is nil.
+    Emit {
+        /// The table.
+        rows: Ref,
+        /// A value for each column.
+        values: Args<'a>,
+    },
+    /// Makes a future of the same object, seen as one of a type; signals `wrong_type` if it is
+    /// none.
+    As {
+        /// The type.
+        ty: TypeNumber,
+        /// The object.
+        object: Ref,
+    },
+    /// Makes a future that says if an object has a type.
+    Is {
+        /// The type.
+        ty: TypeNumber,
+        /// The object.
+        object: Ref,
     },
     /// Gives handles back. No handle may be given back while an answer is due that might name it
     /// again.
@@ -165,7 +193,8 @@ pub enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Returns the operands, in order: the receiver, the arguments, the condition, or the value.
+    /// Returns the operands, in order: the receiver or the table, the arguments, the condition, or the
+    /// value.
     /// Handles that are given back and futures that are wanted are none.
     pub fn operands(&self) -> impl Iterator<Item = Arg<'a>> + use<'a> {
         let (first, args) = match *self {
@@ -173,12 +202,15 @@ impl<'a> Command<'a> {
                 (Some(Arg::Ref(receiver)), args)
             }
             Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => (None, args),
+            Command::Emit { rows, values } => (Some(Arg::Ref(rows)), values),
+            Command::As { object, .. } | Command::Is { object, .. } => (Some(Arg::Ref(object)), Args::NONE),
             Command::Do { test } | Command::Then { test } => (Some(Arg::Ref(test)), Args::NONE),
             Command::Constant(value) => (Some(Arg::Value(value)), Args::NONE),
             Command::Return(value) => (value, Args::NONE),
             Command::Hello(_)
             | Command::Lookup { .. }
             | Command::Cell { .. }
+            | Command::Rows { .. }
             | Command::Free(_)
             | Command::Flush { .. }
             | Command::Describe
@@ -381,6 +413,20 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
         op::CELL => {
             numbered(reader)?;
             Ok(Command::Cell { element: TypeNumber(number) })
+        }
+        op::ROWS => {
+            reader.check(number == 0 && (1..=0xff).contains(&flags), "a count of columns")?;
+            Ok(Command::Rows { columns: TypeNumbers::read(reader, flags)? })
+        }
+        op::EMIT => {
+            let (method, rows, values) = call(reader, word)?;
+            reader.check(method.0 == 0, "zeros after the tags")?;
+            Ok(Command::Emit { rows, values })
+        }
+        op::AS | op::IS => {
+            numbered(reader)?;
+            let (ty, object) = (TypeNumber(number), Ref(reader.word()? as i64));
+            Ok(if code == op::AS { Command::As { ty, object } } else { Command::Is { ty, object } })
         }
         op::FREE => {
             numbered(reader)?;

@@ -145,6 +145,29 @@ pub fn cell(out: &mut Vec<u8>, element: TypeNumber) {
     word(out, head(op::CELL, 0, element.0));
 }
 
+/// Appends `rows`. At most 255 columns.
+pub fn rows(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = TypeNumber>) {
+    word(out, head(op::ROWS, columns.len().min(255) as u32, 0));
+    types(out, columns);
+}
+
+/// Appends `emit`; as [`call`].
+pub fn emit(out: &mut Vec<u8>, rows: Ref, values: &[Arg<'_>]) {
+    method_call(out, op::EMIT, MethodNumber(0), rows, values);
+}
+
+/// Appends `as`.
+pub fn cast(out: &mut Vec<u8>, ty: TypeNumber, object: Ref) {
+    word(out, head(op::AS, 0, ty.0));
+    word(out, object.0 as u64);
+}
+
+/// Appends `is`.
+pub fn test_type(out: &mut Vec<u8>, ty: TypeNumber, object: Ref) {
+    word(out, head(op::IS, 0, ty.0));
+    word(out, object.0 as u64);
+}
+
 /// Appends `free`.
 pub fn free(out: &mut Vec<u8>, handles: &[Ref]) {
     word(out, head(op::FREE, 0, handles.len() as u32));
@@ -257,6 +280,10 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Lookup { name, expected } => lookup(out, name, expected),
         Command::Constant(ref value) => constant(out, value),
         Command::Cell { element } => cell(out, element),
+        Command::Rows { columns } => rows(out, columns.iter()),
+        Command::Emit { rows, values } => emit(out, rows, &values.iter().collect::<Vec<_>>()),
+        Command::As { ty, object } => cast(out, ty, object),
+        Command::Is { ty, object } => test_type(out, ty, object),
         Command::Free(handles) => free(out, &handles.iter().collect::<Vec<_>>()),
         Command::Flush { wanted, quiet } => {
             word(out, head(op::FLUSH, u32::from(quiet), wanted.ranges().len() as u32));
@@ -353,9 +380,34 @@ fn outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
             word(out, outcome_head(value.tag(), 0));
             argument(out, &Arg::Value(*value));
         }
+        Outcome::Rows(rows) => {
+            let table = begin_rows(out, rows.columns());
+            out.extend_from_slice(rows.cells());
+            end_rows(out, table, rows.len());
+        }
         Outcome::Exception(index) => word(out, outcome_head(tag::EXCEPTION, *index)),
         Outcome::Absent => word(out, outcome_head(tag::ABSENT, 0)),
     }
+}
+
+/// Starts the outcome of a table: its head, and the columns, each by its tag and type. The cells of
+/// the rows follow, one after the other, as the tags of their columns say.
+fn begin_rows(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = (u8, TypeNumber)>) -> usize {
+    let start = out.len();
+    word(out, 0);
+    word(out, 0);
+    word(out, columns.len() as u64);
+    for (tag, ty) in columns {
+        word(out, outcome_head(tag, ty.0));
+    }
+    start
+}
+
+/// Ends the outcome of a table.
+fn end_rows(out: &mut [u8], start: usize, count: u32) {
+    let length = (out.len() - start - 16) as u64;
+    out[start..start + 8].copy_from_slice(&outcome_head(tag::ROWS, count).to_le_bytes());
+    out[start + 8..start + 16].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the
@@ -383,6 +435,24 @@ impl<'o> Flushed<'o> {
     pub fn outcome(&mut self, value: &Outcome<'_>) {
         self.outcomes += 1;
         outcome(self.out, value);
+    }
+
+    /// Appends the outcome of a table: its columns, each by the tag of its cells and its type. `write`
+    /// appends the cells and returns the number of rows; without one the outcome is absent.
+    pub fn rows(
+        &mut self,
+        columns: impl ExactSizeIterator<Item = (u8, TypeNumber)>,
+        write: impl FnOnce(&mut Vec<u8>) -> Option<u32>,
+    ) {
+        self.outcomes += 1;
+        let table = begin_rows(self.out, columns);
+        match write(self.out) {
+            Some(count) => end_rows(self.out, table, count),
+            None => {
+                self.out.truncate(table);
+                outcome(self.out, &Outcome::Absent);
+            }
+        }
     }
 
     /// Appends an exception. Outcomes name it by its position in the list, from 0.

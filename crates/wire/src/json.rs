@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::command::{Command, TypeNumbers};
 use crate::ids::TypeNumber;
-use crate::reply::{Exception, ExceptionKind, Outcome, Reply};
+use crate::reply::{Exception, ExceptionKind, Outcome, Reply, Rows};
 use crate::value::{Arg, Args, Value};
 
 fn hex(bytes: &[u8]) -> String {
@@ -68,6 +68,10 @@ pub fn command(command: &Command<'_>) -> Json {
         }
         Command::Constant(v) => json!({"constant": value(v)}),
         Command::Cell { element } => json!({"cell": {"element": element.0}}),
+        Command::Rows { columns } => json!({"rows": {"columns": types(columns)}}),
+        Command::Emit { rows, values } => json!({"emit": {"rows": rows.0, "values": args(values)}}),
+        Command::As { ty, object } => json!({"as": {"type": ty.0, "object": object.0}}),
+        Command::Is { ty, object } => json!({"is": {"type": ty.0, "object": object.0}}),
         Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
         Command::Flush { wanted, quiet } => {
             json!({"flush": {"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet}})
@@ -109,9 +113,18 @@ fn outcome(outcome: &Outcome<'_>) -> Json {
     match outcome {
         Outcome::Handle { handle, ty } => json!({"handle": handle.0, "type": ty.0}),
         Outcome::Value(v) => value(v),
+        Outcome::Rows(table) => json!({"rows": rows(table)}),
         Outcome::Exception(n) => json!({"exception": n}),
         Outcome::Absent => json!("absent"),
     }
+}
+
+/// Returns the tag, the type and the cells of a table.
+fn rows(rows: &Rows<'_>) -> Json {
+    json!({
+        "columns": rows.columns().map(|(tag, ty)| json!([tag, ty.0])).collect::<Vec<_>>(),
+        "cells": rows.iter().map(|cell| outcome(&cell)).collect::<Vec<_>>(),
+    })
 }
 
 fn exception(e: &Exception<'_>) -> Json {

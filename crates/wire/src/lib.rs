@@ -46,7 +46,7 @@ pub use reply::{DecodedReply, Exception, ExceptionKind, Outcome, Reply, decode_r
 pub use value::{Arg, Args, Value};
 
 /// The version of the wire form that this crate speaks.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The digest of an interface; all zeros says "I have none".
 pub type Digest = [u8; 32];

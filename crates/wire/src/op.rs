@@ -50,6 +50,8 @@ ops! {
     HISTORY = 0x0a, Client, "history", "Requests the exception history, or clears it.";
     BYE = 0x0b, Client, "bye", "Ends the session.";
     SEND = 0x0c, Client, "send", "Sends an actor a message of the past form.";
+    ROWS = 0x0d, Client, "rows", "Makes an empty table of rows.";
+    EMIT = 0x0e, Client, "emit", "Appends a row to a table.";
     WHILE = 0x10, Client, "while", "Begins a loop; the calls of its condition follow.";
     DO = 0x11, Client, "do", "Ends the condition of a loop and begins its body.";
     END_WHILE = 0x12, Client, "end_while", "Ends the body of a loop.";
@@ -68,6 +70,8 @@ ops! {
     PROCEDURE = 0x1f, Client, "procedure", "Begins the definition of a batched procedure.";
     RETURN = 0x20, Client, "return", "Ends a batched procedure's run, with its result.";
     END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
+    AS = 0x22, Client, "as", "Takes an object as one of a type.";
+    IS = 0x23, Client, "is", "Tests if an object has a type.";
     TRANSACTION = 0x30, Client, "transaction", "Makes the batch a transaction, which the server runs again \
         after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";

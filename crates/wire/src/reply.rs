@@ -81,10 +81,134 @@ pub enum Outcome<'a> {
     },
     /// A value; nil for a call without results.
     Value(Value<'a>),
+    /// A table.
+    Rows(Rows<'a>),
     /// An exception: its position in the reply's list, from 0.
     Exception(u32),
     /// Nothing: the call was not reached.
     Absent,
+}
+
+/// A table of rows, still in the bytes it came in.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Rows<'a> {
+    count: u32,
+    columns: &'a [u8],
+    cells: &'a [u8],
+}
+
+impl<'a> Rows<'a> {
+    /// Reads the rest of a table with so many rows.
+    fn read(reader: &mut Reader<'a>, count: u32) -> Read<Rows<'a>> {
+        let length = reader.word()?;
+        reader.check(length.is_multiple_of(8), "a length in whole words")?;
+        let bytes = reader.take(length)?;
+        let mut inner = Reader::new(bytes, bytes.len());
+        match Rows::parts(&mut inner, count) {
+            Ok(rows) if inner.at() == bytes.len() => Ok(rows),
+            Ok(_) => reader.bad(ErrorNumber::BadWord, "a table no longer than its cells"),
+            Err(Stop::Need(_)) => reader.bad(ErrorNumber::BadWord, "a table of the length in its header"),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn parts(reader: &mut Reader<'a>, count: u32) -> Read<Rows<'a>> {
+        let columns = reader.word()?;
+        reader.check((1..=0xff).contains(&columns), "a count of columns")?;
+        let columns = reader.words(columns)?;
+        let good = columns.chunks_exact(8).all(|head| (word_at(head, 0) >> 8) & 0xff_ffff == 0);
+        reader.check(good, "zeros after a tag")?;
+        let start = reader.at();
+        for _ in 0..count {
+            for head in columns.chunks_exact(8) {
+                cell(reader, word_at(head, 0))?;
+            }
+        }
+        Ok(Rows { count, columns, cells: reader.since(start) })
+    }
+
+    /// Returns the number of rows.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the columns in order, each by the tag of its cells and its type.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = (u8, TypeNumber)> + use<'a> {
+        self.columns.chunks_exact(8).map(|head| {
+            let word = word_at(head, 0);
+            (word as u8, TypeNumber((word >> 32) as u32))
+        })
+    }
+
+    /// Returns the cells, row by row: [`Outcome::Handle`] with the type of the column, or
+    /// [`Outcome::Value`].
+    pub fn iter(&self) -> impl Iterator<Item = Outcome<'a>> + use<'a> {
+        let mut reader = Reader::new(self.cells, self.cells.len());
+        let heads = self.columns.chunks_exact(8).cycle();
+        heads.take(self.count as usize * (self.columns.len() / 8)).map_while(move |head| {
+            // They were read once when the reply was decoded.
+            cell(&mut reader, word_at(head, 0)).ok()
+        })
+    }
+
+    /// Returns the bytes of the cells.
+    pub(crate) fn cells(&self) -> &'a [u8] {
+        self.cells
+    }
+}
+
+/// A table of its own.
+#[derive(Clone, PartialEq)]
+pub struct OwnedRows {
+    count: u32,
+    columns: Box<[u8]>,
+    cells: Box<[u8]>,
+}
+
+impl From<Rows<'_>> for OwnedRows {
+    fn from(rows: Rows<'_>) -> OwnedRows {
+        OwnedRows { count: rows.count, columns: rows.columns.into(), cells: rows.cells.into() }
+    }
+}
+
+impl OwnedRows {
+    /// Returns the table.
+    pub fn view(&self) -> Rows<'_> {
+        Rows { count: self.count, columns: &self.columns, cells: &self.cells }
+    }
+}
+
+impl std::fmt::Debug for OwnedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.view().fmt(f)
+    }
+}
+
+impl std::fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let columns: Vec<_> = self.columns().collect();
+        f.debug_struct("Rows")
+            .field("columns", &columns)
+            .field("cells", &self.iter().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// Reads a cell of the column with this head.
+fn cell<'a>(reader: &mut Reader<'a>, head: u64) -> Read<Outcome<'a>> {
+    match head as u8 {
+        tag::REF => {
+            let handle = Ref(reader.word()? as i64);
+            reader.check(handle.is_handle(), "a handle")?;
+            Ok(Outcome::Handle { handle, ty: TypeNumber((head >> 32) as u32) })
+        }
+        code => Ok(Outcome::Value(Value::read(reader, code)?)),
+    }
 }
 
 /// The answer to `flush`.
@@ -403,6 +527,7 @@ fn outcome<'a>(reader: &mut Reader<'a>) -> Read<Outcome<'a>> {
             Ok(Outcome::Handle { handle, ty: TypeNumber(number) })
         }
         tag::EXCEPTION => Ok(Outcome::Exception(number)),
+        tag::ROWS => Rows::read(reader, number).map(Outcome::Rows),
         code => {
             reader.check(number == 0, "zeros after a tag")?;
             if code == tag::ABSENT {

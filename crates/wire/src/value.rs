@@ -50,6 +50,8 @@ pub mod tag {
     pub const EXCEPTION: u8 = 7;
     /// A call that was not reached; in outcomes only.
     pub const ABSENT: u8 = 8;
+    /// A table of rows; in outcomes only.
+    pub const ROWS: u8 = 11;
 }
 
 impl<'a> Value<'a> {

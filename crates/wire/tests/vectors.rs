@@ -51,7 +51,7 @@ fn check_file(name: &str, fresh: &[Json]) {
 
 /// One conversation that says everything.
 const LINES: &str = r#"
-hello 1 token "secret" name "vectors"
+hello 2 token "secret" name "vectors"
 $db := lookup database: DataBase
 $any := lookup "odd name"
 $e := $db.fetch("qyz")

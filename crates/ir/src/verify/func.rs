@@ -10,7 +10,7 @@ use super::{
     Counted, DEPTH_MAX, ERRORS_MAX, NamedType, Place, VALUES_MAX, VerifyError, VerifyErrorKind as Kind,
     WORDS_MAX, YIELDS_MAX,
 };
-use crate::builtin::CELL_NEW;
+use crate::builtin;
 use crate::program::{ClassId, Program};
 use crate::stmt::{
     ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt,
@@ -580,11 +580,13 @@ impl<'a> Checker<'a> {
         };
         let in_batch = matches!(func.kind, FuncKind::Batch | FuncKind::Procedure);
         let public = match callee {
-            Callee::Method(m) => program.types.def(m.ty).public && program.types.method(m).public,
-            // A client makes a cell without naming its creator (the command `cell`).
+            Callee::Method(m) => {
+                program.types.def(m.ty).public && program.types.method(m).public
+                    || program.columns.iter().any(|(_, append)| *append == m)
+            }
             Callee::Routine(r) => {
                 let routine = &program.routines[r];
-                routine.public || program.native_name(routine.body) == Some(CELL_NEW)
+                routine.public || program.native_name(routine.body).is_some_and(builtin::is_for_clients)
             }
             Callee::Procedure(i) => {
                 if !in_batch || func.procedures[i as usize].kind != FuncKind::Procedure {

@@ -1,7 +1,7 @@
 //! Built-in routines. The first word is the routine's descriptor, which knows the table of the
 //! result's class.
 
-use bifrost_ir::{Types, boxed};
+use bifrost_ir::{TypeId, Types, boxed};
 
 use super::{heap, natives, open, sequence};
 use crate::abi::{Ret, Word};
@@ -24,6 +24,8 @@ natives! {
     "list_of" => list_of / 2,
     "cell_new" => cell_new / 1,
     "map_new" => map_new / 1,
+    "type.as" => type_as / 2,
+    "type.is" => type_is / 2,
     "node" => node / 1,
     "nodes" => nodes / 1,
     "same_object" => same_object / 3,
@@ -186,6 +188,35 @@ extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
 }
 
 /// Boxed basic values are compared by the values, as `equal` does.
+/// The type that a routine was instantiated with.
+fn type_argument(cx: &Cx, desc: Word) -> TypeId {
+    // SAFETY: routines are entered with their descriptor.
+    let routine = unsafe { RoutineDesc::of(desc) }.routine;
+    cx.image().program().routines[routine].type_args[0]
+}
+
+extern "C" fn type_as(cx: &mut Cx, desc: Word, object: Word) -> Ret {
+    let ty = type_argument(cx, desc);
+    // SAFETY: the argument is an object by the heading.
+    let info = unsafe { Table::of(object) }.info();
+    if info.has_type(ty) {
+        return Ret::of(object);
+    }
+    if info.boxed == Some(ty) {
+        open!(cx, object);
+        // SAFETY: it is an object of a class of boxed values, which has this field.
+        return Ret::of(unsafe { object::get(object, boxed::VALUE as usize) });
+    }
+    cx.signal_named("wrong_type")
+}
+
+extern "C" fn type_is(cx: &mut Cx, desc: Word, object: Word) -> Ret {
+    let ty = type_argument(cx, desc);
+    // SAFETY: the argument is an object by the heading.
+    let info = unsafe { Table::of(object) }.info();
+    Ret::bool(info.has_type(ty) || info.boxed == Some(ty))
+}
+
 extern "C" fn same_object(cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
     // SAFETY: the arguments are objects by the heading.
     let (info, other) = unsafe { (Table::of(a).info(), Table::of(b).info()) };

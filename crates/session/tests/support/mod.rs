@@ -424,6 +424,29 @@ impl Client {
                 plain(self, if first == "commit" { op::COMMIT } else { op::ABORT });
                 1
             }
+            "rows" => {
+                let types: Vec<TypeNumber> = rest.iter().map(|t| self.ty(t)).collect();
+                encode::rows(&mut self.bytes, types.into_iter());
+                1
+            }
+            "emit" => {
+                let table = self.reference(rest[0]);
+                let operands: Vec<Operand> = rest[1..].iter().map(|t| self.operand(t)).collect();
+                let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
+                encode::emit(&mut self.bytes, table, &args);
+                1
+            }
+            // `as OBJECT TYPE`
+            "as" => {
+                let (object, ty) = (self.reference(rest[0]), self.ty(rest[1]));
+                encode::cast(&mut self.bytes, ty, object);
+                1
+            }
+            "is" => {
+                let (object, ty) = (self.reference(rest[0]), self.ty(rest[1]));
+                encode::test_type(&mut self.bytes, ty, object);
+                1
+            }
             "free" => {
                 let refs: Vec<Ref> = rest.iter().map(|n| self.reference(n)).collect();
                 encode::free(&mut self.bytes, &refs);
@@ -664,6 +687,14 @@ fn show(interface: &Interface, outcome: &Outcome<'_>) -> String {
             Value::Str(s) if s.len() > 60 => format!("a string of {} bytes", s.len()),
             Value::Str(s) => format!("{s:?}"),
         },
+        Outcome::Rows(rows) => {
+            let cells: Vec<String> = rows.iter().map(|cell| show(interface, &cell)).collect();
+            let count = rows.columns().len();
+            format!(
+                "rows{}",
+                cells.chunks(count).map(|row| format!(" ({})", row.join(", "))).collect::<String>()
+            )
+        }
         Outcome::Exception(i) => format!("exception {i}"),
         Outcome::Absent => "absent".to_owned(),
     }

@@ -36,6 +36,14 @@ impl Item {
                 item
             }
             Outcome::Value(value) => Item::value(value),
+            Outcome::Rows(rows) => {
+                let columns: Vec<_> = rows.columns().map(|(_, ty)| json!(interface.type_name(ty))).collect();
+                let cells: Vec<Json> = rows.iter().map(|cell| json_cell(interface, &cell)).collect();
+                let lines = cells.chunks(columns.len()).map(|row| Json::from(row.to_vec())).collect();
+                let mut item = Item::new(text, "rows", lines);
+                item.json.insert("columns".to_owned(), columns.into());
+                item
+            }
             Outcome::Exception(_) => Item::new(text, "failed", json!(true)),
             Outcome::Absent => Item::new(text, "not_reached", json!(true)),
         }
@@ -130,6 +138,14 @@ pub(super) enum Contents {
     Fields(Vec<(String, Item)>),
     /// The first elements, and how many there are.
     Elements(Vec<Item>, u64),
+}
+
+/// Returns a cell of a table: a value as itself.
+fn json_cell(interface: &Interface, cell: &Outcome<'_>) -> Json {
+    match cell {
+        Outcome::Value(value) => json_value(value),
+        other => Item::outcome(interface, other).json.into(),
+    }
 }
 
 fn json_value(value: &Value<'_>) -> Json {

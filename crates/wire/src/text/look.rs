@@ -6,14 +6,14 @@
 
 use crate::encode;
 use crate::ids::{MethodNumber, Ref, TypeNumber};
-use crate::interface::Kind;
+use crate::interface::{Interface, Kind};
 use crate::op;
 use crate::reply::{FlushedReply, Outcome};
 use crate::value::{Arg, Value};
 
 use super::answer::{Answer, Contents, Item};
 use super::parser::{Expr, ExprKind};
-use super::translate::{Asked, Due, Known, LineError, Stage, Translated, Translator, Typed};
+use super::translate::{Asked, Due, Known, LineError, Stage, Translated, Translator};
 
 /// Most objects of an answer that are looked into.
 const LOOKS_MAX: usize = 100;
@@ -54,18 +54,47 @@ enum Ask {
     Elements(Vec<Read>, u64),
 }
 
-/// An iterator whose values are listed: the positions of the counter and of the cells.
+/// An iterator whose values are listed: the positions of the counter and of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Listing {
     count: u32,
-    /// A row for each value, with a cell for each of its parts.
-    cells: Vec<Vec<u32>>,
-    yields: Vec<TypeNumber>,
+    rows: u32,
+    /// For each part of a value, true if the text that it writes of itself follows it in the row.
+    texts: Vec<bool>,
 }
 
 impl Listing {
     pub(super) fn positions(&self) -> impl Iterator<Item = u32> {
-        std::iter::once(self.count).chain(self.cells.iter().flatten().copied())
+        [self.rows, self.count].into_iter()
+    }
+
+    /// Returns the values, and true if the iterator would have yielded more. `of` gives the outcome
+    /// of a position.
+    pub(super) fn items<'o>(
+        &self,
+        interface: &Interface,
+        of: &dyn Fn(u32) -> Outcome<'o>,
+    ) -> (Vec<Item>, bool) {
+        let Outcome::Rows(rows) = of(self.rows) else { return (Vec::new(), false) };
+        let mut cells = rows.iter();
+        let values = (0..rows.len()).map(|_| {
+            let mut parts = Vec::new();
+            for has_text in &self.texts {
+                let mut part = Item::outcome(interface, &cells.next().unwrap_or(Outcome::Absent));
+                if *has_text && let Some(Outcome::Value(Value::Str(text))) = cells.next() {
+                    part.contain(Contents::Whole(text.to_owned()));
+                }
+                parts.push(part);
+            }
+            Item::row(parts)
+        });
+        let values: Vec<Item> = values.collect();
+        let count = match of(self.count) {
+            Outcome::Value(Value::Int(count)) => usize::try_from(count).unwrap_or(0),
+            _ => 0,
+        };
+        let more = count > values.len();
+        (values, more)
     }
 }
 
@@ -89,9 +118,14 @@ impl Translator {
     fn read(&mut self, method: MethodNumber, receiver: Ref, args: &[Arg<'_>], out: &mut Vec<u8>) -> Read {
         let value = self.ask(method, receiver, args, out);
         let ty = self.numbering.method(method).and_then(|(_, m)| m.heading.results.first().copied());
-        let unparse = ty.filter(|ty| self.is_tagged(*ty)).and_then(|ty| self.method(ty, "unparse"));
+        let unparse = ty.and_then(|ty| self.unparse(ty));
         let text = unparse.map(|unparse| self.ask(unparse, Ref::future(value), &[], out));
         Read { value, text }
+    }
+
+    /// Returns the method by which a record or the like writes a text of itself.
+    fn unparse(&self, ty: TypeNumber) -> Option<MethodNumber> {
+        if self.is_tagged(ty) { self.method(ty, "unparse") } else { None }
     }
 
     /// Returns true if a type is one of records, structs, oneofs or `maybe`.
@@ -118,7 +152,7 @@ impl Translator {
         let numbering = self.numbering.clone();
         let known = numbering.interface().ty(ty)?;
         if self.is_tagged(ty) {
-            if let Some(unparse) = self.method(ty, "unparse") {
+            if let Some(unparse) = self.unparse(ty) {
                 return Some(Ask::Whole(self.ask(unparse, object, &[], out)));
             }
             let fields = self.fields(ty);
@@ -235,15 +269,11 @@ impl Translator {
 
     /// Ends a batch of the translator's own: its handles go with the next flush.
     fn forget_batch(&mut self, outcomes: &[Outcome<'_>]) {
-        for outcome in outcomes {
-            if let Outcome::Handle { handle, ty } = outcome {
-                self.unname(&Typed { known: Known::Ref(*handle), ty: *ty });
-            }
-        }
+        outcomes.iter().for_each(|outcome| self.unname_outcome(outcome));
         self.clear_futures();
     }
 
-    /// Records `list 10 $db.users()`: a loop that puts the yields of an iterator into cells.
+    /// Records `list 10 $db.users()`: a loop that puts the values of an iterator into a table.
     pub(super) fn list(&mut self, limit: Option<i64>, iterator: &Expr, out: &mut Vec<u8>) -> Translated<Due> {
         let bad = |text: String| LineError::new(iterator.column, text);
         let ExprKind::Call(receiver, name, args) = &iterator.kind else {
@@ -254,137 +284,53 @@ impl Translator {
         if !(1..=LISTED_MAX).contains(&limit) {
             return Err(bad(format!("`list` prints 1 to {LISTED_MAX} values")));
         }
-        // Its types are known when it is recorded, and the cells come before it.
+        // Its types are known when it is recorded, and the table comes before it.
         let (bytes, futures) = (out.len(), self.position());
         let yields = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
         out.truncate(bytes);
         self.truncate_futures(futures);
-        let numbering = self.numbering.clone();
-        let interface = numbering.interface();
-        let yields: Vec<TypeNumber> = yields.into_iter().map(|typed| typed.ty).collect();
-        let int = self.kind(Kind::Int);
-        let cell_of = |ty: TypeNumber| interface.find_kind(Kind::Cell, Some(ty));
+        let texts: Vec<Option<MethodNumber>> = yields.iter().map(|part| self.unparse(part.ty)).collect();
+        let (int, string) = (self.kind(Kind::Int), self.kind(Kind::String));
+        let counter = self.numbering.interface().find_kind(Kind::Cell, Some(int));
         let method = |ty: Option<TypeNumber>, name: &str| {
-            let found = ty.and_then(|ty| numbering.find_method(ty, name));
-            found.ok_or_else(|| bad(format!("the values of `{}` cannot be listed", iterator.name())))
+            let found = ty.and_then(|ty| self.numbering.find_method(ty, name));
+            found.ok_or_else(|| bad("the server has no cells of `int`".to_owned()))
         };
-        let counter = cell_of(int);
         let (get, put) = (method(counter, "get")?, method(counter, "put")?);
         let (less, add) = (method(Some(int), "lt")?, method(Some(int), "add")?);
-        let puts = yields.iter().map(|ty| method(cell_of(*ty), "put")).collect::<Translated<Vec<_>>>()?;
-        let cell = |this: &mut Translator, ty: TypeNumber, out: &mut Vec<u8>| {
-            encode::cell(out, ty);
-            this.future(cell_of(ty).unwrap_or(TypeNumber::NONE), "cell");
-            this.position()
-        };
-        let count_cell = cell(self, int, out);
-        self.ask(put, Ref::future(count_cell), &[Arg::Value(Value::Int(0))], out);
-        let mut cells = Vec::new();
-        for _ in 0..limit {
-            cells.push(yields.iter().map(|ty| cell(self, *ty, out)).collect::<Vec<u32>>());
-        }
+        let columns = yields.iter().zip(&texts);
+        let columns: Vec<TypeNumber> =
+            columns.flat_map(|(part, text)| std::iter::once(part.ty).chain(text.map(|_| string))).collect();
+        encode::rows(out, columns.into_iter());
+        self.future(TypeNumber::NONE, "rows");
+        let rows = self.position();
+        encode::cell(out, int);
+        self.future(counter.unwrap_or(TypeNumber::NONE), "cell");
+        let count_cell = Ref::future(self.position());
+        self.ask(put, count_cell, &[Arg::Value(Value::Int(0))], out);
         let values = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
-        let values: Vec<Typed> = values.into_iter().collect();
-        let at = Ref::future(self.ask(get, Ref::future(count_cell), &[], out));
+        let at = Ref::future(self.ask(get, count_cell, &[], out));
         let next = self.ask(add, at, &[Arg::Value(Value::Int(1))], out);
-        self.ask(put, Ref::future(count_cell), &[Arg::Ref(Ref::future(next))], out);
+        self.ask(put, count_cell, &[Arg::Ref(Ref::future(next))], out);
         encode::plain(out, op::IF);
         let goes_on = self.ask(less, at, &[Arg::Value(Value::Int(limit))], out);
         encode::then(out, Ref::future(goes_on));
-        self.put_at(&Row { at, less, puts: &puts, values: &values }, &cells, 0, out);
+        let mut cells: Vec<Ref> = Vec::new();
+        for (value, text) in values.iter().zip(&texts) {
+            let Known::Ref(value) = value.known else { continue };
+            cells.push(value);
+            cells.extend(text.map(|unparse| Ref::future(self.ask(unparse, value, &[], out))));
+        }
+        let cells: Vec<Arg<'_>> = cells.into_iter().map(Arg::Ref).collect();
+        encode::emit(out, Ref::future(rows), &cells);
+        self.future(self.kind(Kind::Null), "emit");
         encode::plain(out, op::ELSE);
         encode::plain(out, op::BREAK);
         encode::plain(out, op::END_IF);
         encode::plain(out, op::END_FOREACH);
-        let count = self.ask(get, Ref::future(count_cell), &[], out);
-        let listing = Listing { count, cells, yields };
-        self.end_batch(Asked { listing: Some(listing), ..Asked::default() }, out);
+        let count = self.ask(get, count_cell, &[], out);
+        let texts = texts.iter().map(Option::is_some).collect();
+        self.end_batch(Asked { listing: Some(Listing { count, rows, texts }), ..Asked::default() }, out);
         Ok(Due::Reply)
     }
-
-    /// Puts a value into the cells of its place, which is found by halving.
-    fn put_at(&mut self, row: &Row<'_>, cells: &[Vec<u32>], first: i64, out: &mut Vec<u8>) {
-        if let [one] = cells {
-            for ((cell, put), value) in one.iter().zip(row.puts).zip(row.values) {
-                self.ask(*put, Ref::future(*cell), &[value.known.arg()], out);
-            }
-            return;
-        }
-        let (low, high) = cells.split_at(cells.len() / 2);
-        let middle = first + low.len() as i64;
-        encode::plain(out, op::IF);
-        let test = self.ask(row.less, row.at, &[Arg::Value(Value::Int(middle))], out);
-        encode::then(out, Ref::future(test));
-        self.put_at(row, low, first, out);
-        encode::plain(out, op::ELSE);
-        self.put_at(row, high, middle, out);
-        encode::plain(out, op::END_IF);
-    }
-
-    /// Asks for the values in the cells of a listing, whose loop has run.
-    pub(super) fn counted(
-        &mut self,
-        mut answer: Answer,
-        listing: &Listing,
-        settled: &dyn Fn(u32) -> Option<Known>,
-        out: &mut Vec<u8>,
-        text: &mut String,
-    ) -> Due {
-        let count = match settled(listing.count) {
-            Some(Known::Int(count)) => usize::try_from(count).unwrap_or(0),
-            _ => 0,
-        };
-        let more = count > listing.cells.len();
-        let numbering = self.numbering.clone();
-        let mut rows = Vec::new();
-        for cells in listing.cells.iter().take(count) {
-            let mut reads = Vec::new();
-            for (cell, ty) in cells.iter().zip(&listing.yields) {
-                let cell_type = numbering.interface().find_kind(Kind::Cell, Some(*ty));
-                let get = cell_type.and_then(|ty| numbering.find_method(ty, "get"));
-                if let (Some(get), Some(Known::Ref(cell))) = (get, settled(*cell)) {
-                    reads.push(self.read(get, cell, &[], out));
-                }
-            }
-            rows.push(reads);
-        }
-        if rows.is_empty() {
-            answer.listed = Some((Vec::new(), more));
-            answer.write(self.json, text);
-            return Due::Nothing;
-        }
-        encode::flush(out, 1..=self.position(), false);
-        self.stage = Stage::Rows(answer, rows, more);
-        Due::Reply
-    }
-
-    /// Takes the values of a listing, which have come.
-    pub(super) fn listed(
-        &mut self,
-        mut answer: Answer,
-        (rows, more): (Vec<Vec<Read>>, bool),
-        reply: &FlushedReply<'_>,
-        text: &mut String,
-    ) -> Due {
-        let outcomes: Vec<Outcome<'_>> = reply.outcomes().collect();
-        let of = |position: u32| outcomes.get(position as usize - 1).copied().unwrap_or(Outcome::Absent);
-        self.add_exceptions(&mut answer, reply);
-        let item = |reads: &Vec<Read>| {
-            let items: Vec<Item> = reads.iter().map(|read| self.item(*read, &of)).collect();
-            Item::row(items)
-        };
-        answer.listed = Some((rows.iter().map(item).collect(), more));
-        self.forget_batch(&outcomes);
-        answer.write(self.json, text);
-        Due::Nothing
-    }
-}
-
-/// A round of the loop of a listing.
-struct Row<'r> {
-    /// The number of the value, from 0.
-    at: Ref,
-    less: MethodNumber,
-    puts: &'r [MethodNumber],
-    values: &'r [Typed],
 }

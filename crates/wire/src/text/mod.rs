@@ -26,6 +26,8 @@ $p := new_point(1, 2)              call a routine or procedure
 flush                              run the batch; print all names
 list 5 $db.users()                 run the batch; print the values of an iterator, 20 without a number
 $c := cell int                     a cell; $c.put(1), $c.get()
+$t := rows DataElem, string        a table; emit $t, $e, $e.name() appends a row; ? $t prints it
+$p := $x as Perfume                the same object, seen as one of a type; $x is Perfume tests it
 commit                             commits the transaction; abort undoes its changes
 transaction                        makes the batch a transaction; the server repeats it after a conflict
 while $c.get().lt(9) do  ...  end

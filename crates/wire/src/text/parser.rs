@@ -26,6 +26,8 @@ pub(super) enum Line {
     Else,
     Foreach(Vec<String>, Expr),
     Send(Expr),
+    /// `emit $t, $x, 1`
+    Emit(Vec<Expr>),
     Break,
     Continue,
     Except,
@@ -75,20 +77,16 @@ pub(super) enum ExprKind {
     Str(String),
     Lookup(String, Option<String>),
     Cell(String),
+    /// `rows DataElem, string`
+    Rows(Vec<String>),
+    /// `$x as point`
+    As(Box<Expr>, String),
+    /// `$x is point`
+    Is(Box<Expr>, String),
     Transaction(u16, Option<BatchName>),
     Commit,
     Abort,
     Call(Option<Box<Expr>>, String, Vec<Expr>),
-}
-
-impl Expr {
-    /// Returns the name of the callee.
-    pub(super) fn name(&self) -> &str {
-        match &self.kind {
-            ExprKind::Call(_, name, _) => name,
-            _ => "",
-        }
-    }
 }
 
 /// The deepest nesting of parentheses, and longest chain of calls, in a line.
@@ -294,6 +292,7 @@ impl Parser<'_> {
                 Line::Foreach(names, iterator)
             }
             "send" => Line::Send(self.expression()?),
+            "emit" => Line::Emit(self.expressions()?),
             "break" => Line::Break,
             "continue" => Line::Continue,
             "except" => Line::Except,
@@ -327,7 +326,7 @@ impl Parser<'_> {
             Some(Token::Int(v)) => u32::try_from(*v).ok(),
             _ => None,
         };
-        let version = version.ok_or_else(|| self.bad("a version was expected, as in `hello 1`"))?;
+        let version = version.ok_or_else(|| self.bad("a version was expected, as in `hello 2`"))?;
         self.at += 1;
         let (mut token, mut client) = (String::new(), String::new());
         while let Some(Token::Name(word)) = self.peek() {
@@ -399,15 +398,24 @@ impl Parser<'_> {
         }
         let mut expr = self.primary()?;
         let mut chain = 0;
-        while self.take_mark('.') {
+        loop {
+            let mut column = self.column();
+            let kind = if self.take_mark('.') {
+                column = self.column();
+                let name = self.name("the name of a method")?;
+                ExprKind::Call(Some(Box::new(expr)), name, self.arguments()?)
+            } else if self.take_word("as") {
+                ExprKind::As(Box::new(expr), self.ty()?)
+            } else if self.take_word("is") {
+                ExprKind::Is(Box::new(expr), self.ty()?)
+            } else {
+                break;
+            };
             chain += 1;
             if chain > NESTING_MAX {
                 return Err(self.bad("the chain of calls is too long"));
             }
-            let column = self.column();
-            let name = self.name("the name of a method")?;
-            let args = self.arguments()?;
-            expr = Expr { column, kind: ExprKind::Call(Some(Box::new(expr)), name, args) };
+            expr = Expr { column, kind };
         }
         self.depth -= 1;
         Ok(expr)
@@ -488,6 +496,13 @@ impl Parser<'_> {
                     ExprKind::Lookup(object, ty)
                 }
                 "cell" => ExprKind::Cell(self.ty()?),
+                "rows" => {
+                    let mut columns = vec![self.ty()?];
+                    while self.take_mark(',') {
+                        columns.push(self.ty()?);
+                    }
+                    ExprKind::Rows(columns)
+                }
                 "transaction" => self.transaction()?,
                 "commit" => ExprKind::Commit,
                 "abort" => ExprKind::Abort,

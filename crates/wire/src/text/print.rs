@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::error::ErrorNumber;
 use crate::interface::{Interface, Numbering};
-use crate::reply::{Exception, ExceptionKind, Outcome};
+use crate::reply::{Exception, ExceptionKind, Outcome, Rows};
 use crate::value::Value;
 
 /// Returns a value as the text form reads it back.
@@ -60,9 +60,31 @@ pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Handle { handle, ty } => format!("h{}: {}", handle.0, interface.type_name(*ty)),
         Outcome::Value(v) => value(v),
+        Outcome::Rows(rows) => table(interface, rows),
         Outcome::Exception(_) => "failed".to_owned(),
         Outcome::Absent => "not reached".to_owned(),
     }
+}
+
+/// Returns a table: the number of its rows, then a line for its columns and one for each row.
+fn table(interface: &Interface, rows: &Rows<'_>) -> String {
+    let head = rows.columns().map(|(_, ty)| interface.type_name(ty).to_owned());
+    let cells = rows.iter().map(|cell| outcome(interface, &cell));
+    let texts: Vec<String> = head.chain(cells).collect();
+    let count = rows.columns().len();
+    let mut widths = vec![0; count];
+    for (at, text) in texts.iter().enumerate() {
+        widths[at % count] = widths[at % count].max(text.chars().count());
+    }
+    let mut out = format!("{} rows", rows.len());
+    for line in texts.chunks(count) {
+        let mut row = String::from("\n ");
+        for (text, width) in line.iter().zip(&widths) {
+            let _ = write!(row, " {text:width$} ");
+        }
+        out += row.trim_end();
+    }
+    out
 }
 
 /// Returns an exception: `@4 fetch ! not_found`.

@@ -24,7 +24,7 @@ use crate::reply::{Exception, ExceptionKind, FlushedReply, Outcome, Reply};
 use crate::value::{Arg, Value};
 
 use super::answer::{Answer, Item};
-use super::look::{Listing, Look, Read};
+use super::look::{Listing, Look};
 use super::parser::{Expr, ExprKind, Line, Target, parse};
 use super::{HELP, print};
 
@@ -64,6 +64,8 @@ pub(super) enum Known {
     Real(f64),
     Char(char),
     Str(String),
+    /// A table, which was shown and is gone.
+    Rows,
     Failed,
 }
 
@@ -82,7 +84,7 @@ impl Known {
     pub(super) fn arg(&self) -> Arg<'_> {
         Arg::Value(match self {
             Known::Ref(r) => return Arg::Ref(*r),
-            Known::Failed => return Arg::Ref(Ref::NONE),
+            Known::Rows | Known::Failed => return Arg::Ref(Ref::NONE),
             Known::Nil => Value::Nil,
             Known::Bool(b) => Value::Bool(*b),
             Known::Int(i) => Value::Int(*i),
@@ -146,9 +148,6 @@ pub(super) enum Stage {
     Flush(Asked),
     /// The reply to a batch that asks for the contents of the objects in an answer.
     Looks(Answer, Vec<Look>),
-    /// The reply to a batch that asks for the values of an iterator; true if it would have yielded
-    /// more.
-    Rows(Answer, Vec<Vec<Read>>, bool),
 }
 
 /// A conversation in the text form.
@@ -281,6 +280,7 @@ impl Translator {
             }
             Line::Foreach(names, iterator) => self.foreach(&names, &iterator, out)?,
             Line::Send(message) => self.send(&message, out)?,
+            Line::Emit(cells) => self.emit(&cells, out)?,
             Line::Break => {
                 self.inside_loop("break")?;
                 encode::plain(out, op::BREAK);
@@ -377,7 +377,6 @@ impl Translator {
                     Stage::Idle => self.flushed(Asked::default(), flushed, out, answer),
                     Stage::Flush(asked) => self.flushed(asked, flushed, out, answer),
                     Stage::Looks(begun, looks) => self.looked(begun, looks, flushed, out, answer),
-                    Stage::Rows(begun, rows, more) => self.listed(begun, (rows, more), flushed, answer),
                 };
             }
             Reply::Exceptions(history) => {
@@ -456,6 +455,7 @@ impl Translator {
             let typed = match &outcome {
                 Outcome::Handle { handle, ty } => Typed { known: Known::Ref(*handle), ty: *ty },
                 Outcome::Value(value) => Typed { known: Known::from_value(value), ty },
+                Outcome::Rows(_) => Typed { known: Known::Rows, ty },
                 _ => Typed { known: Known::Failed, ty },
             };
             settled.push((*position, typed, Item::outcome(interface, &outcome)));
@@ -484,12 +484,26 @@ impl Translator {
         }
         self.add_exceptions(&mut answer, reply);
         self.settle(&settled);
-        match asked.listing {
-            Some(listing) => {
-                let known = |position: u32| Some(settled.iter().find(|s| s.0 == position)?.1.known.clone());
-                self.counted(answer, &listing, &known, out, text)
+        // What a table shows has no names.
+        for outcome in reply.outcomes() {
+            if let Outcome::Rows(rows) = outcome {
+                rows.iter().for_each(|cell| self.unname_outcome(&cell));
             }
-            None => self.look(answer, &objects, out, text),
+        }
+        if let Some(listing) = &asked.listing {
+            let of = |at: u32| asked.wanted.iter().zip(reply.outcomes()).find(|(p, _)| **p == at);
+            let of = |at: u32| of(at).map_or(Outcome::Absent, |(_, outcome)| outcome);
+            answer.listed = Some(listing.items(interface, &of));
+            answer.write(self.json, text);
+            return Due::Nothing;
+        }
+        self.look(answer, &objects, out, text)
+    }
+
+    /// Gives the handle of an outcome back at the next flush, if it is one that no name has.
+    pub(super) fn unname_outcome(&mut self, outcome: &Outcome<'_>) {
+        if let Outcome::Handle { handle, ty } = outcome {
+            self.unname(&Typed { known: Known::Ref(*handle), ty: *ty });
         }
     }
 
@@ -653,7 +667,11 @@ impl Translator {
         let (known, kind) = match &expr.kind {
             ExprKind::Variable(name) => {
                 let found = self.find(name).cloned();
-                return Ok(vec![found.ok_or_else(|| bad(format!("no result has the name `${name}`")))?]);
+                let found = found.ok_or_else(|| bad(format!("no result has the name `${name}`")))?;
+                if found.known == Known::Rows {
+                    return Err(bad(format!("the table `${name}` has ended with its batch")));
+                }
+                return Ok(vec![found]);
             }
             ExprKind::Future(position) => {
                 let future = self.futures.get(*position as usize - 1);
@@ -679,6 +697,24 @@ impl Translator {
                 encode::cell(out, element);
                 let ty = self.numbering.interface().find_kind(Kind::Cell, Some(element));
                 return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "cell")]);
+            }
+            ExprKind::Rows(columns) => {
+                self.structureless("rows", expr.column)?;
+                let columns = columns.iter().map(|ty| self.ty(ty)).collect::<Translated<Vec<_>>>()?;
+                encode::rows(out, columns.into_iter());
+                return Ok(vec![self.future(TypeNumber::NONE, "rows")]);
+            }
+            ExprKind::As(object, ty) => {
+                let (object, ty) = (self.expression(object, out)?, self.ty(ty)?);
+                let object = self.reference(object, out);
+                encode::cast(out, ty, object);
+                return Ok(vec![self.future(ty, "as")]);
+            }
+            ExprKind::Is(object, ty) => {
+                let (object, ty) = (self.expression(object, out)?, self.ty(ty)?);
+                let object = self.reference(object, out);
+                encode::test_type(out, ty, object);
+                return Ok(vec![self.future(self.kind(Kind::Bool), "is")]);
             }
             ExprKind::Transaction(tries, batch) => {
                 self.structureless("transaction", expr.column)?;
@@ -717,6 +753,14 @@ impl Translator {
                 encode::constant(out, &value);
                 self.future(typed.ty, "constant")
             }
+        }
+    }
+
+    /// As [`Translator::referable`], as it crosses.
+    fn reference(&mut self, typed: Typed, out: &mut Vec<u8>) -> Ref {
+        match self.referable(typed, out).known {
+            Known::Ref(reference) => reference,
+            _ => Ref::NONE,
         }
     }
 
@@ -782,6 +826,22 @@ impl Translator {
             ));
         };
         self.call(message.column, Some(receiver), name, args, op::SEND, out).map(|_| ())
+    }
+
+    /// `emit $t, $e, $e.name()`
+    fn emit(&mut self, cells: &[Expr], out: &mut Vec<u8>) -> Translated<()> {
+        let [table, cells @ ..] = cells else {
+            return Err(LineError::new(1, "write `emit` with a table and its cells, as in `emit $t, 1`"));
+        };
+        let table = match self.expression(table, out)?.known {
+            Known::Ref(reference) if reference.position().is_some() => reference,
+            _ => return Err(LineError::new(table.column, "a table of this batch was expected")),
+        };
+        let cells = cells.iter().map(|cell| self.expression(cell, out)).collect::<Translated<Vec<_>>>()?;
+        let cells: Vec<Arg<'_>> = cells.iter().map(|cell| cell.known.arg()).collect();
+        encode::emit(out, table, &cells);
+        self.future(self.kind(Kind::Null), "emit");
+        Ok(())
     }
 
     /// Appends the call itself and returns the types of its results.
@@ -895,11 +955,7 @@ impl Translator {
             return Err(LineError::new(1, "no condition is open here"));
         }
         let typed = self.expression(test, out)?;
-        let typed = self.referable(typed, out);
-        let reference = match typed.known {
-            Known::Ref(r) => r,
-            _ => Ref::NONE,
-        };
+        let reference = self.reference(typed, out);
         mark(out, reference);
         if let Some(open) = self.open.last_mut() {
             open.0 = to;

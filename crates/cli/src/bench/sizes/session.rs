@@ -36,7 +36,7 @@ struct Talk {
 impl Talk {
     fn begin(socket: &Path) -> Result<Talk, Failed> {
         let mut talk = Talk { lines: BufReader::new(UnixStream::connect(socket)?) };
-        talk.say("hello 1 name \"bench\"\n")?;
+        talk.say("hello 2 name \"bench\"\n")?;
         let welcome = talk.line()?;
         match welcome.starts_with("welcome") {
             true => Ok(talk),
