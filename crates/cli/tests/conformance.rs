@@ -714,3 +714,100 @@ fn messages_name_objects_by_the_calls_that_they_came_from() {
     let name = format!("`Counter` (the result of `lookup` at {}:{line})", file!());
     assert!(error.contains(&format!("another session has changed {name}")), "{error}");
 }
+
+#[test]
+fn a_table_is_one_crossing() {
+    everywhere(|s, p| {
+        let pairs = s.collect(p.pairs(3), |(n, text)| (n.clone(), text, n + 1));
+        assert_eq!(crossings(s), 0);
+        let pairs = pairs.claim().unwrap();
+        assert_eq!(pairs.len(), 3);
+        assert!(pairs.iter().all(|(n, text, more)| *more == n + 1 && !text.is_empty()), "{pairs:?}");
+        assert_eq!(crossings(s), 1);
+
+        // Objects are stubs, one for each cell, and the values of a row are known.
+        p.add_item(p.counter());
+        let items = s.collect(p.items(), |item| (item.clone(), item.name(), item.is_::<Counter>()));
+        let items = items.claim().unwrap();
+        assert_eq!(crossings(s), 2);
+        let names: Vec<Promise<String>> = items.iter().map(|(item, ..)| item.name()).collect();
+        for ((_, name, _), again) in items.iter().zip(&names) {
+            assert_eq!(again.claim().unwrap(), *name);
+        }
+        assert_eq!(crossings(s), 3);
+        assert!(items.iter().any(|(.., is_counter)| *is_counter));
+    });
+}
+
+#[test]
+fn rows_come_from_structures_and_procedures() {
+    everywhere(|s, p| {
+        let rows = s.rows::<(i64, bool)>();
+        rows.push((0, true));
+        let odd = s.procedure::<(i64,), (), _>("odd", |_, (n,)| rows.push((n, false)));
+        s.foreach(p.numbers(4), |n| {
+            s.if_((&n % 2).eq_(0), || rows.push((&n * 10, true))).else_(|| drop(odd.call((&n,))));
+        });
+        let rows = rows.claim().unwrap();
+        assert_eq!(rows[0], (0, true));
+        assert_eq!(rows.len(), 5, "{rows:?}");
+        assert!(rows[1..].iter().all(|(n, even)| (n % 2 == 0) == *even), "{rows:?}");
+        assert_eq!(crossings(s), 1);
+        // The table is gone, and a procedure that adds to it too.
+        assert_eq!(refusal(&odd.call((7,))), ErrorNumber::NoSuchProcedure);
+    });
+}
+
+#[test]
+fn a_table_of_an_earlier_batch_takes_no_rows() {
+    everywhere(|s, _| {
+        let rows = s.rows::<(i64,)>();
+        rows.push((1,));
+        assert_eq!(rows.claim().unwrap(), [(1,)]);
+        rows.push((2,));
+        // Nobody can claim the row, so the next flush tells it.
+        let Err(Error::Unseen { failures, .. }) = s.flush() else { panic!("a row was lost") };
+        assert!(failures[0].to_string().contains("ends with its batch"), "{}", failures[0]);
+        assert_eq!(rows.claim().unwrap(), [(1,)]);
+    });
+}
+
+#[test]
+fn a_row_that_fails_is_told() {
+    everywhere(|s, p| {
+        let rows = s.collect(p.numbers(6), |n| (p.choose(n),));
+        let Err(Error::Unseen { failures, .. }) = rows.claim() else { panic!("a failure was lost") };
+        assert_eq!(failures.len(), 1);
+        // Told once, what was there before is there.
+        assert!(rows.claim().is_ok());
+    });
+}
+
+#[test]
+fn objects_are_seen_as_what_they_are() {
+    everywhere(|s, p| {
+        let tagged = p.tagged();
+        let number = tagged.thing(1);
+        let (int, is_int, is_item) = (number.as_::<i64>(), number.is_::<i64>(), number.is_::<Item>());
+        let counter = p.counter();
+        let item: Item = counter.clone().into();
+        let value = item.as_::<Counter>().value();
+        let wrong = p.fresh().as_::<Counter>().value();
+        assert_eq!(crossings(s), 0);
+        assert!(int.claim().is_ok());
+        assert_eq!((is_int.claim().unwrap(), is_item.claim().unwrap()), (true, false));
+        assert!(value.claim().is_ok());
+        assert!(wrong.claim().unwrap_err().to_string().contains("wrong_type"));
+        assert_eq!(crossings(s), 1);
+
+        // In a loop, with a handler.
+        p.add_item(&counter);
+        let values = s.rows::<(String, i64)>();
+        s.foreach(p.items(), |item| {
+            s.except(|| values.push((item.name(), item.as_::<Counter>().value())))
+                .when("wrong_type", || values.push((item.name(), -1)));
+        });
+        let values = values.claim().unwrap();
+        assert!(values.iter().any(|(_, value)| *value >= 0) && !values.is_empty(), "{values:?}");
+    });
+}

@@ -264,16 +264,16 @@ impl Program {
             builtin::instantiate(self, &builtin::TYPE_IS, &[ty]);
         }
         self.columns.clear();
+        let known = self.types.len();
         for element in [Types::ANY, Types::NULL, Types::BOOL, Types::INT, Types::REAL, Types::CHAR] {
-            let kind = TypeKind::Array(element);
-            let known = self.types.find_instance(kind).is_some();
-            let ty = self.types.instance(kind);
-            if !known {
-                // Only columns need it: clients see no such type.
-                self.types.def_mut(ty).public = false;
-            }
+            let ty = self.types.instance(TypeKind::Array(element));
             let method = self.types.find_method(ty, "append").expect("arrays have it");
             self.columns.push((element, method));
+        }
+        // Only columns need the new types: clients see none of them.
+        let new: Vec<TypeId> = self.types.iter().skip(known).map(|(id, _)| id).collect();
+        for ty in new {
+            self.types.def_mut(ty).public = false;
         }
     }
 

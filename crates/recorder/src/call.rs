@@ -155,7 +155,7 @@ impl<S: Source> Recorder<S> {
     pub fn rows(&mut self, admitted: Admission<S>, types: &[(u32, &str)], place: S) -> Recorded<S> {
         let columns = admitted.and_then(|()| {
             if !self.scopes.is_empty() {
-                return Err(misuse(Misuse::LookupInside));
+                return Err(misuse(Misuse::TableInside));
             }
             if types.is_empty() || types.len() > ARGUMENTS_MAX {
                 return Err(misuse(Misuse::TooLong));

@@ -147,6 +147,9 @@ pub enum Misuse {
     /// A well-known object looked up inside a structure.
     #[error("a well-known object cannot be looked up inside a structure: look it up before the structure")]
     LookupInside,
+    /// A table of rows made inside a structure.
+    #[error("a table of rows cannot be made inside a structure: make it before the structure")]
+    TableInside,
     /// A closure of the structure panicked.
     #[error("a panic has ended the structure")]
     Abandoned,

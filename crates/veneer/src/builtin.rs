@@ -73,6 +73,7 @@ macro_rules! stubs {
             }
         }
 
+        crate::typed!($name);
         crate::object!(@arg $name, $name);
     )*};
 }

@@ -95,7 +95,8 @@ impl Stub {
 
     /// Records that the object is seen as one of another type.
     #[track_caller]
-    pub(crate) fn cast<T: Element>(&self) -> T::Future {
+    #[doc(hidden)]
+    pub fn cast<T: Element>(&self) -> T::Future {
         let place = Place::caller();
         let live = &mut *self.core.live.borrow_mut();
         let admitted = live.admit();
@@ -106,7 +107,8 @@ impl Stub {
 
     /// Records the test if the object has a type.
     #[track_caller]
-    pub(crate) fn test_type<T: Element>(&self) -> Promise<bool> {
+    #[doc(hidden)]
+    pub fn test_type<T: Element>(&self) -> Promise<bool> {
         let place = Place::caller();
         let live = &mut *self.core.live.borrow_mut();
         let admitted = live.admit();

@@ -3,24 +3,33 @@
 use bifrost_recorder::Stubs;
 
 use crate::call::{Element, Reference};
-use crate::promise::Promise;
 
 /// A generated type of objects.
 pub trait Object: Reference + Element<Future = Self> {
     /// The module it was generated with; none for a built-in type.
     const STUBS: Option<&'static Stubs>;
+}
 
-    /// Returns the same object, seen as one of another type; `wrong_type` if it is none.
-    #[track_caller]
-    fn as_<T: Element>(&self) -> T::Future {
-        self.stub().cast::<T>()
-    }
+/// Gives a typed stub the methods that all of them have.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! typed {
+    ($name:ident) => {
+        impl $name {
+            /// Returns the same object, seen as one of another type. Signals `wrong_type` if it is
+            /// none.
+            #[track_caller]
+            pub fn as_<T: $crate::Element>(&self) -> T::Future {
+                self.0.cast::<T>()
+            }
 
-    /// True if the object has the type.
-    #[track_caller]
-    fn is_<T: Element>(&self) -> Promise<bool> {
-        self.stub().test_type::<T>()
-    }
+            /// True if the object has the type.
+            #[track_caller]
+            pub fn is_<T: $crate::Element>(&self) -> $crate::Promise<bool> {
+                self.0.test_type::<T>()
+            }
+        }
+    };
 }
 
 /// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43),
@@ -64,6 +73,7 @@ macro_rules! object {
             const STUBS: ::core::option::Option<&'static $crate::Stubs> = ::core::option::Option::Some(&$stubs);
         }
 
+        $crate::typed!($name);
         $crate::object!(@arg $name, $name);
         $(
             $crate::object!(@arg $name, $above);

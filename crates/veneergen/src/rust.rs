@@ -23,7 +23,7 @@ static KEYWORDS: &[&str] = &[
 ];
 
 /// Names that a method or routine would hide: those of every stub, and of the module.
-static TAKEN: &[&str] = &["stub", "from_stub", "clone", "connect", "session", "_"];
+static TAKEN: &[&str] = &["as_", "is_", "stub", "from_stub", "clone", "connect", "session", "_"];
 
 /// Names of types that generated code uses without a path.
 static TAKEN_TYPES: &[&str] = &[
@@ -38,7 +38,7 @@ pub(crate) struct Rust;
 impl Naming for Rust {
     fn lower(&self, name: &str) -> String {
         let mut out = snake(name);
-        if KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
+        while KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
             out.push('_');
         }
         out

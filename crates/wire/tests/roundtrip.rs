@@ -1,6 +1,7 @@
 //! Commands and replies survive the way through bytes, whole, cut short, and mangled.
 
 use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
+use bifrost_wire::value::tag;
 use bifrost_wire::*;
 
 use proptest::collection::vec;
@@ -16,6 +17,10 @@ enum Owned {
     Lookup(String, Option<u32>),
     Constant(OwnedValue),
     Cell(u32),
+    Rows(Vec<u32>),
+    Emit(i64, Vec<OwnedArg>),
+    As(u32, i64),
+    Is(u32, i64),
     Free(Vec<i64>),
     Flush(Vec<u32>, bool),
     Plain(u8),
@@ -95,6 +100,10 @@ fn command() -> impl Strategy<Value = Owned> {
         (name(), proptest::option::of(type_number())).prop_map(|(n, t)| Owned::Lookup(n, t)),
         value().prop_map(Owned::Constant),
         type_number().prop_map(Owned::Cell),
+        vec(type_number(), 1..6).prop_map(Owned::Rows),
+        (any::<i64>(), vec(arg(), 0..20)).prop_map(|(t, a)| Owned::Emit(t, a)),
+        (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::As(t, o)),
+        (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::Is(t, o)),
         vec(any::<i64>(), 0..9).prop_map(Owned::Free),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
             .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
@@ -151,6 +160,12 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         Owned::Lookup(n, t) => encode::lookup(out, n, t.map(TypeNumber)),
         Owned::Constant(v) => encode::constant(out, &v.view()),
         Owned::Cell(t) => encode::cell(out, TypeNumber(*t)),
+        Owned::Rows(t) => encode::rows(out, types(t).into_iter()),
+        Owned::Emit(t, a) => {
+            encode::emit(out, Ref(*t), &a.iter().map(OwnedArg::view).collect::<Vec<_>>());
+        }
+        Owned::As(t, o) => encode::cast(out, TypeNumber(*t), Ref(*o)),
+        Owned::Is(t, o) => encode::test_type(out, TypeNumber(*t), Ref(*o)),
         Owned::Free(h) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>()),
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
         Owned::Plain(code) => encode::plain(out, *code),
@@ -264,6 +279,19 @@ fn put(e: &OwnedException, writer: &mut Flushed<'_>) {
 }
 
 /// Cuts a reply at every byte and checks what the decoder says to each start of it.
+/// Appends a table of an int, an object and a string.
+fn put_rows(rows: &[(i64, i64, String)], writer: &mut Flushed<'_>) {
+    let columns = [(tag::INT, TypeNumber(2)), (tag::REF, TypeNumber(9)), (tag::STRING, TypeNumber(5))];
+    writer.rows(columns.into_iter(), |out| {
+        for (int, handle, text) in rows {
+            encode::word(out, *int as u64);
+            encode::word(out, *handle as u64);
+            encode::bytes(out, text.as_bytes());
+        }
+        Some(rows.len() as u32)
+    });
+}
+
 fn check_reply(bytes: &[u8]) -> Result<(), TestCaseError> {
     for cut in 0..bytes.len() {
         match decode_reply(&bytes[..cut], REPLY_BYTES_MAX) {
@@ -287,7 +315,8 @@ impl Owned {
     /// The operands that it was made with.
     fn operands(&self) -> Vec<Arg<'_>> {
         match self {
-            Owned::Call(_, receiver, args) => {
+            Owned::As(_, object) | Owned::Is(_, object) => vec![Arg::Ref(Ref(*object))],
+            Owned::Call(_, receiver, args) | Owned::Emit(receiver, args) => {
                 let args: Vec<_> = args.iter().map(OwnedArg::view).collect();
                 [vec![Arg::Ref(Ref(*receiver))], args].concat()
             }
@@ -300,6 +329,7 @@ impl Owned {
             Owned::Hello(..)
             | Owned::Lookup(..)
             | Owned::Cell(_)
+            | Owned::Rows(_)
             | Owned::Free(_)
             | Owned::Flush(..)
             | Owned::Plain(_)
@@ -401,6 +431,7 @@ proptest! {
     #[test]
     fn flushed_survives(
         outcomes in vec(outcome(), 0..6),
+        rows in vec((any::<i64>(), 1..i64::MAX, ".{0,12}"), 0..6),
         exceptions in vec(exception(), 3..6),
         calls in any::<u32>(),
         fuel in any::<u32>(),
@@ -409,6 +440,7 @@ proptest! {
         let mut bytes = Vec::new();
         let mut writer = Flushed::begin(&mut bytes);
         outcomes.iter().for_each(|o| writer.outcome(&o.view()));
+        put_rows(&rows, &mut writer);
         exceptions.iter().for_each(|e| put(e, &mut writer));
         writer.finish(Counters { calls, fuel }, omitted);
         check_reply(&bytes)?;
@@ -418,12 +450,14 @@ proptest! {
     fn mangled_replies_do_no_harm(
         exceptions in vec(exception(), 3..6),
         outcomes in vec(outcome(), 0..6),
+        rows in vec((any::<i64>(), 1..i64::MAX, ".{0,12}"), 0..6),
         at in any::<prop::sample::Index>(),
         to in any::<u8>(),
     ) {
         let mut bytes = Vec::new();
         let mut writer = Flushed::begin(&mut bytes);
         outcomes.iter().for_each(|o| writer.outcome(&o.view()));
+        put_rows(&rows, &mut writer);
         exceptions.iter().for_each(|e| put(e, &mut writer));
         writer.finish(Counters::default(), 0);
         let at = at.index(bytes.len());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::text::Translator;
+use bifrost_wire::value::tag;
 use bifrost_wire::*;
 use serde_json::{Value as Json, json};
 
@@ -117,6 +118,13 @@ twice(twice(1, $p), $p)
 ? $n, $e.name()
 flush
 $h := h4294967301
+$t := rows point, int, string
+$same := $p as point
+$is := $same is point
+foreach $i in 1.to(3) do
+emit $t, $same, $i, "text"
+end
+? $t
 free $db
 flush
 history
@@ -244,6 +252,20 @@ fn replies() {
         let number = ErrorNumber::WrongType as u32;
         w.exception(8, &[], &ExceptionKind::Refused { number, text: "argument 1 is no int" });
         w.finish(Counters { calls: 12, fuel: 99 }, 1);
+    });
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        let columns = [(tag::REF, TypeNumber(7)), (tag::INT, TypeNumber(2)), (tag::STRING, TypeNumber(5))];
+        w.rows(columns.into_iter(), |cells| {
+            for (handle, int, text) in [(5, 1, "one"), (6, -20, "minus twenty")] {
+                encode::word(cells, handle);
+                encode::word(cells, int as u64);
+                encode::bytes(cells, text.as_bytes());
+            }
+            Some(2)
+        });
+        w.rows([(tag::BOOL, TypeNumber(1))].into_iter(), |_| Some(0));
+        w.finish(Counters { calls: 6, fuel: 9 }, 0);
     });
     add(&|out| encode::interface(out, b"{\"types\":[],\"routines\":[]}"));
     add(&|out| {

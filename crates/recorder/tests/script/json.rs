@@ -97,6 +97,8 @@ impl OwnedValue {
 enum OwnedOutcome {
     Handle(i64, u32),
     Value(OwnedValue),
+    /// The columns, each a tag and a type, and the cells.
+    Rows(Vec<(u8, TypeNumber)>, Vec<OwnedOutcome>),
     Exception(u32),
     Absent,
 }
@@ -107,6 +109,10 @@ impl OwnedOutcome {
             OwnedOutcome::Absent
         } else if let Some(handle) = json.get("handle") {
             OwnedOutcome::Handle(handle.as_i64().unwrap(), json.get("type").map_or(7, whole) as u32)
+        } else if let Some(rows) = json.get("rows") {
+            let column = |column: &Json| (whole(&column[0]) as u8, TypeNumber(whole(&column[1]) as u32));
+            let columns = list(rows, "columns").map(column).collect();
+            OwnedOutcome::Rows(columns, list(rows, "cells").map(OwnedOutcome::new).collect())
         } else if let Some(number) = json.get("exception") {
             OwnedOutcome::Exception(whole(number) as u32)
         } else {
@@ -118,9 +124,25 @@ impl OwnedOutcome {
         match self {
             OwnedOutcome::Handle(handle, ty) => Outcome::Handle { handle: Ref(*handle), ty: TypeNumber(*ty) },
             OwnedOutcome::Value(value) => Outcome::Value(value.view()),
+            OwnedOutcome::Rows(..) => unreachable!("a table is written cell by cell"),
             OwnedOutcome::Exception(number) => Outcome::Exception(*number),
             OwnedOutcome::Absent => Outcome::Absent,
         }
+    }
+
+    fn write(&self, out: &mut Flushed<'_>) {
+        let OwnedOutcome::Rows(columns, cells) = self else { return out.outcome(&self.view()) };
+        out.rows(columns.iter().copied(), |bytes| {
+            for cell in cells {
+                match cell.view() {
+                    Outcome::Handle { handle, .. } => encode::word(bytes, handle.0 as u64),
+                    Outcome::Value(Value::Str(text)) => encode::bytes(bytes, text.as_bytes()),
+                    Outcome::Value(value) => encode::word(bytes, value.word()),
+                    other => panic!("{other:?} is no cell"),
+                }
+            }
+            Some((cells.len() / columns.len()) as u32)
+        });
     }
 }
 
@@ -149,7 +171,7 @@ pub fn encode_reply(json: &Json, out: &mut Vec<u8>) {
 fn flushed(json: &Json, out: &mut Vec<u8>) {
     let mut writer = Flushed::begin(out);
     for outcome in list(json, "outcomes") {
-        writer.outcome(&OwnedOutcome::new(outcome).view());
+        OwnedOutcome::new(outcome).write(&mut writer);
     }
     for exception in list(json, "exceptions") {
         let call = whole(field(exception, "call")) as u32;

@@ -100,6 +100,7 @@ fn limits() -> Limits {
     limits.set(Limit::ReplyBytes, 4000);
     limits.set(Limit::Exceptions, 20);
     limits.set(Limit::Depth, 8);
+    limits.set(Limit::Rows, 100);
     limits
 }
 
@@ -210,6 +211,8 @@ struct Maker {
     open: Vec<(Open, usize)>,
     procedures: Vec<Vec<TypeNumber>>,
     defining: Option<Vec<TypeNumber>>,
+    /// The tables of the batch.
+    tables: Vec<(Ref, Vec<TypeNumber>)>,
 }
 
 const MARK: i64 = 0x5eed;
@@ -230,6 +233,7 @@ impl Maker {
             open: Vec::new(),
             procedures: Vec::new(),
             defining: None,
+            tables: Vec::new(),
         }
     }
 
@@ -247,6 +251,7 @@ impl Maker {
         self.next = 1;
         self.known = self.handles.clone();
         self.open.clear();
+        self.tables.clear();
         for (name, ty) in
             [("tally", "Tally"), ("db", "DataBase"), ("square", "Square"), ("rectangle", "Shape")]
         {
@@ -266,7 +271,8 @@ impl Maker {
         self.open.clear();
         let marker = self.next;
         encode::constant(&mut self.out, &Value::Int(MARK));
-        let mut wanted: Vec<u32> = (1..marker).filter(|_| choices.rarely(8)).collect();
+        let tables: Vec<u32> = self.tables.iter().filter_map(|(table, _)| table.position()).collect();
+        let mut wanted: Vec<u32> = (1..marker).filter(|p| choices.rarely(8) || tables.contains(p)).collect();
         wanted.push(marker);
         wanted.retain(|p| *p <= 300);
         encode::flush(&mut self.out, wanted.iter().copied(), choices.rarely(4));
@@ -312,7 +318,7 @@ impl Maker {
 
     fn command(&mut self, choices: &mut Choices<'_>) {
         let innermost = self.open.last().map(|(o, _)| *o);
-        match choices.below(34) {
+        match choices.below(42) {
             0..=11 => self.call(choices, None),
             12 | 13 => self.routine(choices),
             14 => {
@@ -386,7 +392,8 @@ impl Maker {
                     let top = self.open.len() - 1;
                     self.known.truncate(self.open[top].1);
                     self.open[top].0 = Open::Handler;
-                    match choices.below(4) {
+                    match choices.below(5) {
+                        4 => encode::when(&mut self.out, "wrong_type", [].into_iter()),
                         0 => {
                             let int = self.ty("int");
                             encode::when(&mut self.out, "negative", [int].into_iter());
@@ -413,6 +420,21 @@ impl Maker {
                 let (handle, _) = self.handles.swap_remove(choices.below(self.handles.len()));
                 encode::free(&mut self.out, &[handle]);
             }
+            32 | 33 if innermost.is_none() || choices.rarely(20) => self.rows(choices),
+            34..=37 => self.emit(choices),
+            38..=40 => {
+                let (object, _) = self.known[choices.below(self.known.len())];
+                let seen = ["Shape", "Square", "Tally", "int", "any", "string"][choices.below(6)];
+                let seen = self.ty(seen);
+                let bool = self.ty("bool");
+                if choices.rarely(3) {
+                    encode::test_type(&mut self.out, seen, object);
+                    self.define(bool);
+                } else {
+                    encode::cast(&mut self.out, seen, object);
+                    self.define(seen);
+                }
+            }
             31 if choices.rarely(10) => {
                 let codes = [
                     op::END_WHILE,
@@ -427,6 +449,22 @@ impl Maker {
             }
             _ => {}
         }
+    }
+
+    fn rows(&mut self, choices: &mut Choices<'_>) {
+        let names = ["int", "string", "Shape", "DataElem", "bool", "any", "real", "cell[int]"];
+        let columns: Vec<TypeNumber> =
+            (0..1 + choices.below(3)).map(|_| self.ty(names[choices.below(names.len())])).collect();
+        encode::rows(&mut self.out, columns.iter().copied());
+        self.tables.push((Ref::future(self.next), columns));
+        self.next += 1;
+    }
+
+    fn emit(&mut self, choices: &mut Choices<'_>) {
+        let Some((table, columns)) = self.tables.last().cloned() else { return };
+        let cells: Vec<Arg<'static>> = columns.iter().map(|ty| self.operand(*ty, choices)).collect();
+        encode::emit(&mut self.out, table, &cells);
+        self.next += 1;
     }
 
     fn basic(&self, choices: &mut Choices<'_>) -> (Value<'static>, TypeNumber) {
