@@ -335,7 +335,7 @@ pub fn measure(
 
     bar.set_message("loops of null calls");
     let rounds = 100_000;
-    let (mut each, mut method) = (Vec::new(), Vec::new());
+    let (mut each, mut method, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.long_samples {
         let start = Instant::now();
         s.foreach(s.value(1_i64).to(rounds), |_| drop(probe.nothing()));
@@ -344,12 +344,25 @@ pub fn measure(
         let start = Instant::now();
         probe.nothing_loop(rounds).claim()?;
         method.push(ns(start) / rounds as f64);
+        // Nobody asks for the table, so that its answer costs nothing.
+        let start = Instant::now();
+        let table = s.rows::<(i64, i64)>();
+        s.foreach(s.value(1_i64).to(rounds), |i| {
+            drop(probe.nothing());
+            table.push((&i, 7));
+        });
+        drop(table);
+        s.flush()?;
+        rows.push(ns(start) / rounds as f64);
         bar.inc(1);
     }
     let each = Case::new("FOREACH with a null call, each round", rounds as u64, "ns", &mut each);
     let method = Case::new("Theta loop with a null call, each round", rounds as u64, "ns", &mut method);
+    let rows =
+        Case::new("FOREACH with a null call and a row of two, each round", rounds as u64, "ns", &mut rows);
     targets.push(Target::new("a null call in a FOREACH", each.value, 15.0, "ns"));
-    sections.push(("Loops of null calls", vec![each, method]));
+    targets.push(Target::new("a row of two columns, beyond its calls", rows.value - each.value, 25.0, "ns"));
+    sections.push(("Loops of null calls", vec![each, method, rows]));
 
     bar.set_message("setting up a WHILE");
     let (mut fresh, mut seen, mut empty) = (Vec::new(), Vec::new(), Vec::new());
