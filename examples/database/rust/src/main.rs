@@ -53,6 +53,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     println!("{} is there now", found.get().name().claim()?);
 
+    // A table of all users: one crossing, whatever their number.
+    let users = s.collect(db.users(), |e| (e.name(), e.visits()));
+    for (name, visits) in users.claim()? {
+        println!("{name}: {visits} visits");
+    }
+
     // Others see what this session has done when it commits. A failure that nobody was told of
     // would prevent that; zoe's was told.
     s.commit().claim()?;
