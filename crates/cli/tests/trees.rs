@@ -175,3 +175,17 @@ fn sessions_that_change_different_leaves_of_a_map_do_not_conflict() {
     }
     assert_eq!(said(&server, "? $t.map().count(50001, 50001), $t.map().fetch(150001)\n").lines().count(), 3);
 }
+
+/// The program that measures commits runs over a store, and again over the filled one.
+#[test]
+fn commits_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/trees/commits.theta");
+    for _ in 0..2 {
+        let output = bifrost().args(["run", "--store"]).arg(&store).arg(&program).arg("1000").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let lines: Vec<&str> = stdout(&output).lines().collect();
+        assert!(lines.len() == 6 && lines.iter().all(|line| line.ends_with(" us")), "{lines:?}");
+    }
+}
