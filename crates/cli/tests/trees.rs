@@ -101,7 +101,8 @@ fn a_changed_entry_writes_few_objects_and_outlives_the_server() {
         assert!(*bytes < 4_000, "{change}: {bytes} bytes");
     }
     let server = serve(folder.path());
-    let script = "? $t.map().fetch(100000), $t.map().fetch(50001), $t.map().contains(150000), $t.map().length()
+    let script =
+        "? $t.map().fetch(100000), $t.map().fetch(50001), $t.map().contains(150000), $t.map().length()
 ? $t.counted().fetch(100000), $t.counted().rank(50001), $t.counted().nth(25001), $t.counted().length()
 ? $t.list().fetch(50000), $t.list().fetch(80000), $t.list().top(), $t.list().length()
 ";
@@ -183,7 +184,8 @@ fn commits_are_measured() {
     let store = folder.path().join("store");
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/trees/commits.theta");
     for _ in 0..2 {
-        let output = bifrost().args(["run", "--store"]).arg(&store).arg(&program).arg("1000").output().unwrap();
+        let output =
+            bifrost().args(["run", "--store"]).arg(&store).arg(&program).arg("1000").output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let lines: Vec<&str> = stdout(&output).lines().collect();
         assert!(lines.len() == 6 && lines.iter().all(|line| line.ends_with(" us")), "{lines:?}");

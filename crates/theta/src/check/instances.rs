@@ -239,11 +239,8 @@ impl<'a> Checker<'a> {
         if ast.native.is_some() && !ast.parms.is_empty() {
             return None;
         }
-        let name = self.instance_name(
-            self.names.outside_name(Def::Class(def), &ast.name.name),
-            &args,
-            span,
-        )?;
+        let name =
+            self.instance_name(self.names.outside_name(Def::Class(def), &ast.name.name), &args, span)?;
         if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
