@@ -115,6 +115,25 @@ fn a_changed_entry_writes_few_objects_and_outlives_the_server() {
     assert_eq!(answers, [map, counted, list].concat(), "{said}");
 }
 
+#[test]
+fn clients_have_stubs_of_the_trees_of_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("trees.theta");
+    std::fs::write(&program, TREES).unwrap();
+    let output = bifrost().arg("veneer").arg(&program).arg("-o").arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let stubs = std::fs::read_to_string(folder.path().join("bifrost_stubs.rs")).unwrap();
+    for part in [
+        "pub fn counted(&self) -> TreeMapOfIntAndInt {",
+        "impl TreeMapOfIntAndInt {",
+        "pub fn values(&self) -> bf::Iter<(i64,)> {",
+        "impl TreeListOfInt {",
+    ] {
+        assert!(stubs.contains(part), "{part}");
+    }
+    assert!(!stubs.contains("BTree"), "a client sees no classes");
+}
+
 /// A session with a transaction that has not ended.
 struct Session {
     shell: Child,
