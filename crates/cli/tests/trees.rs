@@ -178,7 +178,7 @@ fn sessions_that_change_different_leaves_of_a_map_do_not_conflict() {
         // Another leaf, the same leaf, a key that only the other one reads.
         ("$t.map().insert(50001, 1)", "$t.map().insert(150001, 2)", true),
         ("$t.map().remove(40000)", "$t.map().store(140001, 2)", true),
-        ("$t.map().insert(60001, 1)", "$t.map().insert(60003, 2)", false),
+        ("$t.map().insert(70001, 1)", "$t.map().insert(70003, 2)", false),
         ("$t.map().fetch(70000)", "$t.map().insert(170001, 2)", true),
         ("$t.map().store(80000, 1)", "$t.map().fetch(180000)", true),
         // The counts of the root are those of all keys, but values are not counted.
