@@ -63,9 +63,10 @@ fn places(program: &Program, signature: &Signature, fields: &[Field]) -> Option<
     signature.params.iter().map(place).collect()
 }
 
-/// Returns a name without the modules that it is in.
+/// Returns a name without the modules that it is in. Its type arguments keep theirs.
 fn own_name(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or(name)
+    let base = name.split('[').next().unwrap_or(name);
+    base.rfind('.').map_or(name, |dot| &name[dot + 1..])
 }
 
 /// Returns the heading of a migration that is missing. `now` is the class as it is; `taken` has the

@@ -104,7 +104,10 @@ fn unknown_modules_are_compared_with_those_that_there_are() {
         stderr(&output).lines().find_map(|l| l.trim().strip_prefix("= help: ")).unwrap().to_owned()
     };
     assert_eq!(help("std.fils"), "a similar name exists: `std.files`");
-    assert_eq!(help("std.collections"), "existing files: `std.files`, `std.random`, `std.system`");
+    assert_eq!(
+        help("std.collections"),
+        "existing files: `std.files`, `std.random`, `std.system`, `std.trees`"
+    );
     assert_eq!(help("shapes"), "the expected file is `shapes.theta`");
 }
 

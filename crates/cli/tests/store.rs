@@ -134,6 +134,51 @@ fn a_changed_class_is_refused_with_its_name() {
     assert!(said.contains("the class `C` has changed since its objects were stored: `step` added"), "{said}");
 }
 
+/// Two private classes with the same name and the same instance variables.
+const NAMESAKES: &str = "
+Named = type say () returns (string) end Named
+module ones exports one
+  C = class implements Named
+    n: int
+    say () returns (string) return (\"one \" || n.unparse()) end say
+  end C
+  one () returns (Named) return (C{n := 1}) end one
+end ones
+module twos exports two
+  C = class implements Named
+    n: int
+    say () returns (string) return (\"two \" || n.unparse()) end say
+  end C
+  two () returns (Named) return (C{n := 2}) end two
+end twos
+setup ()
+  root().insert(\"one\", one())
+  root().insert(\"two\", two())
+end setup
+main () signals (not_found, aborted (string))
+  transaction
+    for name: string in root().names() do
+      typecase root().lookup(name)
+        when Named (x): print(name || \": \" || x.say())
+        others: print(\"another type\")
+      end
+    end
+  end resignal not_found, aborted
+end main
+";
+
+#[test]
+fn classes_of_one_name_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("namesakes.theta");
+    std::fs::write(&program, NAMESAKES).unwrap();
+    let store = folder.path().join("store");
+    for _ in 0..2 {
+        let output = bifrost().args(["run", "--store"]).arg(&store).arg(&program).output().unwrap();
+        assert_eq!((stdout(&output), stderr(&output)), ("one: one 1\ntwo: two 2\n", ""));
+    }
+}
+
 #[test]
 fn a_store_has_one_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -72,7 +72,7 @@ pub(crate) struct Names<'a> {
     pub diagnostics: Vec<Diagnostic>,
     /// The scope of each file.
     files: HashMap<FileId, ScopeId>,
-    /// The names for clients of definitions whose names several files have.
+    /// The names for clients, stores and the IR of definitions whose names others have too.
     qualified: HashMap<Def, String>,
 }
 
@@ -121,6 +121,7 @@ pub(crate) fn collect<'a>(sources: &Sources, options: &Options, files: &'a [ast:
         }
     }
     names.qualify_public_names(sources, root);
+    names.qualify_private_names(sources, root);
     for file in files {
         for import in &file.imports {
             names.import(sources, options, import, scope_of[&file.id], &scope_of);
@@ -299,8 +300,9 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the name of a definition named `name` for clients and the IR. That is `name`, or, if
-    /// several files have public definitions of it, the name with the path of its file before it.
+    /// Returns the name of a definition named `name` for clients, stores and the IR. That is `name`;
+    /// or, if several files have public definitions of it, or if it is private and others have its
+    /// name, the name with the path of its file and its module before it.
     pub fn outside_name<'s>(&'s self, def: Def, name: &'s str) -> &'s str {
         self.qualified.get(&def).map_or(name, String::as_str)
     }
@@ -334,6 +336,39 @@ impl<'a> Names<'a> {
                     continue;
                 }
                 let mut full = format!("{}.{name}", path_of(root, sources.name(span.file)));
+                while !taken.insert(full.clone()) {
+                    full.push('_');
+                }
+                self.qualified.insert(def, full);
+            }
+        }
+    }
+
+    /// Qualifies the names of types and classes that no client can name, if others have the same.
+    /// Stores find the class of an object by its name.
+    fn qualify_private_names(&mut self, sources: &Sources, root: &str) {
+        let types = self.types.iter().enumerate();
+        let types = types.map(|(at, it)| (Def::Type(at), &it.ast.name, it.home, &it.module, it.public));
+        let classes = self.classes.iter().enumerate().map(|(at, it)| {
+            let public = it.public && it.ast.actor.is_some();
+            (Def::Class(at), &it.ast.name, it.home, &it.module, public)
+        });
+        let mut by_name: BTreeMap<Arc<str>, Vec<_>> = BTreeMap::new();
+        for it in types.chain(classes) {
+            by_name.entry(it.1.name.clone()).or_default().push(it);
+        }
+        let mut taken: HashSet<String> = self.qualified.values().cloned().collect();
+        for (name, all) in by_name {
+            // Two in one scope are a mistake.
+            if all.iter().all(|(_, _, home, ..)| *home == all[0].2) {
+                continue;
+            }
+            for (def, ident, _, module, _) in all.into_iter().filter(|(.., public)| !public) {
+                let path = path_of(root, sources.name(ident.span.file));
+                let mut full = match module {
+                    Some(module) => format!("{path}.{module}.{name}"),
+                    None => format!("{path}.{name}"),
+                };
                 while !taken.insert(full.clone()) {
                     full.push('_');
                 }

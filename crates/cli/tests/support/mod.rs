@@ -20,8 +20,19 @@ pub fn bifrost() -> Command {
 }
 
 /// The examples, each in a folder of its name.
-pub const EXAMPLES: &[&str] =
-    &["auctions", "bags", "database", "inventory", "lists", "oo7", "packages", "points", "routes", "trees"];
+pub const EXAMPLES: &[&str] = &[
+    "auctions",
+    "bags",
+    "catalogue",
+    "database",
+    "inventory",
+    "lists",
+    "oo7",
+    "packages",
+    "points",
+    "routes",
+    "trees",
+];
 
 /// The folder of the examples.
 pub fn examples() -> PathBuf {

@@ -1,7 +1,8 @@
-//! The standard set of natives: files, clock, generators of random numbers, the standard error.
+//! The standard set: natives for files, clock, generators of random numbers and the standard
+//! error; ordered maps and lists in Theta.
 //!
-//! Programs have them by `import std.files`, `import std.random` and `import std.system`, whose
-//! texts are built in.
+//! Programs have them by `import std.files`, `import std.random`, `import std.system` and `import
+//! std.trees`, whose texts are built in.
 
 mod files;
 mod random;
@@ -14,5 +15,7 @@ use crate::registry::Registry;
 
 /// Adds the standard set.
 pub(crate) fn add_to(registry: Registry) -> Registry {
-    [files::add_to, random::add_to, system::add_to].into_iter().fold(registry, |registry, add| add(registry))
+    let natives = [files::add_to, random::add_to, system::add_to];
+    let registry = natives.into_iter().fold(registry, |registry, add| add(registry));
+    registry.with_text("std/trees.theta", include_str!("../../theta/std/trees.theta"))
 }

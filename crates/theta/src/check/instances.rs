@@ -239,11 +239,8 @@ impl<'a> Checker<'a> {
         if ast.native.is_some() && !ast.parms.is_empty() {
             return None;
         }
-        let base = match ast.actor {
-            Some(_) => self.names.outside_name(Def::Class(def), &ast.name.name),
-            None => &ast.name.name,
-        };
-        let name = self.instance_name(base, &args, span)?;
+        let name =
+            self.instance_name(self.names.outside_name(Def::Class(def), &ast.name.name), &args, span)?;
         if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
