@@ -89,6 +89,10 @@ fn values_come_back_as_they_went() {
         let chars = ['\0', 'x', '€', '\u{d7ff}', '\u{10ffff}'].map(|v| (v, p.same_char(v)));
         let texts = ["", "a", "1234567", "12345678", "äß€🦀\0\n\"", &"long ".repeat(5000)].map(str::to_owned);
         let strings = texts.map(|v| (v.clone(), p.same_string(v)));
+        let bytes = [&b""[..], b"\0", &[0xff; 8], &[7; 9], &[1; 100_000]].map(|v| (v, p.same_bytes(v)));
+        // A value is kept by its stub, and can be a receiver.
+        let (mine, longer) = (s.value(vec![1_u8, 2]), bytes[1].1.concat(&b"\x01"[..]));
+        let added = mine.concat(&longer);
         let (null, nothing) = (p.same_null(()), p.nothing());
         assert_eq!(crossings(s), 0);
         ints.iter().for_each(|(v, promise)| assert_eq!(promise.claim().unwrap(), *v));
@@ -96,9 +100,12 @@ fn values_come_back_as_they_went() {
         bools.iter().for_each(|(v, promise)| assert_eq!(promise.claim().unwrap(), *v));
         chars.iter().for_each(|(v, promise)| assert_eq!(promise.claim().unwrap(), *v));
         strings.iter().for_each(|(v, promise)| assert_eq!(promise.claim().unwrap(), *v));
+        bytes.iter().for_each(|(v, promise)| assert_eq!(promise.claim().unwrap(), *v));
+        assert_eq!(added.claim().unwrap(), [1, 2, 0, 1]);
+        assert_eq!(added.length().claim().unwrap(), 4);
         null.claim().unwrap();
         nothing.claim().unwrap();
-        assert_eq!(crossings(s), 1);
+        assert_eq!(crossings(s), 2);
     });
 }
 

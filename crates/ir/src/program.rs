@@ -128,8 +128,8 @@ pub struct Program {
     pub native_classes: HashMap<ClassId, String>,
     /// Names of types besides their own: the public equates.
     pub type_names: Vec<(String, TypeId)>,
-    /// The methods that append to the columns of clients' tables, each with the type of the elements;
-    /// see [`Program::add_for_clients`].
+    /// The methods that append to the columns of clients' tables, each with the type of the
+    /// elements; see [`Program::add_for_clients`].
     pub columns: Vec<(TypeId, MethodRef)>,
     literal_ids: HashMap<String, Literal>,
     native_ids: HashMap<String, NativeId>,

@@ -262,7 +262,8 @@ impl<S: Source> Recorder<S> {
         self.record_with(Maker::Method(method), head, receiver, arguments, place)
     }
 
-    /// Records a command with a receiver, whose first word is `head` with the tags of the arguments.
+    /// Records a command with a receiver, whose first word is `head` with the tags of the
+    /// arguments.
     #[inline(always)]
     fn record_with<'a>(
         &mut self,
@@ -402,6 +403,10 @@ impl<S: Source> Recorder<S> {
                     encode::bytes(&mut self.batch, s.as_bytes());
                     tag::STRING
                 }
+                Operand::Value(Value::Bytes(b)) => {
+                    encode::bytes(&mut self.batch, b);
+                    tag::BYTES
+                }
                 Operand::Value(value) => {
                     encode::word(&mut self.batch, value.word());
                     value.tag()
@@ -452,6 +457,10 @@ impl<S: Source> Recorder<S> {
             Known::Value(Value::Str(s)) => {
                 encode::bytes(&mut bytes, s.as_bytes());
                 tag::STRING
+            }
+            Known::Value(Value::Bytes(b)) => {
+                encode::bytes(&mut bytes, b);
+                tag::BYTES
             }
             Known::Value(value) => {
                 encode::word(&mut bytes, value.word());

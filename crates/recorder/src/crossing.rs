@@ -451,6 +451,7 @@ impl<S: Source> Recorder<S> {
             Outcome::Value(Value::Real(r)) => ErrorValue::Real(r),
             Outcome::Value(Value::Char(c)) => ErrorValue::Char(c),
             Outcome::Value(Value::Str(s)) => ErrorValue::Str(s.into()),
+            Outcome::Value(Value::Bytes(b)) => ErrorValue::Bytes(b.into()),
             Outcome::Handle { handle, .. } => {
                 // An error can outlive its session, a stub cannot: the object is given back, unless
                 // a stub has it too.

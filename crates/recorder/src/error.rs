@@ -206,6 +206,8 @@ pub enum ErrorValue {
     Char(char),
     /// A text.
     Str(Arc<str>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
     /// An object, which is not kept.
     Object,
 }
@@ -219,6 +221,11 @@ impl fmt::Display for ErrorValue {
             ErrorValue::Real(r) => write!(f, "{r:?}"),
             ErrorValue::Char(c) => write!(f, "{c:?}"),
             ErrorValue::Str(s) => write!(f, "{s:?}"),
+            ErrorValue::Bytes(b) => {
+                f.write_str("x\"")?;
+                b.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str("\"")
+            }
             ErrorValue::Object => f.write_str("an object"),
         }
     }

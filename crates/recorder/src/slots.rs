@@ -47,6 +47,7 @@ pub(crate) enum Tag {
     Real,
     Char,
     Str,
+    Bytes,
     Rows,
     Failed,
 }
@@ -55,6 +56,7 @@ pub(crate) enum Tag {
 pub(crate) enum Extra<S> {
     Free,
     Str(Arc<str>),
+    Bytes(Arc<[u8]>),
     /// A table, which holds a handle for each of its cells that is an object.
     Rows(OwnedRows),
     Failed(Arc<Error<S>>),
@@ -143,7 +145,7 @@ impl<S: Source> Recorder<S> {
                     }
                 }
             }
-            Extra::Free | Extra::Str(_) => {}
+            Extra::Free | Extra::Str(_) | Extra::Bytes(_) => {}
         }
     }
 
@@ -156,6 +158,7 @@ impl<S: Source> Recorder<S> {
             Value::Real(_) => Tag::Real,
             Value::Char(_) => Tag::Char,
             Value::Str(s) => return (Tag::Str, self.new_extra(Extra::Str(s.into()))),
+            Value::Bytes(b) => return (Tag::Bytes, self.new_extra(Extra::Bytes(b.into()))),
         };
         (tag, value.word())
     }
@@ -173,7 +176,7 @@ impl<S: Source> Recorder<S> {
     pub(crate) fn discard(&mut self, tag: Tag, word: u64) {
         match tag {
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Rows | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
@@ -191,8 +194,9 @@ impl<S: Source> Recorder<S> {
             Tag::Int => Known::Value(Value::Int(slot.word as i64)),
             Tag::Real => Known::Value(Value::Real(f64::from_bits(slot.word))),
             Tag::Char => Known::Value(Value::Char(char::from_u32(slot.word as u32).unwrap_or('\0'))),
-            Tag::Str | Tag::Rows | Tag::Failed => match self.extras.get(slot.word as usize) {
+            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => match self.extras.get(slot.word as usize) {
                 Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
+                Some(Extra::Bytes(b)) => Known::Value(Value::Bytes(b)),
                 Some(Extra::Rows(rows)) => Known::Rows(rows.view()),
                 Some(Extra::Failed(error)) => Known::Failed(error),
                 _ => Known::Free,
@@ -253,13 +257,13 @@ impl<S: Source> Recorder<S> {
                 }
             }
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Rows | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
 
-    /// Reads the rows of a table that came: hands the cells of each row to `row`, which takes all of
-    /// them. The slots of objects are the caller's. False if the slot is no table.
+    /// Reads the rows of a table that came: hands the cells of each row to `row`, which takes all
+    /// of them. The slots of objects are the caller's. False if the slot is no table.
     ///
     /// Cost: linear in the number of cells; a slot for each object.
     pub fn read_rows(

@@ -140,7 +140,7 @@ impl Session {
                 Arg::Ref(r) => self.resolve(r, argument)?,
                 Arg::Value(v) => {
                     let (word, ty) = self.value(cx, v)?;
-                    Operand { word, ty, object: ty == Types::STRING }
+                    Operand { word, ty, object: !self.tables.is_basic(ty) }
                 }
             };
             words.push(self.check(operand, *expected, argument)?);

@@ -28,7 +28,8 @@ pub struct Procedure {
     pub captured: Vec<(Word, TypeId)>,
     /// The prepared batch that runs.
     pub batch: Arc<Batch>,
-    /// The number of the batch to whose tables it adds rows, if it does: it runs in that batch only.
+    /// The number of the batch to whose tables it adds rows, if it does: it runs in that batch
+    /// only.
     pub emits_in: Option<u64>,
 }
 

@@ -38,12 +38,29 @@ fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
     }
 }
 
-/// The text of a string; it is copied into a reply before anything else runs.
+/// The value of an object that crosses as one: a string or bytes. It is copied into a reply before
+/// anything else runs.
 #[inline]
-fn string_of(word: Word) -> Option<&'static str> {
-    // SAFETY: futures and exception values of object types are references, and those of that type
-    // are strings.
-    unsafe { (Table::of(word).info().ty == Types::STRING).then(|| object::text(word)) }
+fn value_of(word: Word) -> Option<Value<'static>> {
+    // SAFETY: futures and exception values of object types are references, and those of these types
+    // are strings and bytes.
+    unsafe {
+        match Table::of(word).info().ty {
+            Types::STRING => Some(Value::Str(object::text(word))),
+            Types::BYTES => Some(Value::Bytes(object::byte_slice(word))),
+            _ => None,
+        }
+    }
+}
+
+/// The number of bytes that a value has beyond its word.
+#[inline]
+fn length_of(value: &Value<'_>) -> usize {
+    match value {
+        Value::Str(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    }
 }
 
 /// A failure as a part of a reply.
@@ -89,12 +106,12 @@ impl<'s> Outcomes<'s> {
         })
     }
 
-    /// An object as it crosses: strings as values, all others as handles. Nothing at the limit of
-    /// handles.
+    /// An object as it crosses: strings and bytes as values, all others as handles. Nothing at the
+    /// limit of handles.
     #[inline]
     fn of_object(&mut self, word: Word) -> Option<Outcome<'static>> {
-        if let Some(text) = string_of(word) {
-            return Some(Outcome::Value(Value::Str(text)));
+        if let Some(value) = value_of(word) {
+            return Some(Outcome::Value(value));
         }
         // SAFETY: futures and exception values of object types are references.
         let info = unsafe { Table::of(word) }.info();
@@ -149,8 +166,8 @@ impl<'s> Outcomes<'s> {
 
 /// About how many bytes a value takes in a reply.
 fn value_bytes(tables: &Tables, (word, ty): (Word, TypeId)) -> usize {
-    let text = if tables.is_basic(ty) { None } else { string_of(word) };
-    24 + text.map_or(0, str::len)
+    let value = if tables.is_basic(ty) { None } else { value_of(word) };
+    24 + value.map_or(0, |value| length_of(&value))
 }
 
 impl Session {
@@ -210,7 +227,7 @@ impl Session {
                     })
                 }
             };
-            let long = if let Outcome::Value(Value::Str(s)) = outcome { s.len() } else { 0 };
+            let long = if let Outcome::Value(value) = &outcome { length_of(value) } else { 0 };
             if reply.bytes() + long > bytes_max {
                 exceeded = Some((ErrorNumber::ReplyTooLong, Limit::ReplyBytes));
                 reply.outcome(&Outcome::Absent);
@@ -278,8 +295,8 @@ impl Session {
                 }
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
-                Some(Future::Object(word, _)) => match string_of(*word) {
-                    Some(text) => Outcome::Value(Value::Str(text)),
+                Some(Future::Object(word, _)) => match value_of(*word) {
+                    Some(value) => Outcome::Value(value),
                     None => {
                         objects.push(position);
                         Outcome::Exception(objects.len() as u32 - 1)

@@ -51,9 +51,9 @@ impl RowTable {
         self.columns.iter().all(|column| cell_tag(tables, column.ty) != tag::REF)
     }
 
-    /// Appends the outcome of the table. `handle` returns the handle of an object, or nothing at the
-    /// limit of handles. Returns the limit that the table exceeds, if it does: then the outcome is
-    /// absent.
+    /// Appends the outcome of the table. `handle` returns the handle of an object, or nothing at
+    /// the limit of handles. Returns the limit that the table exceeds, if it does: then the outcome
+    /// is absent.
     pub fn write(
         &self,
         tables: &Tables,
@@ -86,6 +86,8 @@ impl RowTable {
                         },
                         // SAFETY: the cells of a column of strings are strings.
                         tag::STRING => encode::bytes(out, unsafe { object::text(word) }.as_bytes()),
+                        // SAFETY: those of a column of bytes are bytes.
+                        tag::BYTES => encode::bytes(out, unsafe { object::byte_slice(word) }),
                         _ => encode::word(out, word),
                     }
                 }
@@ -123,6 +125,7 @@ fn cell_tag(tables: &Tables, ty: TypeId) -> u8 {
         Types::REAL => tag::REAL,
         Types::CHAR => tag::CHAR,
         Types::STRING => tag::STRING,
+        Types::BYTES => tag::BYTES,
         _ => {
             debug_assert!(!tables.is_basic(ty), "basic types have tags");
             tag::REF

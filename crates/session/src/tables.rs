@@ -323,8 +323,8 @@ fn describe_type(engine: &Engine, def: &TypeDef, names: Vec<String>, numbers: &[
             TypeKind::Sequence(_) => Kind::Sequence,
             TypeKind::List(_) => Kind::List,
             TypeKind::Cell(_) => Kind::Cell,
-            TypeKind::Bytes
-            | TypeKind::Vector(_)
+            TypeKind::Bytes => Kind::Bytes,
+            TypeKind::Vector(_)
             | TypeKind::Map(..)
             | TypeKind::Maybe(_)
             | TypeKind::Group(_)

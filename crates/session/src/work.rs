@@ -14,6 +14,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use bifrost_heap::HeapFull;
 use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::{Cx, Table, object};
@@ -346,10 +347,7 @@ impl Session {
     }
 
     fn constant(&mut self, cx: &mut Cx, value: Value<'_>) {
-        let made = self.value(cx, value).map(|(word, ty)| match ty == Types::STRING {
-            true => Future::Object(word, ty),
-            false => Future::Basic(word, ty),
-        });
+        let made = self.value(cx, value).map(|(word, ty)| self.of_type(word, ty));
         self.make_or_fail(cx, made);
     }
 
@@ -361,14 +359,24 @@ impl Session {
             Value::Int(i) => (i as Word, Types::INT),
             Value::Real(r) => (r.to_bits(), Types::REAL),
             Value::Char(c) => (Word::from(u32::from(c)), Types::CHAR),
-            Value::Str(s) => match cx.new_string(s) {
-                Ok(word) => {
-                    self.hold(cx, word);
-                    (word, Types::STRING)
-                }
-                Err(full) => return Err(FailureKind::refused(ErrorNumber::HeapLimit, full.to_string())),
-            },
+            Value::Str(s) => (self.made(cx, |cx| cx.new_string(s))?, Types::STRING),
+            Value::Bytes(b) => (self.made(cx, |cx| cx.new_bytes(&[b]))?, Types::BYTES),
         })
+    }
+
+    /// Makes an object of a value, which the batch keeps.
+    fn made(
+        &self,
+        cx: &mut Cx,
+        make: impl FnOnce(&mut Cx) -> Result<Word, HeapFull>,
+    ) -> Result<Word, FailureKind> {
+        match make(cx) {
+            Ok(word) => {
+                self.hold(cx, word);
+                Ok(word)
+            }
+            Err(full) => Err(FailureKind::refused(ErrorNumber::HeapLimit, full.to_string())),
+        }
     }
 
     fn cell(&mut self, cx: &mut Cx, element: TypeNumber) {

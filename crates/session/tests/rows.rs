@@ -1,4 +1,4 @@
-//! Tables of rows, and types at run time.
+//! Tables of rows, types at run time, and bytes as values.
 
 mod support;
 
@@ -370,4 +370,48 @@ fn objects_that_hold_values_are_seen_as_values() {
     check(&script("", ""), "t = rows (42, true, false)\n -7: wrong_type");
     let (begin, end) = ("one = const 1\nforeach\n i = int.to one 2", "end_foreach");
     check(&script(begin, end), "t = rows (42, true, false)\n -9 in round [1]: wrong_type");
+}
+
+#[test]
+fn bytes_are_values() {
+    check(
+        r#"
+        b = const x"00ff10"
+        e = const x""
+        n = bytes.length b
+        i = bytes.fetch b 2
+        two = bytes.concat b x"aa"
+        same = bytes.equal two x"00ff10aa"
+        text = string.to_bytes "zoe"
+        t = rows bytes int
+        one = const 1
+        foreach
+            k = int.to one 2
+            more = bytes.concat b x"0b"
+            x = emit t more k
+            y = emit t x"" k
+        end_foreach
+        c = cell bytes
+        p = cell[bytes].put c b
+        back = cell[bytes].get c
+        a = is b bytes
+        z = as b any
+        wrong = bytes.concat b "text"
+        flush b e n i two same text t back a z
+        "#,
+        r#"
+        b = x[00, ff, 10]
+        e = x[]
+        n = 3
+        i = 255
+        two = x[00, ff, 10, aa]
+        same = true
+        text = x[7a, 6f, 65]
+        t = rows (x[00, ff, 10, 0b], 1) (x[], 1) (x[00, ff, 10, 0b], 2) (x[], 2)
+        back = x[00, ff, 10]
+        a = true
+        z = x[00, ff, 10]
+        -20: WrongType: argument 1: expected `bytes`, found `string`
+        "#,
+    );
 }

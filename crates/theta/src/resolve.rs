@@ -300,9 +300,9 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the name of a definition named `name` for clients, stores and the IR. That is `name`;
-    /// or, if several files have public definitions of it, or if it is private and others have its
-    /// name, the name with the path of its file and its module before it.
+    /// Returns the name of a definition named `name` for clients, stores and the IR. That is
+    /// `name`; or, if several files have public definitions of it, or if it is private and others
+    /// have its name, the name with the path of its file and its module before it.
     pub fn outside_name<'s>(&'s self, def: Def, name: &'s str) -> &'s str {
         self.qualified.get(&def).map_or(name, String::as_str)
     }

@@ -19,6 +19,12 @@ impl Numbered<'_> {
     fn builtin(&self, row: usize) -> BuiltinNumbers {
         self.0.stubs().builtin.get(row).copied().unwrap_or(BuiltinNumbers::NONE)
     }
+
+    /// Returns the numbers of bytes.
+    pub(crate) fn bytes(&self) -> (u32, CellNumbers) {
+        let numbers = self.builtin(BYTES);
+        (numbers.ty, numbers.cell)
+    }
 }
 
 /// Returns the number of a method of a built-in type, by its place in the type.
@@ -87,10 +93,6 @@ stubs! {
     ///
     /// Theta: `directory`
     Directory, DIRECTORY;
-    /// A sequence of bytes, which never changes.
-    ///
-    /// Theta: `bytes`
-    Bytes, BYTES;
 }
 
 macro_rules! below_any {
@@ -105,7 +107,19 @@ macro_rules! below_any {
     )*};
 }
 
-below_any!(Directory, Bytes);
+below_any!(Directory);
+
+impl IntoArg<Any> for Promise<Vec<u8>> {
+    fn argument(&self) -> Argument<'_> {
+        Argument::Stub(self.stub())
+    }
+}
+
+impl IntoArg<Any> for &Promise<Vec<u8>> {
+    fn argument(&self) -> Argument<'_> {
+        Argument::Stub(self.stub())
+    }
+}
 
 impl Directory {
     /// Theta: `lookup (name: string) returns (any) signals (not_found)`
@@ -139,65 +153,71 @@ impl Directory {
     }
 }
 
-impl Bytes {
+impl Promise<Vec<u8>> {
+    #[inline]
+    #[track_caller]
+    fn of_bytes<R: Results>(&self, place: u32, arguments: &[Argument<'_>]) -> R {
+        self.stub().call(method(self.stub(), BYTES, place), arguments)
+    }
+
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> Promise<i64> {
-        self.call(0, &[])
+        self.of_bytes(0, &[])
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl IntoArg<i64>) -> Promise<i64> {
-        self.call(1, &[i.argument()])
+        self.of_bytes(1, &[i.argument()])
     }
 
     /// Theta: `concat (x: bytes) returns (bytes)`
     #[track_caller]
-    pub fn concat(&self, x: impl IntoArg<Bytes>) -> Bytes {
-        self.call(2, &[x.argument()])
+    pub fn concat(&self, x: impl IntoArg<Vec<u8>>) -> Promise<Vec<u8>> {
+        self.of_bytes(2, &[x.argument()])
     }
 
     /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
     #[track_caller]
-    pub fn slice(&self, at: impl IntoArg<i64>, count: impl IntoArg<i64>) -> Bytes {
-        self.call(3, &[at.argument(), count.argument()])
+    pub fn slice(&self, at: impl IntoArg<i64>, count: impl IntoArg<i64>) -> Promise<Vec<u8>> {
+        self.of_bytes(3, &[at.argument(), count.argument()])
     }
 
     /// Theta: `to_string () returns (string) signals (bad_format)`
     #[track_caller]
     #[allow(clippy::inherent_to_string, reason = "it records a call")]
     pub fn to_string(&self) -> Promise<String> {
-        self.call(4, &[])
+        self.of_bytes(4, &[])
     }
 
     /// Theta: `equal (x: bytes) returns (bool)`
     #[track_caller]
-    pub fn equal(&self, x: impl IntoArg<Bytes>) -> Promise<bool> {
-        self.call(5, &[x.argument()])
+    pub fn equal(&self, x: impl IntoArg<Vec<u8>>) -> Promise<bool> {
+        self.of_bytes(5, &[x.argument()])
     }
 
     /// Theta: `similar (x: bytes) returns (bool)`
     #[track_caller]
-    pub fn similar(&self, x: impl IntoArg<Bytes>) -> Promise<bool> {
-        self.call(6, &[x.argument()])
+    pub fn similar(&self, x: impl IntoArg<Vec<u8>>) -> Promise<bool> {
+        self.of_bytes(6, &[x.argument()])
     }
 
     /// Theta: `copy () returns (bytes)`
     #[track_caller]
-    pub fn copy(&self) -> Bytes {
-        self.call(7, &[])
+    pub fn copy(&self) -> Promise<Vec<u8>> {
+        self.of_bytes(7, &[])
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> Promise<String> {
-        self.call(8, &[])
+        self.of_bytes(8, &[])
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> Promise<i64> {
-        self.call(9, &[])
+        self.of_bytes(9, &[])
     }
 }

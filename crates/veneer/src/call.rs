@@ -375,16 +375,18 @@ impl IntoArgs<()> for () {
 }
 
 macro_rules! basic {
-    ($($ty:ty, $index:literal, $variant:ident;)*) => {$(
+    ($($ty:ty, $numbers:expr;)*) => {$(
         impl Element for $ty {
             type Future = Promise<$ty>;
 
             fn ty(numbers: &Numbered<'_>) -> u32 {
-                numbers.basic($index).0
+                let of: fn(&Numbered<'_>) -> (u32, CellNumbers) = $numbers;
+                of(numbers).0
             }
 
             fn cell(numbers: &Numbered<'_>) -> CellNumbers {
-                numbers.basic($index).1
+                let of: fn(&Numbered<'_>) -> (u32, CellNumbers) = $numbers;
+                of(numbers).1
             }
 
             fn take(came: Came<'_>) -> Option<Self> {
@@ -412,12 +414,13 @@ macro_rules! basic {
 }
 
 basic! {
-    (), 0, Nil;
-    bool, 1, Bool;
-    i64, 2, Int;
-    f64, 3, Real;
-    char, 4, Char;
-    String, 5, Str;
+    (), |numbers| numbers.basic(0);
+    bool, |numbers| numbers.basic(1);
+    i64, |numbers| numbers.basic(2);
+    f64, |numbers| numbers.basic(3);
+    char, |numbers| numbers.basic(4);
+    String, |numbers| numbers.basic(5);
+    Vec<u8>, |numbers| numbers.bytes();
 }
 
 macro_rules! by_value {
@@ -443,6 +446,18 @@ impl IntoArg<()> for () {
         Argument::Value(bifrost_wire::Value::Nil)
     }
 }
+
+macro_rules! bytes {
+    ($($ty:ty),*) => {$(
+        impl IntoArg<Vec<u8>> for $ty {
+            fn argument(&self) -> Argument<'_> {
+                Argument::Value(bifrost_wire::Value::Bytes(self))
+            }
+        }
+    )*};
+}
+
+bytes!(Vec<u8>, &Vec<u8>, &[u8]);
 
 impl IntoArg<String> for &str {
     #[inline]
@@ -472,6 +487,7 @@ pub(crate) enum OwnedValue {
     Real(f64),
     Char(char),
     Str(Arc<str>),
+    Bytes(Arc<[u8]>),
 }
 
 impl OwnedValue {
@@ -483,6 +499,7 @@ impl OwnedValue {
             bifrost_wire::Value::Real(r) => OwnedValue::Real(r),
             bifrost_wire::Value::Char(c) => OwnedValue::Char(c),
             bifrost_wire::Value::Str(s) => OwnedValue::Str(s.into()),
+            bifrost_wire::Value::Bytes(b) => OwnedValue::Bytes(b.into()),
         }
     }
 
@@ -494,6 +511,7 @@ impl OwnedValue {
             OwnedValue::Real(r) => bifrost_wire::Value::Real(*r),
             OwnedValue::Char(c) => bifrost_wire::Value::Char(*c),
             OwnedValue::Str(s) => bifrost_wire::Value::Str(s),
+            OwnedValue::Bytes(b) => bifrost_wire::Value::Bytes(b),
         }
     }
 }

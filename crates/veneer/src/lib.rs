@@ -51,7 +51,7 @@ mod rows;
 mod session;
 mod stubs;
 
-pub use builtin::{Any, Bytes, Directory};
+pub use builtin::{Any, Directory};
 pub use call::{
     Argument, Came, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub,
 };

@@ -51,7 +51,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A basic value: `()`, `bool`, `i64`, `f64`, `char` or `String`.
+/// A value: `()`, `bool`, `i64`, `f64`, `char`, `String` or `Vec<u8>`.
 pub trait Value: Element + sealed::Sealed {
     /// Returns the value, if it has this type.
     #[doc(hidden)]
@@ -84,6 +84,7 @@ values! {
     f64, bifrost_wire::Value::Real(r) => r;
     char, bifrost_wire::Value::Char(c) => c;
     String, bifrost_wire::Value::Str(s) => s.to_owned();
+    Vec<u8>, bifrost_wire::Value::Bytes(b) => b.to_owned();
 }
 
 impl<V: Value> Promise<V> {

@@ -145,8 +145,8 @@ impl Session {
         })
     }
 
-    /// Collects a row for each step of an iterator: `s.collect(db.users(), |e| (e.clone(), e.name()))`
-    /// is a table of users and their names, in one crossing.
+    /// Collects a row for each step of an iterator: `s.collect(db.users(), |e| (e.clone(),
+    /// e.name()))` is a table of users and their names, in one crossing.
     #[track_caller]
     pub fn collect<Y: Yields, R: Row>(
         &self,

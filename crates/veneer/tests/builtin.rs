@@ -8,7 +8,7 @@ use bifrost_veneer::wire::builtin::TABLE;
 use bifrost_veneer::wire::encode::{self, Flushed};
 use bifrost_veneer::wire::{Command, Decoded, FRAME_BYTES_MAX, Outcome, Value, decode};
 use bifrost_veneer::{
-    Any, BuiltinNumbers, Bytes, CellNumbers, Connection, ConnectionError, Directory, Session, Stubs,
+    Any, BuiltinNumbers, CellNumbers, Connection, ConnectionError, Directory, Session, Stubs,
 };
 
 const fn numbers(ty: u32) -> BuiltinNumbers {
@@ -38,6 +38,7 @@ impl Connection for Server {
                 Command::Hello(_) => encode::welcome(out, &STUBS.digest, &[], 1, "test"),
                 Command::Lookup { expected, .. } => numbers.extend(expected.map(|ty| ty.0)),
                 Command::Cell { element } => numbers.push(element.0),
+                Command::As { ty, .. } => numbers.push(ty.0),
                 Command::Call { method, .. } => numbers.push(method.0),
                 Command::Flush { wanted, .. } => {
                     let mut writer = Flushed::begin(out);
@@ -64,8 +65,8 @@ fn methods_have_their_places_in_the_table() {
     let s = Session::builder(&STUBS).over(Box::new(server.clone())).unwrap();
     let any: Any = s.lookup("any");
     let directory: Directory = s.lookup("directory");
-    let bytes: Bytes = s.lookup("bytes");
-    let cell = s.cell_with::<Bytes>(&bytes);
+    let bytes = any.as_::<Vec<u8>>();
+    let cell = s.cell_with::<Vec<u8>>(&bytes);
     directory.lookup("a");
     directory.insert("a", &bytes);
     directory.remove("a");

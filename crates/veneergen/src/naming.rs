@@ -31,7 +31,8 @@ pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Stri
     let builtin = builtin::TABLE.map(|row| (row.name, row.find(interface)));
     for (index, ty) in interface.types.iter().enumerate() {
         let number = Some(TypeNumber(index as u32));
-        if let Some((name, _)) = builtin.iter().find(|(_, found)| *found == number) {
+        let is_builtin = |row: &&(&str, Option<TypeNumber>)| row.1 == number && !ty.kind.is_value();
+        if let Some((name, _)) = builtin.iter().find(is_builtin) {
             names.push(naming.builtin(name));
             continue;
         }

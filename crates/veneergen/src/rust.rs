@@ -67,6 +67,7 @@ impl Naming for Rust {
             Kind::Real => "f64",
             Kind::Char => "char",
             Kind::String => "String",
+            Kind::Bytes => "Vec<u8>",
             _ => "()",
         }
     }

@@ -77,7 +77,7 @@ mod tests {
             methods: Vec::new(),
             doc: String::new(),
         };
-        let bytes = Type { name: "bytes".into(), kind: Kind::Object, ..of_user.clone() };
+        let bytes = Type { name: "bytes".into(), kind: Kind::Bytes, ..of_user.clone() };
         let interface = Interface { types: vec![of_user, bytes], routines: Vec::new() };
         let found = TABLE.map(|row| row.find(&interface));
         assert_eq!(found, [Some(TypeNumber(0)), None, None], "these bytes have no methods");

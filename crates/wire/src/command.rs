@@ -17,8 +17,8 @@ use crate::word::{Read, Reader, Stop, word_at};
 ///
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
-/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Transaction`, `Commit`, `Abort` take
-///   one.
+/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Transaction`, `Commit`, `Abort`
+///   take one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
 /// - `Procedure` takes one for each parameter, `When` one for each value.
@@ -193,9 +193,8 @@ pub enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Returns the operands, in order: the receiver or the table, the arguments, the condition, or the
-    /// value.
-    /// Handles that are given back and futures that are wanted are none.
+    /// Returns the operands, in order: the receiver or the table, the arguments, the condition, or
+    /// the value. Handles that are given back and futures that are wanted are none.
     pub fn operands(&self) -> impl Iterator<Item = Arg<'a>> + use<'a> {
         let (first, args) = match *self {
             Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {

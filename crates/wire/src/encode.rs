@@ -124,6 +124,7 @@ fn arguments(out: &mut Vec<u8>, args: &[Arg<'_>]) {
 fn argument(out: &mut Vec<u8>, arg: &Arg<'_>) {
     match arg {
         Arg::Value(Value::Str(s)) => bytes(out, s.as_bytes()),
+        Arg::Value(Value::Bytes(b)) => bytes(out, b),
         _ => word(out, arg.word()),
     }
 }
@@ -437,8 +438,8 @@ impl<'o> Flushed<'o> {
         outcome(self.out, value);
     }
 
-    /// Appends the outcome of a table: its columns, each by the tag of its cells and its type. `write`
-    /// appends the cells and returns the number of rows; without one the outcome is absent.
+    /// Appends the outcome of a table: its columns, each by the tag of its cells and its type.
+    /// `write` appends the cells and returns the number of rows; without one the outcome is absent.
     pub fn rows(
         &mut self,
         columns: impl ExactSizeIterator<Item = (u8, TypeNumber)>,

@@ -45,6 +45,8 @@ pub enum Kind {
     Char,
     /// Texts.
     String,
+    /// Bytes.
+    Bytes,
     /// The type above all others.
     Any,
     /// `array[T]`
@@ -62,7 +64,10 @@ pub enum Kind {
 impl Kind {
     /// Returns true if values of it cross as themselves and not as handles.
     pub fn is_value(self) -> bool {
-        matches!(self, Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String)
+        matches!(
+            self,
+            Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String | Kind::Bytes
+        )
     }
 }
 

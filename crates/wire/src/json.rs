@@ -23,6 +23,7 @@ pub fn value(value: &Value<'_>) -> Json {
         Value::Real(r) => json!({"real": format!("{r:?}")}),
         Value::Char(c) => json!({"char": c.to_string()}),
         Value::Str(s) => json!({"string": s}),
+        Value::Bytes(b) => json!({"bytes": hex(b)}),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::ErrorNumber;
 use crate::ids::Ref;
 use crate::word::{Read, Reader, padded, word_at};
 
-/// A basic value or a string.
+/// A basic value, a string or bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value<'a> {
     /// The value of `null`; also the outcome of a call without results.
@@ -19,6 +19,8 @@ pub enum Value<'a> {
     Char(char),
     /// A text.
     Str(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
 }
 
 /// An argument of a call.
@@ -50,6 +52,8 @@ pub mod tag {
     pub const EXCEPTION: u8 = 7;
     /// A call that was not reached; in outcomes only.
     pub const ABSENT: u8 = 8;
+    /// Bytes, in place of the word.
+    pub const BYTES: u8 = 9;
     /// A table of rows; in outcomes only.
     pub const ROWS: u8 = 11;
 }
@@ -65,10 +69,11 @@ impl<'a> Value<'a> {
             Value::Real(_) => tag::REAL,
             Value::Char(_) => tag::CHAR,
             Value::Str(_) => tag::STRING,
+            Value::Bytes(_) => tag::BYTES,
         }
     }
 
-    /// Returns its word; for a string its length.
+    /// Returns its word; for a string or bytes the length.
     #[inline]
     pub fn word(&self) -> u64 {
         match *self {
@@ -78,6 +83,7 @@ impl<'a> Value<'a> {
             Value::Real(r) => r.to_bits(),
             Value::Char(c) => u64::from(c as u32),
             Value::Str(s) => s.len() as u64,
+            Value::Bytes(b) => b.len() as u64,
         }
     }
 
@@ -99,6 +105,9 @@ impl<'a> Value<'a> {
     pub(crate) fn read(reader: &mut Reader<'a>, tag: u8) -> Read<Value<'a>> {
         if tag == tag::STRING {
             return reader.string().map(Value::Str);
+        }
+        if tag == tag::BYTES {
+            return reader.byte_string().map(Value::Bytes);
         }
         let word = reader.word()?;
         let good = match tag {
@@ -276,11 +285,15 @@ impl<'a> Iterator for ArgsIter<'a> {
         self.at += 8;
         Some(match tag {
             tag::REF => Arg::Ref(Ref(word as i64)),
-            tag::STRING => {
+            tag::STRING | tag::BYTES => {
                 let bytes = self.args.bytes.get(self.at..self.at + word as usize).unwrap_or(&[]);
                 self.at += padded(word as usize);
-                // Checked when the command was decoded; checked again because it is cheap and safe.
-                Arg::Value(Value::Str(std::str::from_utf8(bytes).unwrap_or("")))
+                Arg::Value(match tag {
+                    // Checked when the command was decoded; checked again because it is cheap and
+                    // safe.
+                    tag::STRING => Value::Str(std::str::from_utf8(bytes).unwrap_or("")),
+                    _ => Value::Bytes(bytes),
+                })
             }
             _ => Arg::Value(Value::from_word(tag, word)),
         })

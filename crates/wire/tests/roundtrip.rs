@@ -41,6 +41,7 @@ enum OwnedValue {
     Real(f64),
     Char(char),
     Str(String),
+    Bytes(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ impl OwnedValue {
             OwnedValue::Real(r) => Value::Real(*r),
             OwnedValue::Char(c) => Value::Char(*c),
             OwnedValue::Str(s) => Value::Str(s),
+            OwnedValue::Bytes(b) => Value::Bytes(b),
         }
     }
 }
@@ -79,6 +81,7 @@ fn value() -> impl Strategy<Value = OwnedValue> {
         any::<f64>().prop_map(OwnedValue::Real),
         any::<char>().prop_map(OwnedValue::Char),
         "\\PC{0,20}".prop_map(OwnedValue::Str),
+        vec(any::<u8>(), 0..20).prop_map(OwnedValue::Bytes),
     ]
 }
 

@@ -118,6 +118,15 @@ fn bad_lines_say_what_was_expected() {
         ("@1", "column 1: this batch has no result @1"),
         ("describe Nothing", "column 1: no type or routine has this name; try `describe`"),
         ("$", "column 1: a name must follow `$`"),
+        ("emit", "column 1: write `emit` with a table and its cells, as in `emit $t, 1`"),
+        ("emit 1, 2", "column 6: a table of this batch was expected"),
+        ("$t := rows Nothing", "column 1: there is no type `Nothing`; try `describe`"),
+        ("$t := rows int,", "column 16: a type was expected"),
+        ("1 as Nothing", "column 1: there is no type `Nothing`; try `describe`"),
+        ("1 is", "column 5: a type was expected"),
+        ("x\"0\"", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
+        ("x\"0g\"", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
+        ("x\"00", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
     ];
     for (line, expected) in cases {
         let (mut out, mut answer) = (Vec::new(), String::new());
@@ -129,7 +138,7 @@ fn bad_lines_say_what_was_expected() {
 
 #[test]
 fn commands_in_the_wrong_place_are_refused_where_they_stand() {
-    let cases: [(&[&str], &str, &str); 9] = [
+    let cases: [(&[&str], &str, &str); 10] = [
         (&["if true then"], "break", "column 1: `break` is allowed only inside a loop"),
         (
             &["foreach $i in 1.to(3) do", "while"],
@@ -150,6 +159,7 @@ fn commands_in_the_wrong_place_are_refused_where_they_stand() {
             "column 1: `transaction` is not allowed inside a structure: `end` it first",
         ),
         (&["except"], "history", "column 1: `history` is not allowed inside a structure: `end` it first"),
+        (&["except"], "$t := rows int", "column 7: `rows` is not allowed inside a structure: `end` it first"),
         (&["except"], "list 1.to(3)", "column 1: `list` is not allowed inside a structure: `end` it first"),
     ];
     for (before, line, expected) in cases {

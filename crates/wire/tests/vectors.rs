@@ -118,6 +118,7 @@ twice(twice(1, $p), $p)
 ? $n, $e.name()
 flush
 $h := h4294967301
+$raw := x"00fF10"
 $t := rows point, int, string
 $same := $p as point
 $is := $same is point
@@ -288,7 +289,16 @@ fn malformed() {
         ("hello with another magic", "8942465254535400"),
         ("tags without arguments", "0100010000000000 0100000000000000"),
         ("a tag beyond the arguments", "0101003000000000 0100000000000000 0000000000000000"),
-        ("a tag that is none", "0101090000000000 0100000000000000 0000000000000000"),
+        ("a tag that is none", "01010c0000000000 0100000000000000 0000000000000000"),
+        ("a table as an argument", "01010b0000000000 0100000000000000 0000000000000000"),
+        (
+            "bytes with something behind them",
+            "0101090000000000 0100000000000000 0100000000000000 6161000000000000",
+        ),
+        ("bytes longer than a frame", "0101090000000000 0100000000000000 0100100000000000"),
+        ("a table without columns", "0d00000000000000"),
+        ("a row with a number", "0e00000001000000 0100000000000000"),
+        ("a cast with flags", "2201000000000000 0100000000000000"),
         ("a bool that is 2", "0101020000000000 0100000000000000 0200000000000000"),
         ("a surrogate as character", "0101050000000000 0100000000000000 00d8000000000000"),
         ("nil with a value", "0101010000000000 0100000000000000 0100000000000000"),

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [113, 186, 50, 255, 177, 206, 209, 6, 213, 119, 78, 7, 173, 187, 171, 52, 138, 98, 130, 162, 201, 184, 169, 17, 129, 146, 91, 122, 248, 167, 29, 175],
+    digest: [181, 48, 181, 154, 69, 38, 76, 240, 19, 222, 75, 73, 190, 24, 244, 226, 213, 63, 118, 247, 68, 8, 172, 202, 111, 137, 37, 131, 74, 173, 8, 99],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 176, full: 177, get: 178 }),

@@ -5,30 +5,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [208, 113, 35, 94, 97, 134, 68, 36, 84, 190, 55, 75, 74, 224, 32, 75, 155, 192, 53, 29, 29, 55, 62, 185, 78, 35, 92, 141, 87, 165, 236, 206],
+    digest: [99, 73, 112, 208, 113, 125, 184, 210, 31, 39, 205, 182, 67, 181, 215, 45, 213, 209, 130, 163, 131, 116, 90, 120, 129, 29, 19, 224, 192, 19, 190, 12],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 19, put: 231, full: 232, get: 233 }),
-        (1, bf::CellNumbers { ty: 20, put: 238, full: 239, get: 240 }),
-        (2, bf::CellNumbers { ty: 21, put: 245, full: 246, get: 247 }),
-        (3, bf::CellNumbers { ty: 22, put: 252, full: 253, get: 254 }),
-        (4, bf::CellNumbers { ty: 23, put: 259, full: 260, get: 261 }),
-        (5, bf::CellNumbers { ty: 24, put: 266, full: 267, get: 268 }),
+        (0, bf::CellNumbers { ty: 19, put: 232, full: 233, get: 234 }),
+        (1, bf::CellNumbers { ty: 20, put: 239, full: 240, get: 241 }),
+        (2, bf::CellNumbers { ty: 21, put: 246, full: 247, get: 248 }),
+        (3, bf::CellNumbers { ty: 22, put: 253, full: 254, get: 255 }),
+        (4, bf::CellNumbers { ty: 23, put: 260, full: 261, get: 262 }),
+        (5, bf::CellNumbers { ty: 24, put: 267, full: 268, get: 269 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 25, put: 273, full: 274, get: 275 },
+            cell: bf::CellNumbers { ty: 25, put: 274, full: 275, get: 276 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 26, put: 277, full: 278, get: 279 },
+            cell: bf::CellNumbers { ty: 26, put: 278, full: 279, get: 280 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 27, put: 281, full: 282, get: 283 },
+            cell: bf::CellNumbers { ty: 27, put: 282, full: 283, get: 284 },
             first: 120,
         },
     ],
@@ -49,7 +49,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (28, 288, 289, 290),
+    cell (28, 289, 290, 291),
     below [bf::Any]
 }
 
@@ -73,7 +73,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (29, 292, 293, 294),
+    cell (29, 293, 294, 295),
     below [Item, bf::Any]
 }
 
@@ -111,7 +111,7 @@ pub struct Tagged(bf::Stub);
 
 bf::object! {
     Tagged, INTERFACE, type 11,
-    cell (30, 296, 297, 298),
+    cell (30, 297, 298, 299),
     below [bf::Any]
 }
 
@@ -181,7 +181,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 12,
-    cell (31, 300, 301, 302),
+    cell (31, 301, 302, 303),
     below [bf::Any]
 }
 
@@ -216,16 +216,22 @@ impl Probe {
         bf::call! { self.0, 148, x }
     }
 
+    /// Theta: `same_bytes (x: bytes) returns (bytes)`
+    #[track_caller]
+    pub fn same_bytes(&self, x: impl bf::IntoArg<Vec<u8>>) -> bf::Promise<Vec<u8>> {
+        bf::call! { self.0, 149, x }
+    }
+
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 149, x }
+        bf::call! { self.0, 150, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Quotient and remainder.
@@ -237,13 +243,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 151, x, y }
+        bf::call! { self.0, 152, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 152, name }
+        bf::call! { self.0, 153, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -257,19 +263,19 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 153, b, i, r, c, s, item }
+        bf::call! { self.0, 154, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `tagged () returns (Tagged)`
     #[track_caller]
     pub fn tagged(&self) -> Tagged {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -277,13 +283,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 156, name }
+        bf::call! { self.0, 157, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 157, item }
+        bf::call! { self.0, 158, item }
     }
 
     /// Always the same.
@@ -291,7 +297,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Another one each time.
@@ -299,33 +305,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 160, item }
+        bf::call! { self.0, 161, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 161);
+        let iter = bf::Iter::of_method(&self.0, 162);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 162);
+        let iter = bf::Iter::of_method(&self.0, 163);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 164)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -333,7 +339,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 164, n }
+        bf::call! { self.0, 165, n }
     }
 
     /// n, after as many nested calls.
@@ -341,7 +347,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 165, n }
+        bf::call! { self.0, 166, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -349,7 +355,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 }
 
@@ -359,7 +365,7 @@ pub struct RecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     RecordOfXIntAndYInt, INTERFACE, type 13,
-    cell (32, 304, 305, 306),
+    cell (32, 305, 306, 307),
     below [bf::Any]
 }
 
@@ -367,49 +373,49 @@ impl RecordOfXIntAndYInt {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 169, v }
+        bf::call! { self.0, 170, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 170, v }
+        bf::call! { self.0, 171, v }
     }
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 171, x }
+        bf::call! { self.0, 172, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 172, x }
+        bf::call! { self.0, 173, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 }
 
@@ -419,7 +425,7 @@ pub struct StructOfNameStringAndAtRecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     StructOfNameStringAndAtRecordOfXIntAndYInt, INTERFACE, type 14,
-    cell (33, 311, 312, 313),
+    cell (33, 312, 313, 314),
     below [bf::Any]
 }
 
@@ -427,13 +433,13 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn at(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -442,7 +448,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         v: impl bf::IntoArg<String>,
     ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 177, v }
+        bf::call! { self.0, 178, v }
     }
 
     /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -451,7 +457,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         v: impl bf::IntoArg<RecordOfXIntAndYInt>,
     ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 178, v }
+        bf::call! { self.0, 179, v }
     }
 
     /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -460,7 +466,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 179, x }
+        bf::call! { self.0, 180, x }
     }
 
     /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -469,19 +475,19 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 180, x }
+        bf::call! { self.0, 181, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 }
 
@@ -491,7 +497,7 @@ pub struct OneofOfNumberIntAndTextStringAndNothingNull(bf::Stub);
 
 bf::object! {
     OneofOfNumberIntAndTextStringAndNothingNull, INTERFACE, type 15,
-    cell (34, 318, 319, 320),
+    cell (34, 319, 320, 321),
     below [bf::Any]
 }
 
@@ -499,37 +505,37 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `is_text () returns (bool)`
     #[track_caller]
     pub fn is_text(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `value_number () returns (int) signals (wrong_tag)`
     #[track_caller]
     pub fn value_number(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `value_text () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value_text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
@@ -538,7 +544,7 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
         &self,
         x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 189, x }
+        bf::call! { self.0, 190, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
@@ -547,25 +553,25 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
         &self,
         x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 190, x }
+        bf::call! { self.0, 191, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> OneofOfNumberIntAndTextStringAndNothingNull {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 }
 
@@ -575,7 +581,7 @@ pub struct MaybeOfRecordOfXIntAndYInt(bf::Stub);
 
 bf::object! {
     MaybeOfRecordOfXIntAndYInt, INTERFACE, type 16,
-    cell (35, 325, 326, 327),
+    cell (35, 326, 327, 328),
     below [bf::Any]
 }
 
@@ -583,49 +589,49 @@ impl MaybeOfRecordOfXIntAndYInt {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<RecordOfXIntAndYInt>) -> RecordOfXIntAndYInt {
-        bf::call! { self.0, 197, v }
+        bf::call! { self.0, 198, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 198, x }
+        bf::call! { self.0, 199, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 199, x }
+        bf::call! { self.0, 200, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfRecordOfXIntAndYInt {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 }
 
@@ -635,7 +641,7 @@ pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
     ArrayOfItem, INTERFACE, type 17,
-    cell (36, 332, 333, 334),
+    cell (36, 333, 334, 335),
     below [bf::Any]
 }
 
@@ -643,103 +649,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 207, i }
+        bf::call! { self.0, 208, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 208, i, v }
+        bf::call! { self.0, 209, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 211, v }
+        bf::call! { self.0, 212, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 212, v }
+        bf::call! { self.0, 213, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 215)
+        bf::Iter::of_method(&self.0, 216)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 216)
+        bf::Iter::of_method(&self.0, 217)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 218, x }
+        bf::call! { self.0, 219, x }
     }
 }
 
@@ -749,7 +755,7 @@ pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
     SequenceOfItem, INTERFACE, type 18,
-    cell (37, 336, 337, 338),
+    cell (37, 337, 338, 339),
     below [bf::Any]
 }
 
@@ -757,49 +763,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 221, i }
+        bf::call! { self.0, 222, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 224, v }
+        bf::call! { self.0, 225, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 225, x }
+        bf::call! { self.0, 226, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 226, i, v }
+        bf::call! { self.0, 227, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -809,25 +815,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 227, at, count }
+        bf::call! { self.0, 228, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 229)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 229)
+        bf::Iter::of_method(&self.0, 230)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 }
 

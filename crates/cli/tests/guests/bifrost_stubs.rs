@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [185, 195, 116, 136, 57, 175, 157, 245, 232, 183, 110, 26, 160, 153, 140, 99, 134, 223, 189, 39, 121, 218, 152, 236, 241, 136, 8, 226, 149, 12, 145, 248],
+    digest: [19, 222, 67, 115, 153, 28, 102, 41, 79, 215, 106, 27, 55, 120, 38, 228, 238, 2, 35, 229, 82, 121, 100, 94, 180, 212, 206, 231, 100, 49, 58, 95],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 25, put: 257, full: 258, get: 259 }),

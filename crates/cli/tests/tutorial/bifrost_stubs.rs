@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [184, 146, 255, 171, 100, 11, 71, 240, 148, 27, 249, 151, 148, 65, 33, 14, 240, 176, 179, 245, 233, 142, 171, 189, 37, 201, 243, 245, 70, 240, 226, 143],
+    digest: [198, 218, 113, 127, 239, 228, 229, 95, 175, 179, 108, 209, 218, 75, 246, 53, 84, 254, 201, 246, 229, 3, 29, 101, 29, 223, 252, 13, 205, 52, 42, 45],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),

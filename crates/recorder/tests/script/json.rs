@@ -61,6 +61,7 @@ pub enum OwnedValue {
     Real(f64),
     Char(char),
     Str(String),
+    Bytes(Vec<u8>),
 }
 
 impl OwnedValue {
@@ -77,6 +78,7 @@ impl OwnedValue {
                 Some(times) => OwnedValue::Str(text(field(value, "text")).repeat(whole(times) as usize)),
                 None => OwnedValue::Str(text(value).to_owned()),
             },
+            "bytes" => OwnedValue::Bytes(unhex(text(value))),
             other => panic!("there are no values of kind `{other}`"),
         }
     }
@@ -89,6 +91,7 @@ impl OwnedValue {
             OwnedValue::Real(r) => Value::Real(*r),
             OwnedValue::Char(c) => Value::Char(*c),
             OwnedValue::Str(s) => Value::Str(s),
+            OwnedValue::Bytes(b) => Value::Bytes(b),
         }
     }
 }
@@ -208,6 +211,7 @@ fn error_value(value: &ErrorValue) -> Json {
         ErrorValue::Real(r) => json!({"real": format!("{r:?}")}),
         ErrorValue::Char(c) => json!({"char": c.to_string()}),
         ErrorValue::Str(s) => json!({"string": &**s}),
+        ErrorValue::Bytes(b) => json!({"bytes": hex(b)}),
         ErrorValue::Object => json!("object"),
     }
 }

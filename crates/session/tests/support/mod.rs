@@ -30,12 +30,15 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref,
-    Reply, RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, ProcedureNumber, Ref, Reply,
+    RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
 };
 
 pub mod bodies;
 pub mod random;
+pub mod show;
+
+use show::{exception, show};
 
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
@@ -617,6 +620,7 @@ pub enum Owned {
     Real(f64),
     Char(char),
     Str(String),
+    Bytes(Vec<u8>),
 }
 
 impl Owned {
@@ -626,6 +630,11 @@ impl Owned {
             "true" => Owned::Bool(true),
             "false" => Owned::Bool(false),
             t if t.starts_with('"') => Owned::Str(t.trim_matches('"').to_owned()),
+            t if t.starts_with("x\"") => {
+                let digits = t[2..].trim_matches('"');
+                let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+                Owned::Bytes((0..digits.len()).step_by(2).map(byte).collect())
+            }
             t if t.starts_with('\'') => Owned::Char(t.chars().nth(1)?),
             t => match (t.parse(), t.parse()) {
                 (Ok(i), _) => Owned::Int(i),
@@ -643,6 +652,7 @@ impl Owned {
             Owned::Real(r) => Value::Real(*r),
             Owned::Char(c) => Value::Char(*c),
             Owned::Str(s) => Value::Str(s),
+            Owned::Bytes(b) => Value::Bytes(b),
         }
     }
 }
@@ -669,51 +679,4 @@ fn tokens(text: &str) -> Vec<String> {
         tokens.push(token);
     }
     tokens
-}
-
-type Interface = bifrost_wire::Interface;
-
-fn show(interface: &Interface, outcome: &Outcome<'_>) -> String {
-    match outcome {
-        Outcome::Handle { handle, ty } => {
-            format!("{}#{}.{}", interface.type_name(*ty), handle.slot(), handle.generation())
-        }
-        Outcome::Value(v) => match v {
-            Value::Nil => "nil".to_owned(),
-            Value::Bool(b) => b.to_string(),
-            Value::Int(i) => i.to_string(),
-            Value::Real(r) => format!("{r:?}"),
-            Value::Char(c) => format!("{c:?}"),
-            Value::Str(s) if s.len() > 60 => format!("a string of {} bytes", s.len()),
-            Value::Str(s) => format!("{s:?}"),
-        },
-        Outcome::Rows(rows) => {
-            let cells: Vec<String> = rows.iter().map(|cell| show(interface, &cell)).collect();
-            let count = rows.columns().len();
-            format!(
-                "rows{}",
-                cells.chunks(count).map(|row| format!(" ({})", row.join(", "))).collect::<String>()
-            )
-        }
-        Outcome::Exception(i) => format!("exception {i}"),
-        Outcome::Absent => "absent".to_owned(),
-    }
-}
-
-fn exception(interface: &Interface, call: u32, rounds: &[u32], kind: &ExceptionKind<'_>) -> String {
-    let place = if rounds.is_empty() { format!("-{call}") } else { format!("-{call} in round {rounds:?}") };
-    match kind {
-        ExceptionKind::Signal { name, values } if values.is_empty() => format!("{place}: {name}"),
-        ExceptionKind::Signal { name, values } => {
-            let values: Vec<String> = values.iter().map(|v| show(interface, &v)).collect();
-            format!("{place}: {name}({})", values.join(", "))
-        }
-        ExceptionKind::Unhandled { argument, cause } => {
-            format!("{place}: unhandled_exc, argument {argument} of -{cause}")
-        }
-        ExceptionKind::Refused { number, text } => {
-            let name = ErrorNumber::from_number(*number).map_or("?", ErrorNumber::name);
-            format!("{place}: {name}: {text}")
-        }
-    }
 }

@@ -158,6 +158,7 @@ fn json_value(value: &Value<'_>) -> Json {
         Value::Real(r) => json!(r),
         Value::Char(c) => json!(c),
         Value::Str(s) => json!(s),
+        Value::Bytes(b) => json!({"bytes": print::hex(b)}),
     }
 }
 

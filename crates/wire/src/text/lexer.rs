@@ -17,6 +17,8 @@ pub(super) enum Token {
     Real(f64),
     /// `"text"`
     Str(String),
+    /// `x"00ff"`
+    Bytes(Vec<u8>),
     /// `'c'`
     Char(char),
     /// `:=`
@@ -86,6 +88,7 @@ impl Lexer<'_> {
                 Token::Assign
             }
             '"' | '\'' => self.quoted(column, c)?,
+            'x' if self.peek(1) == Some('"') => self.bytes(column)?,
             c if c.is_ascii_digit() => self.number(column)?,
             '-' if self.peek(1).is_some_and(|c| c.is_ascii_digit()) => self.number(column)?,
             c if is_word(c) => Token::Name(self.word()),
@@ -123,6 +126,21 @@ impl Lexer<'_> {
             return text.parse().map(Token::Real).map_err(|_| bad());
         }
         text.parse().map(Token::Int).map_err(|_| bad())
+    }
+
+    /// `x"00ff"`: two hexadecimal digits for each byte.
+    fn bytes(&mut self, column: usize) -> Result<Token, LineError> {
+        self.at += 2;
+        let digits = self.word();
+        let digits = digits.as_bytes();
+        let bad = || LineError::new(column, "bytes are pairs of hexadecimal digits, as in `x\"00ff\"`");
+        if self.peek(0) != Some('"') || !digits.len().is_multiple_of(2) {
+            return Err(bad());
+        }
+        self.at += 1;
+        let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
+        let bytes = digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?));
+        bytes.collect::<Option<Vec<u8>>>().map(Token::Bytes).ok_or_else(bad)
     }
 
     fn quoted(&mut self, column: usize, quote: char) -> Result<Token, LineError> {

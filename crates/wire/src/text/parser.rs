@@ -75,6 +75,7 @@ pub(super) enum ExprKind {
     Real(f64),
     Char(char),
     Str(String),
+    Bytes(Vec<u8>),
     Lookup(String, Option<String>),
     Cell(String),
     /// `rows DataElem, string`
@@ -476,6 +477,7 @@ impl Parser<'_> {
             Token::Int(i) => ExprKind::Int(i),
             Token::Real(r) => ExprKind::Real(r),
             Token::Str(s) => ExprKind::Str(s),
+            Token::Bytes(b) => ExprKind::Bytes(b),
             Token::Char(c) => ExprKind::Char(c),
             Token::Name(name) => match name.as_str() {
                 word if matches!(self.peek(), Some(Token::Mark('(' | '.')))

@@ -16,7 +16,13 @@ pub(super) fn value(value: &Value<'_>) -> String {
         Value::Real(r) => format!("{r:?}"),
         Value::Char(c) => quoted(&c.to_string(), '\''),
         Value::Str(s) => quoted(s, '"'),
+        Value::Bytes(b) => format!("x\"{}\"", hex(b)),
     }
+}
+
+/// Returns bytes as hexadecimal digits, two for each.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn quoted(text: &str, quote: char) -> String {

@@ -64,6 +64,7 @@ pub(super) enum Known {
     Real(f64),
     Char(char),
     Str(String),
+    Bytes(Vec<u8>),
     /// A table, which was shown and is gone.
     Rows,
     Failed,
@@ -78,6 +79,7 @@ impl Known {
             Value::Real(r) => Known::Real(r),
             Value::Char(c) => Known::Char(c),
             Value::Str(s) => Known::Str(s.to_owned()),
+            Value::Bytes(b) => Known::Bytes(b.to_owned()),
         }
     }
 
@@ -91,6 +93,7 @@ impl Known {
             Known::Real(r) => Value::Real(*r),
             Known::Char(c) => Value::Char(*c),
             Known::Str(s) => Value::Str(s),
+            Known::Bytes(b) => Value::Bytes(b),
         })
     }
 }
@@ -740,6 +743,7 @@ impl Translator {
             ExprKind::Real(r) => (Known::Real(*r), Kind::Real),
             ExprKind::Char(c) => (Known::Char(*c), Kind::Char),
             ExprKind::Str(s) => (Known::Str(s.clone()), Kind::String),
+            ExprKind::Bytes(b) => (Known::Bytes(b.clone()), Kind::Bytes),
         };
         let typed = Typed { known, ty: self.kind(kind) };
         Ok(vec![if constant { self.referable(typed, out) } else { typed }])

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [167, 162, 149, 143, 29, 40, 158, 149, 253, 119, 243, 172, 1, 130, 44, 167, 157, 72, 197, 87, 86, 225, 222, 252, 148, 3, 140, 36, 18, 28, 170, 174],
+    digest: [95, 255, 73, 97, 208, 133, 163, 237, 161, 7, 18, 130, 249, 133, 131, 228, 118, 81, 88, 230, 17, 120, 111, 111, 136, 202, 6, 73, 155, 12, 247, 69],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [154, 118, 44, 153, 169, 30, 87, 14, 40, 20, 207, 90, 194, 198, 212, 197, 140, 244, 203, 174, 245, 79, 54, 221, 34, 14, 210, 58, 20, 30, 251, 109],
+    digest: [40, 223, 228, 32, 95, 198, 132, 152, 101, 67, 158, 133, 51, 254, 161, 93, 246, 203, 58, 32, 128, 216, 204, 19, 138, 168, 213, 79, 189, 87, 93, 54],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [222, 16, 238, 124, 94, 102, 119, 114, 150, 14, 149, 20, 35, 185, 124, 64, 114, 125, 63, 136, 113, 179, 49, 153, 242, 136, 34, 205, 25, 165, 9, 43],
+    digest: [252, 109, 30, 200, 225, 158, 212, 118, 205, 253, 102, 13, 20, 92, 56, 243, 14, 116, 215, 146, 129, 250, 93, 115, 249, 134, 98, 120, 64, 76, 39, 141],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 70, put: 749, full: 750, get: 751 }),
