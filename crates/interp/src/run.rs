@@ -15,7 +15,6 @@ use bifrost_runtime::engine::{Came, Interpreter};
 use bifrost_runtime::image::{Image, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::node_host::NodeHost;
-use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
 use bifrost_runtime::{Cx, Mode, Object, object, roots};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -634,7 +633,7 @@ impl Run<'_> {
     /// Runs a batched procedure. An exception that it does not handle is its caller's, with the
     /// call inside the procedure named.
     fn procedure(&mut self, procedure: &Prepared, args: &[Word]) -> Ret {
-        if self.cx().procedure_depth >= PROCEDURE_DEPTH_MAX {
+        if self.cx().procedure_depth >= self.cx().procedure_depth_max {
             return self.cx().procedures_too_deep();
         }
         self.cx().procedure_depth += 1;

@@ -22,7 +22,7 @@ use crate::node_words::NodeWords;
 use crate::object;
 use crate::reference::DirectoryRef;
 use crate::roots::{Frame, Roots};
-use crate::structure::{PROCEDURES_TOO_DEEP, Trace};
+use crate::structure::{PROCEDURE_DEPTH_MAX, Trace};
 
 /// The reasons for which a batch is ended from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -261,6 +261,8 @@ pub struct Cx {
     pub calls: u64,
     /// Nesting of batched procedures.
     pub procedure_depth: u64,
+    /// The nesting that no call may exceed.
+    pub procedure_depth_max: u64,
     /// The place at which a structure that runs as machine code failed.
     pub trace: Trace,
     /// The address below which the stack is so deep that messages are queued; `usize::MAX` while
@@ -402,6 +404,8 @@ pub mod offset {
     pub const CALLS: i32 = offset_of!(Cx, calls) as i32;
     /// `Cx::procedure_depth`
     pub const PROCEDURE_DEPTH: i32 = offset_of!(Cx, procedure_depth) as i32;
+    /// `Cx::procedure_depth_max`
+    pub const PROCEDURE_DEPTH_MAX: i32 = offset_of!(Cx, procedure_depth_max) as i32;
     /// `Trace::failed`
     pub const TRACE_FAILED: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, failed)) as i32;
     /// `Trace::site`
@@ -441,6 +445,7 @@ impl Cx {
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,
+            procedure_depth_max: PROCEDURE_DEPTH_MAX,
             trace: Trace::new(),
             nesting: usize::MAX,
             nothing: 0,
@@ -805,8 +810,12 @@ impl Cx {
     /// Signals that batched procedures are nested too deep.
     #[cold]
     pub fn procedures_too_deep(&mut self) -> Ret {
-        self.doom(Doom::Exhausted(PROCEDURES_TOO_DEEP.to_owned()));
-        self.failure(PROCEDURES_TOO_DEEP)
+        let text = format!(
+            "batched procedures are nested too deeply: {} is the limit (procedure_depth_max)",
+            self.procedure_depth_max
+        );
+        self.doom(Doom::Exhausted(text.clone()));
+        self.failure(&text)
     }
 
     /// The exception under way.

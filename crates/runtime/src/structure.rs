@@ -10,11 +10,8 @@ use std::any::Any;
 
 use crate::abi::Code;
 
-/// Nesting of batched procedures.
-pub const PROCEDURE_DEPTH_MAX: u64 = 256;
-
-/// The signal of a call that would nest them deeper.
-pub const PROCEDURES_TOO_DEEP: &str = "batched procedures are nested too deep (256 is the limit)";
+/// The nesting of batched procedures, unless a session sets another limit.
+pub const PROCEDURE_DEPTH_MAX: u64 = 10_000;
 
 /// Most loops inside each other of a structure that is compiled.
 pub const LOOPS_MAX: usize = 64;

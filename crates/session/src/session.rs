@@ -195,6 +195,7 @@ impl Session {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
             bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
+            cx.procedure_depth_max = self.limits.get(Limit::ProcedureDepth);
         }
         self.transactions.refresh(cx, self.batch.commands == 0);
         let mut run = Run::begin(cx, &self.batch);

@@ -2,6 +2,8 @@
 
 mod support;
 
+use bifrost_session::Limits;
+use bifrost_wire::Limit;
 use support::{World, assert_text, check, each_mode};
 
 #[test]
@@ -128,20 +130,27 @@ fn recursion_goes_to_its_limit() {
         )
     };
     check(&script(10), "a = 55\n b = 55");
-    // A thread with room for 256 activations of the interpreter, in a debug build too.
+    // A thread with room for as many activations of the interpreter, in a debug build too.
     let run = std::thread::Builder::new().stack_size(64 << 20).spawn(move || {
         for mode in support::modes() {
             let Some(tables) = support::tables(mode) else { continue };
             let mut world = World::of(tables, bifrost_runtime::cx::Limits::default());
-            let mut client = world.client();
+            let mut limits = Limits::default();
+            limits.set(Limit::ProcedureDepth, 256);
+            let mut client = world.client_with(limits);
             assert_text(&client.play(&script(254)), "a = 32385\n b = 55", "");
-            let mut client = world.client();
+            let mut client = world.client_with(limits);
             assert_text(
                 &client.play(&script(300)),
-                "a = exception of -6\n -6: failure(\"batched procedures are nested too deep (256 is the \
-                    limit)\")\n b = 55",
+                "a = exception of -6\n -6: failure(\"batched procedures are nested too deeply: 256 is the limit \
+                    (procedure_depth_max)\")\n b = 55",
                 "",
             );
+            // Beyond the stack there is no deeper nesting, whatever the limit is.
+            limits.set(Limit::ProcedureDepth, 1_000_000);
+            let mut client = world.client_with(limits);
+            let told = client.play(&script(400_000));
+            assert!(told.contains("stack overflow") && told.ends_with("b = 55\n"), "{told}");
         }
     });
     run.expect("a thread").join().expect("the test");

@@ -59,5 +59,6 @@ limits! {
     Requests = 15, "requests_max", 10_000, "Requests and messages to actors that a session has under way; \
         at the limit the session waits.";
     Procedures = 16, "procedures_max", 10_000, "Batched procedures that a session defines.";
-    Rows = 17, "rows_max", 1_000_000, "Rows of the tables of one batch.";
+    Rows = 17, "rows_max", 1_000_000, "Rows of one table.";
+    ProcedureDepth = 18, "procedure_depth_max", 10_000, "Nesting of calls of batched procedures.";
 }

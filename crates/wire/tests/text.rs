@@ -93,6 +93,14 @@ ok 3 calls
 }
 
 #[test]
+fn all_results_of_a_call_are_shown() {
+    let told = play("$n := lookup n: NamedElem\n ? 1.unparse(), $n.match(\"a\", $n)");
+    let shown: Vec<&str> =
+        told.lines().filter(|line| line.starts_with('@') && line.contains(" = ")).collect();
+    assert_eq!(shown, ["@3 = 3", "@4 = 4", "@5 = 5"], "{told}");
+}
+
+#[test]
 fn bad_lines_say_what_was_expected() {
     let cases = [
         ("$db = lookup x", "column 5: `=` is not allowed here"),

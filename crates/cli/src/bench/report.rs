@@ -43,6 +43,9 @@ pub struct Case {
     /// Calls for each pair of crossings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batching_factor: Option<f64>,
+    /// The value that the model of the benchmark predicts, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<f64>,
     /// `cold` or `hot`, where both are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<&'static str>,
@@ -85,6 +88,7 @@ impl Case {
             crossings: None,
             calls: None,
             batching_factor: None,
+            predicted: None,
             temperature: None,
             fetches: None,
             fetched: None,
@@ -113,6 +117,12 @@ impl Case {
     /// Adds the result of the work.
     pub fn gives(mut self, result: i64) -> Case {
         self.result = Some(result);
+        self
+    }
+
+    /// Adds the value that a model predicts.
+    pub fn predicted(mut self, value: f64) -> Case {
+        self.predicted = Some(value);
         self
     }
 
@@ -183,9 +193,10 @@ pub fn print_cases(title: &str, cases: &[Case]) {
     anstream::println!("\n{bold}{title}{bold:#}");
     for c in cases {
         let factor = c.batching_factor.map_or(String::new(), |b| format!("  B = {b:.1}"));
+        let predicted = c.predicted.map_or(String::new(), |value| format!("  the model says {value:.1}"));
         let peer = if c.peer == "bifrost" { String::new() } else { format!(" ({})", c.peer) };
         anstream::println!(
-            "  {:<44} {:>12.1} {:<3} (min {:.1}, max {:.1}){factor}",
+            "  {:<44} {:>12.1} {:<3} (min {:.1}, max {:.1}){factor}{predicted}",
             format!("{}{peer}", c.case),
             c.value,
             c.unit,
@@ -203,7 +214,12 @@ pub fn print_targets(targets: &[Target]) {
     for t in targets {
         let colour = if t.reached { AnsiColor::Green } else { AnsiColor::Yellow };
         let style = Style::new().fg_color(Some(colour.into()));
-        let verdict = if t.reached { "reached" } else { "missed" };
+        let verdict = match t.reached {
+            true => "reached",
+            // A cost that came out negative in the noise, or a ratio of one.
+            false if t.value.is_nan() || t.value < 0.0 => "not measured",
+            false => "missed",
+        };
         let bound = match (t.most, t.least) {
             (Some(most), _) => format!("at most {most}"),
             (None, least) => format!("at least {}", least.unwrap_or_default()),

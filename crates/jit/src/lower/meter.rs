@@ -18,7 +18,6 @@
 use bifrost_ir::{Callee, FuncKind, Site};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
-use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
 use cranelift_codegen::ir::{BlockArg, Inst, InstBuilder, Value, condcodes::IntCC};
 
 use super::Lower;
@@ -155,7 +154,8 @@ impl<'a> Lower<'_, 'a, '_> {
     pub(crate) fn call_procedure(&mut self, callee: Callee, words: &[Value]) -> Inst {
         let depth = self.load_cx(offset::PROCEDURE_DEPTH);
         let (deep, next) = (self.cold_block(), self.b.create_block());
-        let is = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, depth, PROCEDURE_DEPTH_MAX as i64);
+        let most = self.load_cx(offset::PROCEDURE_DEPTH_MAX);
+        let is = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, depth, most);
         self.b.ins().brif(is, deep, &[], next, &[]);
         self.start(deep);
         let (outcome, _) = self.call_helper_unchecked(Helper::TooDeep, &[]);

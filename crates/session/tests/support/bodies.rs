@@ -101,6 +101,7 @@ fn limits() -> Limits {
     limits.set(Limit::Exceptions, 20);
     limits.set(Limit::Depth, 8);
     limits.set(Limit::Rows, 100);
+    limits.set(Limit::ProcedureDepth, 200);
     limits
 }
 

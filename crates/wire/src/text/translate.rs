@@ -899,14 +899,15 @@ impl Translator {
         }
         let mut asked = Asked::default();
         for expr in exprs {
-            let typed = self.expression(expr, out)?;
-            let label = match (&expr.kind, &typed.known) {
-                (ExprKind::Variable(name), _) => format!("${name}"),
-                (_, Known::Ref(r)) if r.position().is_some() => format!("@{}", r.position().unwrap_or(0)),
-                (_, Known::Ref(r)) => format!("h{}", r.0),
-                _ => "value".to_owned(),
-            };
-            asked.shown.push((label, typed));
+            for typed in self.results(expr, out, false)? {
+                let label = match (&expr.kind, &typed.known) {
+                    (ExprKind::Variable(name), _) => format!("${name}"),
+                    (_, Known::Ref(r)) if r.position().is_some() => format!("@{}", r.position().unwrap_or(0)),
+                    (_, Known::Ref(r)) => format!("h{}", r.0),
+                    _ => "value".to_owned(),
+                };
+                asked.shown.push((label, typed));
+            }
         }
         if exprs.is_empty() {
             asked.shown = self.bindings.iter().map(|b| (format!("${}", b.name), b.typed.clone())).collect();

@@ -251,6 +251,75 @@ fn while_once(s: &Session, probe: &Probe, count: &bifrost_veneer::Cell<i64>, sha
     );
 }
 
+/// The sizes of batches.
+const SIZES: [u64; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 8192];
+
+/// Batches of growing size, and the model fitted to them.
+struct Batches {
+    cases: Vec<Case>,
+    /// The nanoseconds of recording a call, by sample.
+    recording: Vec<f64>,
+    /// The nanoseconds of a call.
+    t_c: f64,
+}
+
+/// Measures batches of growing size, and fits t = t_c + t_d / B (001 section 6.1, figures 3 to 6).
+fn batches(
+    s: &Session,
+    probe: &Probe,
+    effort: Effort,
+    bar: &ProgressBar,
+    name: &str,
+) -> Result<Batches, Failed> {
+    let mut whole = vec![Vec::new(); SIZES.len()];
+    let mut recording = Vec::new();
+    for _ in 0..effort.samples / 10 {
+        for (samples, n) in whole.iter_mut().zip(SIZES) {
+            let (all, recorded) = batch(s, probe, n)?;
+            samples.push(all);
+            if n == 1024 {
+                recording.push(recorded / n as f64);
+            }
+        }
+        bar.inc(1);
+    }
+    let points: Vec<(f64, f64)> =
+        SIZES.iter().zip(&mut whole).map(|(n, samples)| (*n as f64, summary(samples).0)).collect();
+    // The fit over small batches gives the cost of a crossing, that over large ones the cost of a
+    // call.
+    let (t_d, _) = fit(&points[..5]);
+    let (_, t_c) = fit(&points[5..]);
+    let mut cases = Vec::new();
+    let mut worst: f64 = 0.0;
+    for (n, samples) in SIZES.iter().zip(&whole) {
+        let mut per_call: Vec<f64> = samples.iter().map(|t| t / *n as f64).collect();
+        let case = Case::new(format!("{name} in a batch of {n}"), *n, "ns", &mut per_call).crossed(1, *n);
+        let model = t_c + t_d / *n as f64;
+        worst = worst.max((model / case.value - 1.0).abs());
+        cases.push(case.predicted(model));
+    }
+    let one = |what: &str, value: f64, unit| Case::new(format!("{name}: {what}"), 1, unit, &mut [value]);
+    cases.push(one("t_c fitted", t_c, "ns"));
+    cases.push(one("t_d fitted", t_d, "ns"));
+    cases.push(one("the model's greatest error", 100.0 * worst, "%"));
+    Ok(Batches { cases, recording, t_c })
+}
+
+/// Measures batches over another stream.
+///
+/// # Errors
+/// The session ends.
+pub fn measure_over(s: &Session, effort: Effort, bar: &ProgressBar, name: &str) -> Result<Vec<Case>, Failed> {
+    let probe: Probe = s.lookup("probe");
+    s.flush()?;
+    for _ in 0..20 {
+        batch(s, &probe, 1000)?;
+        probe.one().claim()?;
+    }
+    bar.set_message(format!("batches over {name}"));
+    Ok(batches(s, &probe, effort, bar, &format!("{name}: null call"))?.cases)
+}
+
 /// Runs all cases.
 pub fn measure(
     s: &Session,
@@ -295,42 +364,15 @@ pub fn measure(
     let inside = Case::new("virtual call in one process", 1000, "ns", &mut inside).of("Rust dyn");
 
     bar.set_message("batches");
-    let sizes: [u64; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 8192];
-    let mut whole = vec![Vec::new(); sizes.len()];
-    let mut recording = Vec::new();
-    for _ in 0..effort.samples / 10 {
-        for (i, n) in sizes.iter().enumerate() {
-            let (all, recorded) = batch(s, &probe, *n)?;
-            whole[i].push(all);
-            if *n == 1024 {
-                recording.push(recorded / *n as f64);
-            }
-        }
-        bar.inc(1);
-    }
-    let mut points = Vec::new();
-    let mut batches = Vec::new();
-    for (n, samples) in sizes.iter().zip(&mut whole) {
-        let (median, _, _) = summary(samples);
-        points.push((*n as f64, median));
-        let mut per_call: Vec<f64> = samples.iter().map(|t| t / *n as f64).collect();
-        batches
-            .push(Case::new(format!("null call in a batch of {n}"), *n, "ns", &mut per_call).crossed(1, *n));
-    }
-    // The fit over small batches gives the cost of a crossing, that over large ones the cost of a
-    // call.
-    let (t_d, _) = fit(&points[..5]);
-    let (_, t_c) = fit(&points[5..]);
+    let Batches { cases: mut batches, mut recording, t_c } = batches(s, &probe, effort, bar, "null call")?;
     let record = Case::new("recording a null call", 1024, "ns", &mut recording);
     // t = t_c + t_d / B (001 section 6.1): a batch of one call costs both.
     let crossing = if t_c > 0.0 { (trip.value - t_c) / raw.value } else { f64::NAN };
     targets.push(Target::new("t_d, a pair of crossings, against the raw ping-pong", crossing, 2.0, "x"));
     targets.push(Target::new("t_c: a batched null method, record to result", t_c, 60.0, "ns"));
     targets.push(Target::new("recording a call", record.value, 15.0, "ns"));
-    let fitted = |name: &str, value: f64| Case::new(name, 1, "ns", &mut [value]);
-    sections.push(("Crossing", vec![raw, trip, fitted("t_d fitted", t_d), inside]));
+    sections.push(("Crossing", vec![raw, trip, inside]));
     batches.push(record);
-    batches.push(fitted("t_c fitted", t_c));
     sections.push(("Batched null calls", batches));
 
     bar.set_message("loops of null calls");

@@ -28,7 +28,7 @@ pub const THETA: &str = include_str!("../bench.theta");
 #[command(
     after_help = "The client runs on one core, the server on another; without two cores the figures are \
         not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
-                        --json calls.jsonl --svg loops.svg"
+                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over unix,tcp"
 )]
 pub struct Args {
     /// Write the figures as JSON, one object a line; `-` for the standard output
@@ -40,9 +40,21 @@ pub struct Args {
     /// A tenth of the samples: enough to see that everything works
     #[arg(long)]
     quick: bool,
+    /// Other streams to measure batches over, beside shared memory
+    #[arg(long, value_name = "STREAMS", value_enum, value_delimiter = ',')]
+    over: Vec<Over>,
     /// The cores of client and server
     #[arg(long, value_name = "CLIENT,SERVER", default_values_t = [0, 1], value_delimiter = ',', num_args = 2)]
     cores: Vec<usize>,
+}
+
+/// A stream beside shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Over {
+    /// A unix socket
+    Unix,
+    /// TCP on this machine
+    Tcp,
 }
 
 /// Runs the command.
@@ -87,27 +99,42 @@ fn start_and_measure(
     std::fs::write(&file, [0; 4096])?;
     let path = |p: &Path| p.to_string_lossy().into_owned();
     let mut serving = Helper::start(&["server", &path(folder), &core])?;
-    let url = serving.ready()?;
+    let urls = serving.ready()?;
+    let url = |scheme: &str| {
+        let found = urls.split(' ').find(|url| url.starts_with(scheme));
+        found.ok_or_else(|| Failed::from(format!("the server does not listen on {scheme}")))
+    };
     let mut echoing = Helper::start(&["echo", &path(&file), &core])?;
     echoing.ready()?;
     let lines = raw::map(&file)?;
     pin(client);
-    let bar = ProgressBar::new(2 * (effort.samples as u64 / 10) + 2 * effort.long_samples as u64 + 1);
+    let streams = args.over.len() as u64;
+    let bar =
+        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 2 * effort.long_samples as u64 + 1);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
-    let session = stubs::connect(&url)?;
+    let session = stubs::connect(url("shm://")?)?;
     let mut orders = echoing.take_input()?;
     let mut go = || {
         orders.write_all(b"go\n")?;
         orders.flush()
     };
     let mut raw = measure::Raw { lines, go: &mut go };
-    let measured = measure::measure(&session, &mut raw, effort, &bar);
-    bar.finish_and_clear();
+    let mut measured = measure::measure(&session, &mut raw, effort, &bar)?;
     session.close()?;
-    measured
+    for over in &args.over {
+        let (scheme, name, title) = match over {
+            Over::Unix => ("unix://", "unix", "Batched null calls over a unix socket"),
+            Over::Tcp => ("tcp://", "tcp", "Batched null calls over TCP"),
+        };
+        let session = stubs::connect(url(scheme)?)?;
+        measured.sections.push((title, measure::measure_over(&session, effort, &bar, name)?));
+        session.close()?;
+    }
+    bar.finish_and_clear();
+    Ok(measured)
 }
 
-/// Runs the server of the measurements: says where it listens, and serves until its input ends.
+/// Runs the server of the measurements: says where it listens, in a line, and serves until its input ends.
 ///
 /// # Errors
 /// It cannot listen.
@@ -116,9 +143,13 @@ pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     let mut sources = Sources::new();
     sources.add("bench.theta", THETA);
     let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
-    let config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
+    let folder = folder.display();
+    let listen =
+        vec![format!("shm://{folder}/shm"), format!("unix://{folder}/unix"), "tcp://127.0.0.1:0".to_owned()];
+    let config = Config { listen, anonymous_loopback: true, ..Config::default() };
     let server = Server::start(engine, &config)?;
-    say(&server.addresses()[0].to_string())?;
+    let urls: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    say(&urls.join(" "))?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
