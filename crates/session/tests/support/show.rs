@@ -13,7 +13,7 @@ pub fn show(interface: &Interface, outcome: &Outcome<'_>) -> String {
             Value::Int(i) => i.to_string(),
             Value::Real(r) => format!("{r:?}"),
             Value::Char(c) => format!("{c:?}"),
-            Value::Str(s) if s.len() > 60 => format!("a string of {} bytes", s.len()),
+            Value::Str(s) if s.len() > 100 => format!("a string of {} bytes", s.len()),
             Value::Str(s) => format!("{s:?}"),
             Value::Bytes(b) => format!("x{b:02x?}"),
         },

@@ -134,7 +134,8 @@ fn start_and_measure(
     Ok(measured)
 }
 
-/// Runs the server of the measurements: says where it listens, in a line, and serves until its input ends.
+/// Runs the server of the measurements: says where it listens, in a line, and serves until its
+/// input ends.
 ///
 /// # Errors
 /// It cannot listen.
