@@ -110,7 +110,7 @@ impl Tables {
             let mut names: Vec<String> = also.map(|(name, _)| name.clone()).collect();
             names.sort_unstable();
             names.dedup();
-            interface.types.push(describe_type(&engine, def, names, &type_numbers));
+            interface.types.push(describe_type(&engine, *ty, names, &type_numbers));
             if !def.public {
                 continue;
             }
@@ -306,7 +306,10 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
     program.types.iter().map(|(ty, _)| ty).filter(|ty| seen[ty.index()]).collect()
 }
 
-fn describe_type(engine: &Engine, def: &TypeDef, names: Vec<String>, numbers: &[TypeNumber]) -> Type {
+fn describe_type(engine: &Engine, ty: TypeId, names: Vec<String>, numbers: &[TypeNumber]) -> Type {
+    let types = &engine.program().types;
+    let def = types.def(ty);
+    let fields = types.structure(ty).unwrap_or_default();
     let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), def, m));
     Type {
         name: def.name.clone(),
@@ -324,14 +327,14 @@ fn describe_type(engine: &Engine, def: &TypeDef, names: Vec<String>, numbers: &[
             TypeKind::List(_) => Kind::List,
             TypeKind::Cell(_) => Kind::Cell,
             TypeKind::Bytes => Kind::Bytes,
-            TypeKind::Vector(_)
-            | TypeKind::Map(..)
-            | TypeKind::Maybe(_)
-            | TypeKind::Group(_)
+            TypeKind::Vector(_) => Kind::Vector,
+            TypeKind::Map(..) => Kind::Map,
+            TypeKind::Maybe(_) => Kind::Maybe,
+            TypeKind::Record(_) => Kind::Record,
+            TypeKind::Struct(_) => Kind::Struct,
+            TypeKind::OneOf(_) => Kind::Oneof,
+            TypeKind::Group(_)
             | TypeKind::Replier(_)
-            | TypeKind::Record(_)
-            | TypeKind::Struct(_)
-            | TypeKind::OneOf(_)
             | TypeKind::Proc(_)
             | TypeKind::Iter(_)
             | TypeKind::Directory
@@ -339,6 +342,7 @@ fn describe_type(engine: &Engine, def: &TypeDef, names: Vec<String>, numbers: &[
             | TypeKind::Class(_) => Kind::Object,
         },
         element: def.kind.element().map(|t| numbers[t.index()]),
+        fields: fields.iter().map(|f| Param { name: f.name.clone(), ty: numbers[f.ty.index()] }).collect(),
         immutable: def.immutable,
         actor: def.actor,
         supertypes: def.supertypes.iter().map(|s| numbers[s.ty.index()]).collect(),

@@ -2,6 +2,7 @@
 
 mod support;
 
+use bifrost_wire::interface::Kind;
 use support::{World, assert_text, load, modes};
 
 const TEXT: &str = "point = record[x: int, y: int]
@@ -252,4 +253,24 @@ fn one_method_gives_an_int_or_an_any() {
         ",
         "i = 7\na = any#1.0\nw = \"7\"",
     );
+}
+
+#[test]
+fn the_interface_has_their_fields() {
+    let Some(tables) = load(TEXT, bifrost_engine::Mode::Interpreted) else { return };
+    let interface = tables.numbering().interface();
+    let fields = |name: &str| {
+        let ty = interface.find_type(name).and_then(|ty| interface.ty(ty)).expect(name);
+        let fields: Vec<String> =
+            ty.fields.iter().map(|f| format!("{}: {}", f.name, interface.type_name(f.ty))).collect();
+        (ty.kind, fields.join(", "))
+    };
+    let point = "record[x: int, y: int]";
+    assert_eq!(fields(point), (Kind::Record, "x: int, y: int".to_owned()));
+    let named = format!("struct[name: string, at: {point}]");
+    assert_eq!(fields(&named), (Kind::Struct, format!("name: string, at: {point}")));
+    let answer = "number: int, text: string, nothing: null";
+    assert_eq!(fields(&format!("oneof[{answer}]")), (Kind::Oneof, answer.to_owned()));
+    assert_eq!(fields(&format!("maybe[{point}]")), (Kind::Maybe, format!("none: null, some: {point}")));
+    assert_eq!(fields("shop"), (Kind::Object, String::new()));
 }

@@ -112,6 +112,7 @@ mod tests {
             names: Vec::new(),
             kind: Kind::Object,
             element: None,
+            fields: Vec::new(),
             immutable: false,
             actor: false,
             supertypes: vec![],

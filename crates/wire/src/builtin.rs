@@ -71,6 +71,7 @@ mod tests {
             names: Vec::new(),
             kind: Kind::Any,
             element: None,
+            fields: Vec::new(),
             immutable: false,
             actor: false,
             supertypes: Vec::new(),

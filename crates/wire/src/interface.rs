@@ -57,6 +57,18 @@ pub enum Kind {
     List,
     /// `cell[T]`
     Cell,
+    /// `vector[T]`
+    Vector,
+    /// `map[K, V]`
+    Map,
+    /// `maybe[T]`
+    Maybe,
+    /// `record[a: T, ...]`
+    Record,
+    /// `struct[a: T, ...]`
+    Struct,
+    /// `oneof[a: T, ...]`
+    Oneof,
     /// A user's type.
     Object,
 }
@@ -85,6 +97,9 @@ pub struct Type {
     /// the contents of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<TypeNumber>,
+    /// The fields of a record or struct, or the tags of a oneof or `maybe`, each with its type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Param>,
     /// True if its objects never change.
     #[serde(default, skip_serializing_if = "is_false")]
     pub immutable: bool,
@@ -275,6 +290,7 @@ impl Interface {
             numbers.extend(heading.signals.iter().flat_map(|s| &s.values));
         }
         numbers.extend(self.types.iter().flat_map(|t| t.supertypes.iter().chain(&t.element)));
+        numbers.extend(self.types.iter().flat_map(|t| t.fields.iter().map(|field| field.ty)));
         if let Some(bad) = numbers.iter().find(|n| n.index() >= count) {
             return Err(InterfaceError::NoSuchType { number: bad.0, count });
         }

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [99, 73, 112, 208, 113, 125, 184, 210, 31, 39, 205, 182, 67, 181, 215, 45, 213, 209, 130, 163, 131, 116, 90, 120, 129, 29, 19, 224, 192, 19, 190, 12],
+    digest: [20, 122, 81, 55, 56, 181, 147, 189, 69, 156, 15, 13, 126, 12, 178, 231, 94, 227, 0, 69, 233, 184, 166, 126, 176, 245, 244, 188, 247, 72, 111, 103],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 19, put: 232, full: 233, get: 234 }),

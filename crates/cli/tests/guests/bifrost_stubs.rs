@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [19, 222, 67, 115, 153, 28, 102, 41, 79, 215, 106, 27, 55, 120, 38, 228, 238, 2, 35, 229, 82, 121, 100, 94, 180, 212, 206, 231, 100, 49, 58, 95],
+    digest: [253, 115, 134, 254, 0, 26, 13, 108, 118, 82, 180, 190, 219, 203, 227, 11, 246, 116, 115, 2, 9, 130, 122, 189, 25, 29, 5, 177, 107, 99, 72, 140],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 25, put: 257, full: 258, get: 259 }),

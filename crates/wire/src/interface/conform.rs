@@ -136,7 +136,7 @@ fn reached(interface: &Interface, from: TypeNumber) -> HashSet<TypeNumber> {
     let mut left = vec![from];
     while let Some(number) = left.pop() {
         let Some(ty) = interface.ty(number).filter(|_| found.insert(number)) else { continue };
-        left.extend(ty.supertypes.iter().chain(&ty.element));
+        left.extend(ty.supertypes.iter().chain(&ty.element).chain(ty.fields.iter().map(|field| &field.ty)));
         for heading in ty.methods.iter().map(|method| &method.heading) {
             left.extend(heading.params.iter().map(|param| param.ty));
             left.extend(heading.futures());

@@ -130,21 +130,14 @@ impl Translator {
 
     /// Returns true if a type is one of records, structs, oneofs or `maybe`.
     fn is_tagged(&self, ty: TypeNumber) -> bool {
-        let name = self.numbering.interface().type_name(ty);
-        ["record[", "struct[", "oneof[", "maybe["].iter().any(|start| name.starts_with(start))
+        let kind = self.numbering.interface().ty(ty).map(|ty| ty.kind);
+        matches!(kind, Some(Kind::Record | Kind::Struct | Kind::Oneof | Kind::Maybe))
     }
 
     /// Returns the fields of a record or struct, each with the method that reads it.
     fn fields(&self, ty: TypeNumber) -> Vec<(String, MethodNumber)> {
-        let name = self.numbering.interface().type_name(ty);
-        let inner = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']')).unwrap_or_default();
-        let mut depth = 0;
-        let parts = inner.split(|c: char| {
-            depth += i32::from(c == '[' || c == '(') - i32::from(c == ']' || c == ')');
-            c == ',' && depth == 0
-        });
-        let names = parts.filter_map(|part| Some(part.split_once(':')?.0.trim()));
-        names.filter_map(|name| Some((name.to_owned(), self.method(ty, name)?))).collect()
+        let fields = self.numbering.interface().ty(ty).map_or(&[][..], |ty| &ty.fields);
+        fields.iter().filter_map(|f| Some((f.name.clone(), self.method(ty, &f.name)?))).collect()
     }
 
     /// Returns the first question about an object, if its contents are shown.
@@ -160,7 +153,7 @@ impl Translator {
                 fields.into_iter().map(|(name, get)| (name, self.read(get, object, &[], out))).collect();
             return (!fields.is_empty()).then_some(Ask::Fields(fields));
         }
-        if !matches!(known.kind, Kind::Sequence | Kind::Array) && !known.name.starts_with("vector[") {
+        if !matches!(known.kind, Kind::Sequence | Kind::Array | Kind::Vector) {
             return None;
         }
         let length = self.method(ty, "length")?;

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [40, 223, 228, 32, 95, 198, 132, 152, 101, 67, 158, 133, 51, 254, 161, 93, 246, 203, 58, 32, 128, 216, 204, 19, 138, 168, 213, 79, 189, 87, 93, 54],
+    digest: [8, 232, 233, 86, 29, 189, 127, 28, 171, 68, 19, 2, 51, 140, 30, 22, 251, 33, 192, 173, 112, 217, 54, 131, 7, 44, 204, 63, 233, 33, 30, 129],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),

@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [252, 109, 30, 200, 225, 158, 212, 118, 205, 253, 102, 13, 20, 92, 56, 243, 14, 116, 215, 146, 129, 250, 93, 115, 249, 134, 98, 120, 64, 76, 39, 141],
+    digest: [114, 160, 6, 79, 45, 181, 73, 19, 175, 13, 98, 241, 178, 246, 2, 235, 151, 97, 46, 53, 127, 227, 26, 236, 39, 231, 80, 58, 186, 134, 3, 237],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 70, put: 749, full: 750, get: 751 }),
