@@ -1,4 +1,5 @@
-//! `bifrost bench theta` in small: every program runs in every language that is installed, with the same results.
+//! `bifrost bench` in small: every program of `theta` runs in every language that is installed, with the same
+//! results; `calls` measures over all streams.
 
 mod support;
 
@@ -35,6 +36,27 @@ fn theta_programs_give_what_others_give() {
         results.iter().map(|(case, peers)| (case.as_str(), peers["bifrost"])).collect();
     insta::assert_debug_snapshot!(quick);
     assert!(std::fs::read_to_string(svg).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn calls_are_measured_over_all_streams() {
+    let bench = bifrost().args(["bench", "calls", "--quick", "--over", "unix,tcp", "--json", "-"]).output();
+    let output = bench.unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines = stdout(&output).lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let value = |case: &str| {
+        let line = lines.iter().find(|line| line["case"] == case);
+        line.unwrap_or_else(|| panic!("no case `{case}`")).clone()
+    };
+    for stream in ["", "unix: ", "tcp: "] {
+        let batch = value(&format!("{stream}null call in a batch of 64"));
+        assert!(batch["value"].as_f64().unwrap() > 0.0 && batch["predicted"].is_f64(), "{batch}");
+        value(&format!("{stream}null call: t_c fitted"));
+        assert!(value(&format!("{stream}null call: the model's greatest error"))["value"].is_f64());
+    }
+    assert!(value("FOREACH with a null call and a row of two, each round")["value"].as_f64().unwrap() > 0.0);
+    assert!(lines.iter().any(|line| line["target"] == "a row of two columns, beyond its calls"));
 }
 
 #[test]

@@ -201,15 +201,7 @@ impl<S: Source> Recorder<S> {
         (ty, type_name): (u32, &str),
         place: S,
     ) -> Recorded<S> {
-        let head = self.type_operand(admitted, object, (ty, type_name), place);
-        match head {
-            Ok((ty, object)) => {
-                encode::cast(&mut self.batch, ty, object);
-                self.recorded();
-                Ok(Maker::As)
-            }
-            Err(error) => Err(self.refuse("as", place, error)),
-        }
+        self.with_type(Maker::As, encode::cast, admitted, object, (ty, type_name), place)
     }
 
     /// Records the test if an object has a type, which has one result: a bool. Operands are as in
@@ -221,27 +213,31 @@ impl<S: Source> Recorder<S> {
         (ty, type_name): (u32, &str),
         place: S,
     ) -> Recorded<S> {
-        let head = self.type_operand(admitted, object, (ty, type_name), place);
-        match head {
-            Ok((ty, object)) => {
-                encode::test_type(&mut self.batch, ty, object);
-                self.recorded();
-                Ok(Maker::Is)
-            }
-            Err(error) => Err(self.refuse("is", place, error)),
-        }
+        self.with_type(Maker::Is, encode::test_type, admitted, object, (ty, type_name), place)
     }
 
-    fn type_operand(
+    /// Records a command with a type and an object.
+    fn with_type(
         &mut self,
+        made: Maker,
+        encode: fn(&mut Vec<u8>, TypeNumber, Ref),
         admitted: Admission<S>,
         object: Slot,
         (ty, type_name): (u32, &str),
         place: S,
-    ) -> Result<(TypeNumber, Ref), Arc<Error<S>>> {
-        admitted?;
-        let ty = self.numbers.ty(ty).ok_or_else(|| missing(type_name.into()))?;
-        Ok((ty, self.expect_reference(object, place)?))
+    ) -> Recorded<S> {
+        let operands = admitted.and_then(|()| {
+            let ty = self.numbers.ty(ty).ok_or_else(|| missing(type_name.into()))?;
+            Ok((ty, self.expect_reference(object, place)?))
+        });
+        match operands {
+            Ok((ty, object)) => {
+                encode(&mut self.batch, ty, object);
+                self.recorded();
+                Ok(made)
+            }
+            Err(error) => Err(self.refuse_call(made, place, error)),
+        }
     }
 
     /// Records a method's call, with the knowledge about its receiver.

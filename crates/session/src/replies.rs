@@ -17,6 +17,7 @@ use crate::failures::{Failure, FailureKind, Place};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::rows::RowTable;
 use crate::session::Session;
 use crate::tables::Tables;
 use crate::work::Run;
@@ -125,6 +126,29 @@ impl<'s> Outcomes<'s> {
         self.handles.of(word, self.handles_max, self.roots)
     }
 
+    /// Writes a table. Returns the limit that it exceeds, if it does: then its objects have no new
+    /// handles.
+    fn put_rows(
+        &mut self,
+        table: &RowTable,
+        reply: &mut Flushed<'_>,
+        limits: &Limits,
+    ) -> Option<(ErrorNumber, Limit)> {
+        let mut new = Vec::new();
+        let exceeded = table.write(self.tables, reply, limits, |word| {
+            let known = self.handles.len();
+            let handle = self.handle(word)?;
+            new.extend((self.handles.len() > known).then_some(handle));
+            Some(handle)
+        });
+        if exceeded.is_some() {
+            for handle in new {
+                self.handles.free(handle, self.roots);
+            }
+        }
+        exceeded
+    }
+
     /// Writes a failure, and says about how many bytes it has. One with values that do not fit into
     /// `room` is told without them, as refused, so that no list of exceptions is longer than a
     /// reply may be.
@@ -161,6 +185,14 @@ impl<'s> Outcomes<'s> {
                 head + text.len()
             }
         }
+    }
+}
+
+/// Ends a reply with the limit that it exceeds, if it does.
+fn put_exceeded(reply: &mut Flushed<'_>, limits: &Limits, exceeded: Option<(ErrorNumber, Limit)>) {
+    if let Some((number, limit)) = exceeded {
+        let text = limits.exceeded(number, limit);
+        reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
     }
 }
 
@@ -213,8 +245,8 @@ impl Session {
             if let Some(Future::Rows(index)) = self.batch.futures.get(position as usize - 1)
                 && exceeded.is_none()
             {
-                let table = &self.batch.tables[*index as usize];
-                exceeded = table.write(self.tables, &mut reply, &self.limits, |word| outcomes.handle(word));
+                let table = &self.batch.row_tables[*index as usize];
+                exceeded = outcomes.put_rows(table, &mut reply, &self.limits);
                 continue;
             }
             let outcome = match exceeded {
@@ -242,10 +274,7 @@ impl Session {
                 Put::Signal(place, name, values) => reply.signal(place.call, &place.iterations, name, values),
             });
         }
-        if let Some((number, limit)) = exceeded {
-            let text = self.limits.exceeded(number, limit);
-            reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
-        }
+        put_exceeded(&mut reply, &self.limits, exceeded);
         let used = self.limits.fuel().saturating_sub(self.batch.fuel).max(0);
         let counters = encode::Counters {
             calls: u32::try_from(self.batch.calls).unwrap_or(u32::MAX),
@@ -277,14 +306,13 @@ impl Session {
     pub(crate) fn stored_reply(&self, wanted: Ranges<'_>) -> Vec<u8> {
         let mut stored = Vec::new();
         let mut reply = Flushed::begin(&mut stored);
-        let mut objects = Vec::new();
+        let (mut objects, mut exceeded) = (Vec::new(), None);
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
                 Some(Future::Rows(index)) => {
-                    let table = &self.batch.tables[*index as usize];
+                    let table = &self.batch.row_tables[*index as usize];
                     if table.has_values_only(self.tables) {
-                        // Beyond the limit of a stored reply it is refused by its length.
-                        table.write(self.tables, &mut reply, &self.limits, |_| None);
+                        exceeded = exceeded.or(table.write(self.tables, &mut reply, &self.limits, |_| None));
                         continue;
                     }
                     objects.push(position);
@@ -310,6 +338,7 @@ impl Session {
             let kind = ExceptionKind::Refused { number: ErrorNumber::Repeated as u32, text };
             reply.exception(position, &[], &kind);
         }
+        put_exceeded(&mut reply, &self.limits, exceeded);
         reply.finish(encode::Counters { calls: 0, fuel: 0 }, 0);
         stored
     }

@@ -38,6 +38,8 @@ pub(crate) struct Column {
 #[derive(Debug)]
 pub(crate) struct RowTable {
     pub columns: Vec<Column>,
+    /// The types of the columns.
+    types: Vec<TypeId>,
 }
 
 impl RowTable {
@@ -52,8 +54,8 @@ impl RowTable {
     }
 
     /// Appends the outcome of the table. `handle` returns the handle of an object, or nothing at
-    /// the limit of handles. Returns the limit that the table exceeds, if it does: then the outcome
-    /// is absent.
+    /// the limit of handles; it is not called for a table that is too long. Returns the limit that
+    /// the table exceeds, if it does: then the outcome is absent.
     pub fn write(
         &self,
         tables: &Tables,
@@ -64,18 +66,23 @@ impl RowTable {
         let room = limits.size(Limit::ReplyBytes).saturating_sub(reply.bytes());
         let heads: Vec<(u8, TypeNumber)> =
             self.columns.iter().map(|c| (cell_tag(tables, c.ty), tables.type_number(c.ty))).collect();
-        let columns: Vec<&[Word]> = self.columns.iter().map(cells).collect();
+        let count = self.count();
+        let columns: Vec<&[Word]> = self.columns.iter().map(|column| &cells(column)[..count]).collect();
+        let cells = || heads.iter().zip(&columns);
         let mut exceeded = None;
         reply.rows(heads.iter().copied(), |out| {
-            let count = self.count();
-            let start = out.len();
             if count as u64 > limits.get(Limit::Rows) {
                 exceeded = Some((ErrorNumber::ReplyTooLong, Limit::Rows));
                 return None;
             }
+            let bytes: usize = cells().map(|((tag, _), words)| bytes_of(*tag, words)).sum();
+            if HEAD_BYTES + size_of::<Word>() * heads.len() + bytes > room {
+                exceeded = Some((ErrorNumber::ReplyTooLong, Limit::ReplyBytes));
+                return None;
+            }
             for row in 0..count {
-                for ((tag, _), cells) in heads.iter().zip(&columns) {
-                    let word = cells[row];
+                for ((tag, _), words) in cells() {
+                    let word = words[row];
                     match *tag {
                         tag::REF => match handle(word) {
                             Some(handle) => encode::word(out, handle.0 as u64),
@@ -91,15 +98,30 @@ impl RowTable {
                         _ => encode::word(out, word),
                     }
                 }
-                if out.len() - start > room {
-                    exceeded = Some((ErrorNumber::ReplyTooLong, Limit::ReplyBytes));
-                    return None;
-                }
             }
             Some(count as u32)
         });
         exceeded
     }
+}
+
+/// The number of bytes of a table in a reply before the heads of its columns.
+const HEAD_BYTES: usize = 24;
+
+/// The number of bytes that the cells of a column take in a reply.
+fn bytes_of(tag: u8, words: &[Word]) -> usize {
+    const WORD: usize = size_of::<Word>();
+    let lengths = |length: fn(Word) -> usize| {
+        words.iter().map(|word| length(*word).next_multiple_of(WORD)).sum::<usize>()
+    };
+    WORD * words.len()
+        + match tag {
+            // SAFETY: the cells of a column of strings are strings.
+            tag::STRING => lengths(|word| unsafe { object::text(word) }.len()),
+            // SAFETY: those of a column of bytes are bytes.
+            tag::BYTES => lengths(|word| unsafe { object::byte_slice(word) }.len()),
+            _ => 0,
+        }
 }
 
 /// The cells of a column.
@@ -133,10 +155,15 @@ fn cell_tag(tables: &Tables, ty: TypeId) -> u8 {
     }
 }
 
+/// The failure of a row for something that is no table.
+pub(crate) fn no_table() -> FailureKind {
+    FailureKind::refused(ErrorNumber::WrongType, "`emit` needs a table of this batch")
+}
+
 impl Session {
     /// Ends the tables of the batch: procedures that append to them keep empty ones.
     pub(crate) fn end_tables(&mut self) {
-        for column in self.batch.tables.drain(..).flat_map(|table| table.columns) {
+        for column in self.batch.row_tables.drain(..).flat_map(|table| table.columns) {
             for field in [array::LENGTH, array::HEAD, array::STORAGE] {
                 // SAFETY: the column is an array, which the batch still keeps; so a new one begins.
                 unsafe { object::set(column.array, field, 0) };
@@ -150,8 +177,9 @@ impl Session {
             columns.iter().map(|number| self.new_column(cx, number)).collect();
         match made {
             Ok(columns) => {
-                self.batch.tables.push(RowTable { columns });
-                let made = Future::Rows(self.batch.tables.len() as u32 - 1);
+                let types = columns.iter().map(|column| column.ty).collect();
+                self.batch.row_tables.push(RowTable { columns, types });
+                let made = Future::Rows(self.batch.row_tables.len() as u32 - 1);
                 self.make_one(cx, made);
             }
             Err(kind) => self.fail_call(1, kind),
@@ -173,33 +201,31 @@ impl Session {
         }
     }
 
-    /// Returns the table of a reference.
-    pub(crate) fn row_table(&self, rows: Ref) -> Result<&RowTable, FailureKind> {
+    /// Returns the position of the table of a reference, among those of the batch.
+    pub(crate) fn row_table(&self, rows: Ref) -> Result<usize, FailureKind> {
         let future = rows.position().and_then(|position| self.batch.futures.get(position as usize - 1));
         if let Some(Future::Rows(index)) = future {
-            return Ok(&self.batch.tables[*index as usize]);
+            return Ok(*index as usize);
         }
-        match self.resolve(rows, 0) {
-            Ok(_) => Err(FailureKind::refused(ErrorNumber::WrongType, "`emit` needs a table of this batch")),
-            Err(kind) => Err(kind),
-        }
+        self.resolve(rows, 0).and_then(|_| Err(no_table()))
     }
 
     /// Appends a row.
     pub(crate) fn emit(&mut self, cx: &mut Cx, rows: Ref, values: Args<'_>) {
         let mut words = Words::new();
-        let columns = match self.row_table(rows) {
-            Ok(table) => table.columns.clone(),
+        let found = self.row_table(rows).and_then(|table| {
+            self.arguments(cx, &self.batch.row_tables[table].types, values, &mut words)?;
+            Ok(table)
+        });
+        let table = match found {
+            Ok(table) => table,
             Err(kind) => return self.fail_call(1, kind),
         };
-        let types: Vec<TypeId> = columns.iter().map(|column| column.ty).collect();
-        if let Err(kind) = self.arguments(cx, &types, values, &mut words) {
-            return self.fail_call(1, kind);
-        }
-        for (column, word) in columns.iter().zip(words) {
+        for (at, word) in words.into_iter().enumerate() {
             if !self.spend(cx, 1) {
                 return;
             }
+            let column = self.batch.row_tables[table].columns[at];
             let image = self.tables.engine().image();
             let slot = image.dispatch().slot(column.append);
             let words = [column.array, word];

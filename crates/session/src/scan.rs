@@ -25,7 +25,7 @@ use crate::calls::wrong_count;
 use crate::casts::{Cast, cast_row};
 use crate::failures::{Failure, FailureKind};
 use crate::procedures::Procedure;
-use crate::rows::Column;
+use crate::rows::{Column, no_table};
 use crate::rules::{Inside, Open, Rule};
 use crate::session::Session;
 use crate::tables::Dispatch;
@@ -354,16 +354,20 @@ impl Session {
     /// Adds a row: the columns of its table come from outside.
     fn scan_emit(&self, cx: &mut Cx, scan: &mut Scan, rows: Ref, values: Args<'_>) {
         scan.content.push(head(op::EMIT, values.len(), 0, false));
-        match self.row_table(rows) {
-            Ok(table) if table.columns.len() == values.len() => {
-                for column in &table.columns {
+        let is_inner = rows.position().is_some_and(|at| (scan.base + 1..scan.next()).contains(&at));
+        match if is_inner { Err(no_table()) } else { self.row_table(rows) } {
+            Ok(table) => {
+                let columns = &self.batch.row_tables[table].columns;
+                for column in columns {
                     scan.content.push(Word::from(column.ty.as_u32()));
                     scan.param(column.array, column.append.ty);
                 }
-                scan.emits.push(table.columns.clone());
+                scan.emits.push(columns.clone());
                 self.scan_args(cx, scan, values);
+                if columns.len() != values.len() {
+                    scan.fail(wrong_count(columns.len(), values.len()));
+                }
             }
-            Ok(table) => scan.fail(wrong_count(table.columns.len(), values.len())),
             Err(kind) => scan.fail(kind),
         }
         scan.numbers += 1;

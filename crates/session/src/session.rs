@@ -93,7 +93,7 @@ pub(crate) struct Batch {
     pub futures: Vec<Future>,
     pub failures: Vec<Failure>,
     /// The tables of rows.
-    pub tables: Vec<RowTable>,
+    pub row_tables: Vec<RowTable>,
     /// Failures beyond the limit.
     pub omitted: u32,
     /// The number of failures, and of those beyond the limit, that the client has cleared before

@@ -2,9 +2,10 @@
 
 mod support;
 
+use bifrost_runtime::cx::Limits as CxLimits;
 use bifrost_session::Limits;
 use bifrost_wire::Limit;
-use support::{assert_text, check, each_mode};
+use support::{STACK_BYTES, World, assert_text, check, each_mode, modes, tables};
 
 #[test]
 fn a_loop_fills_a_table() {
@@ -414,4 +415,56 @@ fn bytes_are_values() {
         -20: WrongType: argument 1: expected `bytes`, found `string`
         "#,
     );
+}
+
+#[test]
+fn a_table_that_is_refused_leaves_no_handles() {
+    each_mode(|world| {
+        let fill = "db = lookup db DataBase\n t = rows DataElem\n foreach\n e = DataBase.users db\n r = emit t e\n end_foreach\n flush t";
+        for (limit, value) in [(Limit::Handles, 2), (Limit::ReplyBytes, 80), (Limit::Rows, 2)] {
+            let mut client = world.client_with(limits(limit, value));
+            let told = client.play(fill);
+            assert!(told.starts_with("t = absent\n") && told.contains(limit.name()), "{told}");
+            assert_eq!(client.session.handles(), 0, "{}", limit.name());
+        }
+        // Handles that the client has stay.
+        let mut client = world.client_with(limits(Limit::Handles, 2));
+        client.play("db = lookup db DataBase\n ann = DataBase.fetch db \"ann\"\n flush ann");
+        assert!(client.play(fill).starts_with("t = absent\n"));
+        assert_eq!(client.session.handles(), 1);
+        assert_text(&client.play("v = DataElem.name ann\n flush v"), "v = \"ann\"", "");
+    });
+}
+
+#[test]
+fn a_row_for_something_inside_is_refused() {
+    check(
+        r#"
+        one = const 1
+        foreach
+            i = int.to one 3
+            a = emit i 1
+        end_foreach
+        flush a
+        "#,
+        "a = exception of -3\n -3: WrongType: `emit` needs a table of this batch",
+    );
+}
+
+#[test]
+fn procedures_do_not_keep_the_rows_of_earlier_batches() {
+    for mode in modes() {
+        let Some(tables) = tables(mode) else { continue };
+        let heap_bytes = 16 << 20;
+        let mut world =
+            World::of(tables, CxLimits { heap_bytes, stack_bytes: STACK_BYTES, ..CxLimits::default() });
+        let mut client = world.client();
+        for number in 0..40 {
+            let told = client.play(&format!(
+                "t = rows string\n p0 = procedure p string\n r = emit t p0\n end_procedure\n \
+                 s = text_of() 1000000\n x = proc {number} s\n n = string.length s\n flush n"
+            ));
+            assert_text(&told, "n = 1048576", "");
+        }
+    }
 }

@@ -312,6 +312,18 @@ fn a_named_batch_is_done_once() {
 }
 
 #[test]
+fn the_table_of_a_named_batch_is_stored() {
+    Site::each(2, |site| {
+        let batch = "t = transaction 9 batch 4\na = lookup a\nr = rows int string\nx = counter.add a 5\ny = emit r x \"five\"\no = rows counter\nz = emit o a\nflush t r o";
+        site.contend(1);
+        site.play(0, batch, "t = nil\nr = rows (5, \"five\")\no = rows (counter#1.0)");
+        let again = "t = nil\nr = rows (5, \"five\")\no = exception of -6\n-6: Repeated: the batch was carried out before, and handles of its objects are not sent again";
+        site.play(0, batch, again);
+        site.play(1, batch, again);
+    });
+}
+
+#[test]
 fn limits_hold_in_it() {
     Site::each(1, |site| {
         let many = "x = const 1\n".repeat(Limit::BatchCommands.default_value() as usize);

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bifrost_recorder::{CellNumbers, Known, Numbers, Operand, Recorded, Slot};
+use bifrost_recorder::{Admission, CellNumbers, Known, Numbers, Operand, Recorded, Slot};
 
 use crate::error::{Error, Place};
 use crate::live::{Core, Recorder};
@@ -97,23 +97,25 @@ impl Stub {
     #[track_caller]
     #[doc(hidden)]
     pub fn cast<T: Element>(&self) -> T::Future {
-        let place = Place::caller();
-        let live = &mut *self.core.live.borrow_mut();
-        let admitted = live.admit();
-        let ty = (client_type::<T>(live.recorder.numbers()), std::any::type_name::<T>());
-        let recorded = live.recorder.cast(admitted, self.slot, ty, place);
-        results(&self.core, &mut live.recorder, recorded, place)
+        self.with_type::<T, _>(Recorder::cast, Place::caller())
     }
 
     /// Records the test if the object has a type.
     #[track_caller]
     #[doc(hidden)]
     pub fn test_type<T: Element>(&self) -> Promise<bool> {
-        let place = Place::caller();
+        self.with_type::<T, _>(Recorder::test_type, Place::caller())
+    }
+
+    fn with_type<T: Element, R: Results>(
+        &self,
+        record: impl FnOnce(&mut Recorder, Admission<Place>, Slot, (u32, &str), Place) -> Recorded<Place>,
+        place: Place,
+    ) -> R {
         let live = &mut *self.core.live.borrow_mut();
         let admitted = live.admit();
         let ty = (client_type::<T>(live.recorder.numbers()), std::any::type_name::<T>());
-        let recorded = live.recorder.test_type(admitted, self.slot, ty, place);
+        let recorded = record(&mut live.recorder, admitted, self.slot, ty, place);
         results(&self.core, &mut live.recorder, recorded, place)
     }
 
@@ -305,16 +307,13 @@ impl ProcedureCall<'_> {
 
 /// The arguments of a procedure, or the cells of a row, as a tuple.
 pub trait IntoArgs<P> {
-    /// Their number.
-    const COUNT: u8;
-
     /// Passes them on.
     #[doc(hidden)]
     fn with<R>(&self, take: impl FnOnce(&[Argument<'_>]) -> R) -> R;
 }
 
 macro_rules! tuples {
-    ($($count:literal: $($t:ident $a:ident $i:tt),*;)*) => {$(
+    ($($($t:ident $a:ident $i:tt),*;)*) => {$(
         impl<$($t: Reference),*> Results for ($($t,)*) {
             fn take(mut next: impl FnMut() -> Stub) -> Self {
                 ($($t::from_stub(next()),)*)
@@ -322,8 +321,6 @@ macro_rules! tuples {
         }
 
         impl<$($t, $a: IntoArg<$t>),*> IntoArgs<($($t,)*)> for ($($a,)*) {
-            const COUNT: u8 = $count;
-
             fn with<Result_>(&self, take: impl FnOnce(&[Argument<'_>]) -> Result_) -> Result_ {
                 take(&[$(self.$i.argument()),*])
             }
@@ -358,17 +355,15 @@ macro_rules! tuples {
 }
 
 tuples! {
-    1: A X 0;
-    2: A X 0, B Y 1;
-    3: A X 0, B Y 1, C Z 2;
-    4: A X 0, B Y 1, C Z 2, D W 3;
-    5: A X 0, B Y 1, C Z 2, D W 3, E V 4;
-    6: A X 0, B Y 1, C Z 2, D W 3, E V 4, F U 5;
+    A X 0;
+    A X 0, B Y 1;
+    A X 0, B Y 1, C Z 2;
+    A X 0, B Y 1, C Z 2, D W 3;
+    A X 0, B Y 1, C Z 2, D W 3, E V 4;
+    A X 0, B Y 1, C Z 2, D W 3, E V 4, F U 5;
 }
 
 impl IntoArgs<()> for () {
-    const COUNT: u8 = 0;
-
     fn with<R>(&self, take: impl FnOnce(&[Argument<'_>]) -> R) -> R {
         take(&[])
     }

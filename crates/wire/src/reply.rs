@@ -116,8 +116,12 @@ impl<'a> Rows<'a> {
         let columns = reader.word()?;
         reader.check((1..=0xff).contains(&columns), "a count of columns")?;
         let columns = reader.words(columns)?;
-        let good = columns.chunks_exact(8).all(|head| (word_at(head, 0) >> 8) & 0xff_ffff == 0);
-        reader.check(good, "zeros after a tag")?;
+        let good = columns.chunks_exact(8).all(|head| {
+            let word = word_at(head, 0);
+            let is_tag = matches!(word as u8, tag::REF..=tag::STRING | tag::BYTES);
+            is_tag && (word >> 8) & 0xff_ffff == 0
+        });
+        reader.check(good, "the tag of a column, and zeros after it")?;
         let start = reader.at();
         for _ in 0..count {
             for head in columns.chunks_exact(8) {

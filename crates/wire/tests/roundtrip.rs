@@ -512,3 +512,27 @@ fn lengths_are_refused_before_their_bytes_come() {
     let error = decode(&bytes, FRAME_BYTES_MAX).unwrap_err();
     assert_eq!(error.number, ErrorNumber::FrameTooLong);
 }
+
+#[test]
+fn tables_are_compared_with_their_heads() {
+    let reply = |columns: &[(u8, u32)], count: u32, cells: &[u64]| {
+        let mut bytes = Vec::new();
+        let mut writer = Flushed::begin(&mut bytes);
+        writer.rows(columns.iter().map(|(tag, ty)| (*tag, TypeNumber(*ty))), |out| {
+            cells.iter().for_each(|cell| encode::word(out, *cell));
+            Some(count)
+        });
+        writer.finish(Counters::default(), 0);
+        decode_reply(&bytes, REPLY_BYTES_MAX).map(|_| ()).map_err(|e| e.what)
+    };
+    assert_eq!(reply(&[(tag::INT, 2), (tag::REF, 7)], 2, &[1, 5, 2, 6]), Ok(()));
+    assert_eq!(reply(&[(tag::INT, 2)], 3, &[1, 2]), Err("a table of the length in its header"));
+    assert_eq!(reply(&[(tag::INT, 2)], u32::MAX, &[1, 2]), Err("a table of the length in its header"));
+    assert_eq!(reply(&[(tag::INT, 2)], 1, &[1, 2]), Err("a table no longer than its cells"));
+    assert_eq!(reply(&[(tag::REF, 7)], 1, &[0]), Err("a handle"));
+    assert_eq!(reply(&[(tag::BOOL, 1)], 1, &[2]), Err("a word that its tag allows"));
+    assert_eq!(reply(&[], 0, &[]), Err("a count of columns"));
+    for other in [tag::EXCEPTION, tag::ABSENT, tag::ROWS, 200] {
+        assert_eq!(reply(&[(other, 0)], 0, &[]), Err("the tag of a column, and zeros after it"));
+    }
+}

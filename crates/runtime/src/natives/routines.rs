@@ -187,7 +187,6 @@ extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
     Ret::of(heap!(cx, cx.new_object(table, &[0; cell::FIELDS])))
 }
 
-/// Boxed basic values are compared by the values, as `equal` does.
 /// The type that a routine was instantiated with.
 fn type_argument(cx: &Cx, desc: Word) -> TypeId {
     // SAFETY: routines are entered with their descriptor.
@@ -217,6 +216,7 @@ extern "C" fn type_is(cx: &mut Cx, desc: Word, object: Word) -> Ret {
     Ret::bool(info.has_type(ty) || info.boxed == Some(ty))
 }
 
+/// Boxed basic values are compared by the values, as `equal` does.
 extern "C" fn same_object(cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
     // SAFETY: the arguments are objects by the heading.
     let (info, other) = unsafe { (Table::of(a).info(), Table::of(b).info()) };

@@ -708,14 +708,12 @@ impl Translator {
                 return Ok(vec![self.future(TypeNumber::NONE, "rows")]);
             }
             ExprKind::As(object, ty) => {
-                let (object, ty) = (self.expression(object, out)?, self.ty(ty)?);
-                let object = self.reference(object, out);
+                let (object, ty) = self.object_and_type(object, ty, out)?;
                 encode::cast(out, ty, object);
                 return Ok(vec![self.future(ty, "as")]);
             }
             ExprKind::Is(object, ty) => {
-                let (object, ty) = (self.expression(object, out)?, self.ty(ty)?);
-                let object = self.reference(object, out);
+                let (object, ty) = self.object_and_type(object, ty, out)?;
                 encode::test_type(out, ty, object);
                 return Ok(vec![self.future(self.kind(Kind::Bool), "is")]);
             }
@@ -758,6 +756,17 @@ impl Translator {
                 self.future(typed.ty, "constant")
             }
         }
+    }
+
+    /// Records the operands of `as` or `is`.
+    fn object_and_type(
+        &mut self,
+        object: &Expr,
+        ty: &str,
+        out: &mut Vec<u8>,
+    ) -> Translated<(Ref, TypeNumber)> {
+        let (object, ty) = (self.expression(object, out)?, self.ty(ty)?);
+        Ok((self.reference(object, out), ty))
     }
 
     /// As [`Translator::referable`], as it crosses.

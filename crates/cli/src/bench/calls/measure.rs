@@ -369,7 +369,7 @@ pub fn measure(
     // t = t_c + t_d / B (001 section 6.1): a batch of one call costs both.
     let crossing = if t_c > 0.0 { (trip.value - t_c) / raw.value } else { f64::NAN };
     targets.push(Target::new("t_d, a pair of crossings, against the raw ping-pong", crossing, 2.0, "x"));
-    targets.push(Target::new("t_c: a batched null method, record to result", t_c, 60.0, "ns"));
+    targets.push(Target::new("t_c: a batched null method, record to result", t_c, 40.0, "ns"));
     targets.push(Target::new("recording a call", record.value, 15.0, "ns"));
     sections.push(("Crossing", vec![raw, trip, inside]));
     batches.push(record);
