@@ -193,7 +193,10 @@ const LONG: &[(&str, &str)] = &[
     ("crates/theta/tests/actors.rs", "tests with the programs that they check"),
     ("crates/theta/tests/rules.rs", "a table of rules with programs"),
     ("crates/theta/tests/table.rs", "a table of built-in methods"),
-    ("crates/wire/src/text/translate.rs", "one match over commands, both ways"),
+    (
+        "crates/wire/src/text/translate.rs",
+        "one match over the commands of a line, and the names that they share",
+    ),
 ];
 
 #[test]

@@ -13,6 +13,7 @@ mod lexer;
 mod look;
 mod parser;
 mod print;
+mod replies;
 mod translate;
 
 pub use translate::{Due, LineError, Translator};
