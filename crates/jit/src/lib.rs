@@ -19,6 +19,7 @@
 mod actors;
 mod analysis;
 mod effects;
+mod entries;
 mod exit;
 mod helper;
 mod lower;
@@ -40,13 +41,10 @@ use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
 use bifrost_runtime::actor_class::ActorClass;
-use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};
 use cranelift_codegen::CodegenError;
-use cranelift_codegen::ir::{
-    self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
-};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, UserFuncName, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -55,6 +53,7 @@ use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 
 pub use scalars::replace as replace_objects;
 
+use entries::Template;
 use helper::{Entries, Helper};
 use lower::{Entry, Source};
 use maps::{Calls, Maps};
@@ -130,6 +129,8 @@ struct State {
     message_stubs: HashMap<(u32, usize, u32, Form), Code>,
     /// By code, arity and references.
     native_entries: HashMap<(usize, usize, u32), Code>,
+    /// By arity, and the references that are recorded, if any are.
+    templates: HashMap<(usize, Option<u32>), Arc<Template>>,
 }
 
 impl std::fmt::Debug for Jit {
@@ -192,6 +193,7 @@ impl Jit {
             mode_stubs: HashMap::new(),
             message_stubs: HashMap::new(),
             native_entries: HashMap::new(),
+            templates: HashMap::new(),
         };
         let mut jit = Jit {
             isa: isa()?,
@@ -310,14 +312,7 @@ impl Jit {
         let key = (native.0 as usize, arity, references);
         let known = self.lock().native_entries.get(&key).copied();
         known.unwrap_or_else(|| {
-            let code = self.small(self.signature(arity), |b, words| {
-                exit::record(b, words[0], &pick(&words[1..], references));
-                let signature = b.import_signature(self.signature(arity));
-                let address = b.ins().iconst(types::I64, native.0 as i64);
-                let call = b.ins().call_indirect(signature, address, words);
-                let results = b.inst_results(call).to_vec();
-                b.ins().return_(&results);
-            });
+            let code = self.entry_to(native.0, arity, Some(references));
             let code = code.map_or(Code(helper::no_code as *const u8), |(_, code)| code);
             self.lock().native_entries.insert(key, code);
             code
@@ -451,6 +446,17 @@ impl Jit {
         build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value], &mut Roots),
     ) -> Result<(u32, Code), CompileError> {
         let name = self.declare(1, 0)?[0];
+        let function = self.small_function(name, signature, build);
+        let code = self.define(vec![self.generate(name, function)?])?;
+        Ok((name, code))
+    }
+
+    fn small_function(
+        &self,
+        name: u32,
+        signature: ir::Signature,
+        build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value], &mut Roots),
+    ) -> ir::Function {
         let mut function = ir::Function::with_name_signature(UserFuncName::user(0, name), signature);
         let mut context = FunctionBuilderContext::new();
         let mut b = FunctionBuilder::new(&mut function, &mut context);
@@ -465,88 +471,11 @@ impl Jit {
         if !roots.references.is_empty() || !roots.words.is_empty() {
             safepoint::insert(&mut function, &roots);
         }
-        let code = self.define(vec![self.generate(name, function)?])?;
-        Ok((name, code))
+        function
     }
 
     fn signature(&self, arity: usize) -> ir::Signature {
         lower::signature(arity, self.isa.default_call_conv())
-    }
-
-    /// The name and the code of an entry to a helper that is near all code.
-    fn helper_entry(&self, helper: Helper, words: usize) -> Result<(u32, Code), CompileError> {
-        let signature = if helper.polls() { lower::attend_signature() } else { self.signature(words) };
-        self.small(signature, |b, args| {
-            if helper.collects() {
-                exit::record(b, args[0], &[]);
-            }
-            let called = b.import_signature(self.signature(words));
-            let address = b.ins().iconst(types::I64, helper.address() as i64);
-            let call = b.ins().call_indirect(called, address, args);
-            let results = b.inst_results(call).to_vec();
-            if helper.polls() {
-                b.ins().store(MemFlagsData::trusted(), results[0], args[0], offset::RESULTS);
-                b.ins().return_(&[]);
-            } else {
-                b.ins().return_(&results);
-            }
-        })
-    }
-
-    fn stub(&self, arity: usize, helper: Helper, slot: Option<u32>) -> Code {
-        let call_conv = self.isa.default_call_conv();
-        let code = self.small(self.signature(arity), |b, words| {
-            let mut finder = ir::Signature::new(call_conv);
-            let mut args = words[..2].to_vec();
-            args.extend(slot.map(|slot| b.ins().iconst(types::I64, i64::from(slot))));
-            finder.params.extend(std::iter::repeat_n(ir::AbiParam::new(types::I64), args.len()));
-            finder.returns.push(ir::AbiParam::new(types::I64));
-            let finder = b.import_signature(finder);
-            let helper = b.ins().iconst(types::I64, helper.address() as i64);
-            let found = b.ins().call_indirect(finder, helper, &args);
-            let code = b.inst_results(found)[0];
-            let signature = b.import_signature(lower::signature(arity, call_conv));
-            let call = b.ins().call_indirect(signature, code, words);
-            let results = b.inst_results(call).to_vec();
-            b.ins().return_(&results);
-        });
-        code.map_or(Code(helper::no_code as *const u8), |(_, code)| code)
-    }
-
-    /// An entry that has a function interpreted.
-    fn interpreter_entry(&self, func: FuncId, arity: usize, references: u32) -> Result<Code, CompileError> {
-        self.words_entry(Helper::Interpret.address(), func.as_u32(), arity, references)
-    }
-
-    /// An entry of so many words to a function in Rust that takes a number and where the words are,
-    /// and how many.
-    fn words_entry(
-        &self,
-        native: *const u8,
-        number: u32,
-        arity: usize,
-        references: u32,
-    ) -> Result<Code, CompileError> {
-        let entry = self.small(self.signature(arity), |b, words| {
-            exit::record(b, words[0], &pick(&words[1..], references));
-            let slot = b.create_sized_stack_slot(StackSlotData::new(
-                StackSlotKind::ExplicitSlot,
-                8 * arity as u32,
-                3,
-            ));
-            for (i, word) in words[1..].iter().enumerate() {
-                b.ins().stack_store(types::I64, *word, slot, 8 * i as i32);
-            }
-            let address = b.ins().stack_addr(types::I64, slot, 0);
-            let number = b.ins().iconst(types::I64, i64::from(number));
-            let count = b.ins().iconst(types::I64, arity as i64);
-            let native = b.ins().iconst(types::I64, native as i64);
-            let signature = b.import_signature(lower::signature(3, self.isa.default_call_conv()));
-            let call = b.ins().call_indirect(signature, native, &[words[0], number, address, count]);
-            let results = b.inst_results(call).to_vec();
-            b.ins().return_(&results);
-        });
-        entry.map(|(_, code)| code)
     }
 }
 
