@@ -1,8 +1,8 @@
 //! Entries: small functions between machine code and functions in Rust.
 //!
 //! An entry keeps the convention of machine code ([`lower::signature`]), and records its frame
-//! if the function may collect. Those of one arity differ in one address. So the code generator makes
-//! one [`Template`], and each entry is a copy: it takes a program half the time to start.
+//! if the function may collect. Those of one arity differ in one address. So the code generator
+//! makes one [`Template`], and each entry is a copy: it takes a program half the time to start.
 
 use std::sync::Arc;
 
