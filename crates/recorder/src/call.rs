@@ -189,7 +189,11 @@ impl<S: Source> Recorder<S> {
             }
             Known::Future(_) | Known::Failed(_) => self.expect_reference(rows, place),
         });
-        self.record_with(Maker::Emit, Ok(encode::head(op::EMIT, 0, 0)), table, cells, place)
+        let recorded = table.and_then(|table| self.record_to(table, encode::head(op::EMIT, 0, 0), cells));
+        match recorded {
+            Ok(()) => Ok(Maker::Emit),
+            Err(error) => Err(self.refuse_call(Maker::Emit, place, error)),
+        }
     }
 
     /// Records that an object is seen as one of another type, which has one result. `ty` is the
@@ -250,39 +254,33 @@ impl<S: Source> Recorder<S> {
         arguments: impl ExactSizeIterator<Item = Operand<'a>>,
         place: S,
     ) -> Recorded<S> {
-        let head = match self.numbers.method(method) {
-            Some(number) => Ok(encode::head(code, 0, number.0)),
-            None if receiver.is_err() => Ok(0),
-            None => Err(missing(self.numbers.method_name(method))),
+        let recorded = match receiver {
+            Ok(receiver) => match self.numbers.method(method) {
+                Some(number) => self.record_to(receiver, encode::head(code, 0, number.0), arguments),
+                None => Err(missing(self.numbers.method_name(method))),
+            },
+            Err(error) => Err(error),
         };
-        self.record_with(Maker::Method(method), head, receiver, arguments, place)
+        match recorded {
+            Ok(()) => Ok(Maker::Method(method)),
+            Err(error) => Err(self.refuse_call(Maker::Method(method), place, error)),
+        }
     }
 
     /// Records a command with a receiver, whose first word is `head` with the tags of the
     /// arguments.
     #[inline(always)]
-    fn record_with<'a>(
+    fn record_to<'a>(
         &mut self,
-        made: Maker,
-        head: Result<u64, Arc<Error<S>>>,
-        receiver: Result<Ref, Arc<Error<S>>>,
+        receiver: Ref,
+        head: u64,
         arguments: impl ExactSizeIterator<Item = Operand<'a>>,
-        place: S,
-    ) -> Recorded<S> {
-        let recorded = match (receiver, head) {
-            (Ok(receiver), Ok(head)) => {
-                let start = self.batch.len();
-                let mut first = [0; 16];
-                first[8..].copy_from_slice(&receiver.0.to_le_bytes());
-                self.batch.extend_from_slice(&first);
-                self.record(start, head, arguments)
-            }
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        };
-        match recorded {
-            Ok(()) => Ok(made),
-            Err(error) => Err(self.refuse_call(made, place, error)),
-        }
+    ) -> Result<(), Arc<Error<S>>> {
+        let start = self.batch.len();
+        let mut first = [0; 16];
+        first[8..].copy_from_slice(&receiver.0.to_le_bytes());
+        self.batch.extend_from_slice(&first);
+        self.record(start, head, arguments)
     }
 
     /// Records a call without receiver, whose first word is `head` with the tags of the arguments.
@@ -395,16 +393,8 @@ impl<S: Source> Recorder<S> {
                         return Err(error);
                     }
                 },
-                Operand::Value(Value::Str(s)) => {
-                    encode::bytes(&mut self.batch, s.as_bytes());
-                    tag::STRING
-                }
-                Operand::Value(Value::Bytes(b)) => {
-                    encode::bytes(&mut self.batch, b);
-                    tag::BYTES
-                }
                 Operand::Value(value) => {
-                    encode::word(&mut self.batch, value.word());
+                    encode::value(&mut self.batch, &value);
                     value.tag()
                 }
                 Operand::Foreign => {
@@ -450,16 +440,8 @@ impl<S: Source> Recorder<S> {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let tag = match self.known(slot) {
-            Known::Value(Value::Str(s)) => {
-                encode::bytes(&mut bytes, s.as_bytes());
-                tag::STRING
-            }
-            Known::Value(Value::Bytes(b)) => {
-                encode::bytes(&mut bytes, b);
-                tag::BYTES
-            }
             Known::Value(value) => {
-                encode::word(&mut bytes, value.word());
+                encode::value(&mut bytes, &value);
                 value.tag()
             }
             _ => {

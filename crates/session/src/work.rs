@@ -359,24 +359,27 @@ impl Session {
             Value::Int(i) => (i as Word, Types::INT),
             Value::Real(r) => (r.to_bits(), Types::REAL),
             Value::Char(c) => (Word::from(u32::from(c)), Types::CHAR),
-            Value::Str(s) => (self.made(cx, |cx| cx.new_string(s))?, Types::STRING),
-            Value::Bytes(b) => (self.made(cx, |cx| cx.new_bytes(&[b]))?, Types::BYTES),
+            Value::Str(s) => {
+                let made = cx.new_string(s);
+                (self.made(cx, made)?, Types::STRING)
+            }
+            Value::Bytes(b) => (self.made_bytes(cx, b)?, Types::BYTES),
         })
     }
 
-    /// Makes an object of a value, which the batch keeps.
-    fn made(
-        &self,
-        cx: &mut Cx,
-        make: impl FnOnce(&mut Cx) -> Result<Word, HeapFull>,
-    ) -> Result<Word, FailureKind> {
-        match make(cx) {
-            Ok(word) => {
-                self.hold(cx, word);
-                Ok(word)
-            }
-            Err(full) => Err(FailureKind::refused(ErrorNumber::HeapLimit, full.to_string())),
-        }
+    /// Apart from [`Session::value`], which is on the path of calls with few bytes.
+    #[inline(never)]
+    fn made_bytes(&self, cx: &mut Cx, bytes: &[u8]) -> Result<Word, FailureKind> {
+        let made = cx.new_bytes(&[bytes]);
+        self.made(cx, made)
+    }
+
+    /// Has the batch keep an object that was made of a value.
+    #[inline(always)]
+    fn made(&self, cx: &mut Cx, made: Result<Word, HeapFull>) -> Result<Word, FailureKind> {
+        let word = made.map_err(|full| FailureKind::refused(ErrorNumber::HeapLimit, full.to_string()))?;
+        self.hold(cx, word);
+        Ok(word)
     }
 
     fn cell(&mut self, cx: &mut Cx, element: TypeNumber) {

@@ -123,9 +123,18 @@ fn arguments(out: &mut Vec<u8>, args: &[Arg<'_>]) {
 #[inline]
 fn argument(out: &mut Vec<u8>, arg: &Arg<'_>) {
     match arg {
-        Arg::Value(Value::Str(s)) => bytes(out, s.as_bytes()),
-        Arg::Value(Value::Bytes(b)) => bytes(out, b),
-        _ => word(out, arg.word()),
+        Arg::Value(v) => value(out, v),
+        Arg::Ref(r) => word(out, r.0 as u64),
+    }
+}
+
+/// Appends the words of a value, whose tag stands elsewhere.
+#[inline(always)]
+pub fn value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Str(s) => bytes(out, s.as_bytes()),
+        Value::Bytes(b) => bytes(out, b),
+        _ => word(out, value.word()),
     }
 }
 
@@ -138,7 +147,7 @@ pub fn lookup(out: &mut Vec<u8>, name: &str, expected: Option<TypeNumber>) {
 /// Appends `constant`.
 pub fn constant(out: &mut Vec<u8>, value: &Value<'_>) {
     word(out, head(op::CONSTANT, u32::from(value.tag()), 0));
-    argument(out, &Arg::Value(*value));
+    self::value(out, value);
 }
 
 /// Appends `cell`.
@@ -379,7 +388,7 @@ fn outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
         }
         Outcome::Value(value) => {
             word(out, outcome_head(value.tag(), 0));
-            argument(out, &Arg::Value(*value));
+            self::value(out, value);
         }
         Outcome::Rows(rows) => {
             let table = begin_rows(out, rows.columns());
