@@ -164,6 +164,11 @@ pub fn type_of_class(program: &Program, class: ClassId) -> Option<TypeId> {
     program.tagged.iter().find(|(_, classes)| classes.contains(&class)).map(|(ty, _)| *ty)
 }
 
+/// True if a class is that of a struct, or of a tag of a oneof or `maybe`.
+pub(crate) fn is_of_value(program: &Program, class: ClassId) -> bool {
+    type_of_class(program, class).is_some_and(|ty| program.types.def(ty).immutable)
+}
+
 /// Returns the name of the tag that a class of this name stands for, or the word that its type
 /// begins with.
 pub fn tag_of(class: &str) -> &str {

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use bifrost_wire::encode::Items;
 use bifrost_wire::value::tag;
-use bifrost_wire::{Ref, TypeNumber, Value, encode, op};
+use bifrost_wire::{Arg, COMPOUND_DEPTH_MAX, Ref, TypeNumber, Value, encode, op};
 
 use crate::Source;
 use crate::error::{Error, Misuse};
@@ -22,8 +23,23 @@ pub enum Operand<'a> {
     Stub(Slot),
     /// A value.
     Value(Value<'a>),
+    /// A compound that is composed when it is recorded. It has the type of its place.
+    Compound(&'a dyn Compose, Owner),
     /// A stub of another session, for which the call is refused.
     Foreign,
+}
+
+/// The address of a session, by which stubs of another one are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub usize);
+
+/// The items of a compound that is an argument.
+pub trait Compose: std::fmt::Debug {
+    /// Returns the number of the items.
+    fn count(&self) -> usize;
+
+    /// Passes the items on, one after the other, as operands of a session.
+    fn each(&self, owner: Owner, put: &mut dyn FnMut(Operand<'_>));
 }
 
 /// The most arguments of a call.
@@ -220,6 +236,21 @@ impl<S: Source> Recorder<S> {
         self.with_type(Maker::Is, encode::test_type, admitted, object, (ty, type_name), place)
     }
 
+    /// Records that the contents of an object are taken, which has one result: a value.
+    pub fn get(&mut self, admitted: Admission<S>, object: Slot, place: S) -> Recorded<S> {
+        match admitted.and_then(|()| self.expect_reference(object, place)) {
+            Ok(_) if !self.scopes.is_empty() => {
+                Err(self.refuse_call(Maker::Get, place, misuse(Misuse::ContentsInside)))
+            }
+            Ok(object) => {
+                encode::get(&mut self.batch, object);
+                self.recorded();
+                Ok(Maker::Get)
+            }
+            Err(error) => Err(self.refuse_call(Maker::Get, place, error)),
+        }
+    }
+
     /// Records a command with a type and an object.
     fn with_type(
         &mut self,
@@ -356,6 +387,8 @@ impl<S: Source> Recorder<S> {
         match operand {
             Operand::Stub(slot) => self.expect_reference(slot, place),
             Operand::Foreign => Err(misuse(Misuse::OtherSession)),
+            // Such a place gives it no type.
+            Operand::Compound(..) => Err(misuse(Misuse::Untyped)),
             Operand::Value(value) => {
                 let slot = self.new_value(value);
                 let reference = self.expect_reference(slot, place);
@@ -363,6 +396,54 @@ impl<S: Source> Recorder<S> {
                 reference
             }
         }
+    }
+
+    /// Appends a compound at this depth, the argument of a call. What it has appended when it fails
+    /// is the caller's to take back.
+    #[inline(never)]
+    fn append_compound(
+        &mut self,
+        compound: &dyn Compose,
+        owner: Owner,
+        argument: u32,
+        depth: usize,
+    ) -> Result<(), Arc<Error<S>>> {
+        let count = u32::try_from(compound.count()).ok().filter(|_| depth <= COMPOUND_DEPTH_MAX);
+        let count = count.ok_or_else(|| misuse(Misuse::TooLong))?;
+        let mut items = Items::begin(&mut self.batch, TypeNumber::NONE, count);
+        let mut failed = None;
+        compound.each(owner, &mut |operand| {
+            if failed.is_none() {
+                failed = self.append_item(&mut items, operand, argument, depth).err();
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        items.end(&mut self.batch);
+        Ok(())
+    }
+
+    fn append_item(
+        &mut self,
+        items: &mut Items,
+        operand: Operand<'_>,
+        argument: u32,
+        depth: usize,
+    ) -> Result<(), Arc<Error<S>>> {
+        match operand {
+            Operand::Value(value) => items.item(&mut self.batch, &Arg::Value(value)),
+            Operand::Stub(slot) => {
+                let tag = self.append_stub(slot, argument as usize - 1)?;
+                items.tag(&mut self.batch, tag);
+            }
+            Operand::Compound(inner, owner) => {
+                items.tag(&mut self.batch, tag::COMPOUND);
+                self.append_compound(inner, owner, argument, depth + 1)?;
+            }
+            Operand::Foreign => return Err(misuse(Misuse::OtherSession)),
+        }
+        Ok(())
     }
 
     /// Records a call: puts the arguments behind the words that are there already from `start` on,
@@ -396,6 +477,15 @@ impl<S: Source> Recorder<S> {
                 Operand::Value(value) => {
                     encode::value(&mut self.batch, &value);
                     value.tag()
+                }
+                Operand::Compound(compound, owner) => {
+                    match self.append_compound(compound, owner, index as u32 + 1, 1) {
+                        Ok(()) => tag::COMPOUND,
+                        Err(error) => {
+                            self.batch.truncate(start);
+                            return Err(error);
+                        }
+                    }
                 }
                 Operand::Foreign => {
                     self.batch.truncate(start);

@@ -30,7 +30,7 @@ use crate::Source;
 use crate::error::{CallName, Closed, Error, ErrorValue, Misuse};
 use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
-use crate::slots::{DROPPED, Extra, Held, NO_SLOT, Tag};
+use crate::slots::{DROPPED, Extra, NO_SLOT, Tag};
 
 type Shared<S> = Arc<Error<S>>;
 
@@ -322,17 +322,13 @@ impl<S: Source> Recorder<S> {
             let known = match outcomes.next() {
                 Some(Outcome::Handle { handle, .. }) => {
                     let made = self.futures.get(index).map(|future| (future.made, future.place));
-                    self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
+                    self.hold_handle(handle, made);
                     (Tag::Handle, handle.0 as u64)
                 }
                 Some(Outcome::Value(value)) => self.pack(value),
                 Some(Outcome::Rows(rows)) => {
                     let made = self.futures.get(index).map(|future| (future.made, future.place));
-                    for cell in rows.iter() {
-                        if let Outcome::Handle { handle, .. } = cell {
-                            self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
-                        }
-                    }
+                    rows.each_handle(&mut |handle| self.hold_handle(handle, made));
                     (Tag::Rows, self.new_extra(Extra::Rows(rows.into())))
                 }
                 Some(Outcome::Exception(n)) => match errors.get(n as usize) {
@@ -455,8 +451,15 @@ impl<S: Source> Recorder<S> {
             Outcome::Handle { handle, .. } => {
                 // An error can outlive its session, a stub cannot: the object is given back, unless
                 // a stub has it too.
-                self.handles.entry(handle).or_insert(Held { slots: 0, made: None }).slots += 1;
+                self.hold_handle(handle, None);
                 self.drop_handle(handle);
+                ErrorValue::Object
+            }
+            Outcome::Value(Value::Compound(compound)) => {
+                compound.each_reference(&mut |handle| {
+                    self.hold_handle(handle, None);
+                    self.drop_handle(handle);
+                });
                 ErrorValue::Object
             }
             Outcome::Rows(_) | Outcome::Exception(_) | Outcome::Absent => ErrorValue::Nil,

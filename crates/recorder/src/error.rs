@@ -150,6 +150,14 @@ pub enum Misuse {
     /// A table of rows made inside a structure.
     #[error("a table of rows cannot be made inside a structure: make it before the structure")]
     TableInside,
+    /// The contents of an object taken inside a structure.
+    #[error(
+        "the contents of an object cannot be taken inside a structure: take them outside, or put the object into a row"
+    )]
+    ContentsInside,
+    /// A value with items where no parameter says its type.
+    #[error("a value with items can only be an argument: it has the type of its parameter")]
+    Untyped,
     /// A closure of the structure panicked.
     #[error("a panic has ended the structure")]
     Abandoned,

@@ -81,14 +81,14 @@ mod structures;
 mod stubs;
 mod transaction;
 
-pub use call::Operand;
+pub use call::{Compose, Operand, Owner};
 pub use crossing::LastWords;
 pub use error::{CallName, Closed, Error, ErrorValue, Exception, GreetError, Misuse};
 pub use greeting::Greeting;
 pub use recorder::{
     Admission, Counters, Due, HISTORY_MAX, Maker, PUBLISH_BYTES, REMAP_FUTURES, Recorded, Recorder, Settings,
 };
-pub use slots::{Known, RowCell, Slot};
+pub use slots::{Came, Known, Slot};
 pub use structures::{Block, Ended, Iteration, Jump, Structure};
 pub use stubs::{BasicNumbers, BuiltinNumbers, CellNumbers, Heading, Numbers, Stubs};
 

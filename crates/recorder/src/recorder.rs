@@ -81,6 +81,8 @@ pub enum Maker {
     As,
     /// A test of a type.
     Is,
+    /// The contents of an object.
+    Get,
     /// A marker that takes numbers: of an iterator's values, of an exception's, of parameters.
     Variable,
     /// A batch that is a transaction.

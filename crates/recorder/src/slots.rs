@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bifrost_wire::reply::{OwnedRows, Rows};
-use bifrost_wire::{Outcome, Ref, Value};
+use bifrost_wire::{Compound, OwnedCompound, Ref, Value};
 
 use crate::Source;
 use crate::error::{CallName, Error};
@@ -48,6 +48,7 @@ pub(crate) enum Tag {
     Char,
     Str,
     Bytes,
+    Compound,
     Rows,
     Failed,
 }
@@ -57,6 +58,8 @@ pub(crate) enum Extra<S> {
     Free,
     Str(Arc<str>),
     Bytes(Arc<[u8]>),
+    /// A compound, which holds a handle for each of its references.
+    Compound(OwnedCompound),
     /// A table, which holds a handle for each of its cells that is an object.
     Rows(OwnedRows),
     Failed(Arc<Error<S>>),
@@ -79,13 +82,13 @@ pub enum Known<'r, S> {
     Free,
 }
 
-/// A cell of a table.
+/// Something with items that came.
 #[derive(Clone, Copy, Debug)]
-pub enum RowCell<'r> {
-    /// A value.
-    Value(Value<'r>),
-    /// A new slot of an object.
-    Object(Slot),
+pub enum Came<'r> {
+    /// A compound.
+    Compound(Compound<'r>),
+    /// A table.
+    Rows(Rows<'r>),
 }
 
 /// An entry of VF.
@@ -138,12 +141,9 @@ impl<S: Source> Recorder<S> {
         self.free_extras.push(index as u32);
         match extra {
             Extra::Failed(error) => self.seen.dropped(&error),
-            Extra::Rows(rows) => {
-                for cell in rows.view().iter() {
-                    if let Outcome::Handle { handle, .. } = cell {
-                        self.drop_handle(handle);
-                    }
-                }
+            Extra::Rows(rows) => rows.view().each_handle(&mut |handle| self.drop_handle(handle)),
+            Extra::Compound(compound) => {
+                compound.view().each_reference(&mut |handle| self.drop_handle(handle));
             }
             Extra::Free | Extra::Str(_) | Extra::Bytes(_) => {}
         }
@@ -159,6 +159,10 @@ impl<S: Source> Recorder<S> {
             Value::Char(_) => Tag::Char,
             Value::Str(s) => return (Tag::Str, self.new_extra(Extra::Str(s.into()))),
             Value::Bytes(b) => return (Tag::Bytes, self.new_extra(Extra::Bytes(b.into()))),
+            Value::Compound(c) => {
+                c.each_reference(&mut |handle| self.hold_handle(handle, None));
+                return (Tag::Compound, self.new_extra(Extra::Compound(c.into())));
+            }
         };
         (tag, value.word())
     }
@@ -176,7 +180,7 @@ impl<S: Source> Recorder<S> {
     pub(crate) fn discard(&mut self, tag: Tag, word: u64) {
         match tag {
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Bytes | Tag::Compound | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
@@ -194,13 +198,16 @@ impl<S: Source> Recorder<S> {
             Tag::Int => Known::Value(Value::Int(slot.word as i64)),
             Tag::Real => Known::Value(Value::Real(f64::from_bits(slot.word))),
             Tag::Char => Known::Value(Value::Char(char::from_u32(slot.word as u32).unwrap_or('\0'))),
-            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => match self.extras.get(slot.word as usize) {
-                Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
-                Some(Extra::Bytes(b)) => Known::Value(Value::Bytes(b)),
-                Some(Extra::Rows(rows)) => Known::Rows(rows.view()),
-                Some(Extra::Failed(error)) => Known::Failed(error),
-                _ => Known::Free,
-            },
+            Tag::Str | Tag::Bytes | Tag::Compound | Tag::Rows | Tag::Failed => {
+                match self.extras.get(slot.word as usize) {
+                    Some(Extra::Compound(compound)) => Known::Value(Value::Compound(compound.view())),
+                    Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
+                    Some(Extra::Bytes(b)) => Known::Value(Value::Bytes(b)),
+                    Some(Extra::Rows(rows)) => Known::Rows(rows.view()),
+                    Some(Extra::Failed(error)) => Known::Failed(error),
+                    _ => Known::Free,
+                }
+            }
             Tag::Free => Known::Free,
         }
     }
@@ -257,44 +264,46 @@ impl<S: Source> Recorder<S> {
                 }
             }
             Tag::Handle => self.drop_handle(Ref(word as i64)),
-            Tag::Str | Tag::Bytes | Tag::Rows | Tag::Failed => self.free_extra(word),
+            Tag::Str | Tag::Bytes | Tag::Compound | Tag::Rows | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
 
-    /// Reads the rows of a table that came: hands the cells of each row to `row`, which takes all
-    /// of them. The slots of objects are the caller's. False if the slot is no table.
+    /// Reads a compound or table that came: hands its items, or cells row by row, to `read`, with a
+    /// function that makes the slot of a handle. Slots are the caller's. Nothing if the slot is
+    /// neither.
     ///
-    /// Cost: linear in the number of cells; a slot for each object.
-    pub fn read_rows(
+    /// Cost: linear in the number of items; a slot for each object.
+    pub fn read_items<R>(
         &mut self,
         slot: Slot,
-        mut row: impl FnMut(&mut dyn Iterator<Item = RowCell<'_>>),
-    ) -> bool {
-        let Some(&Entry { tag: Tag::Rows, word, .. }) = self.slots.get(slot.0 as usize) else { return false };
-        let Some(extra) = self.extras.get_mut(word as usize) else { return false };
-        let Extra::Rows(rows) = std::mem::replace(extra, Extra::Free) else { return false };
-        let columns = rows.view().columns().len();
-        let mut cells = rows.view().iter();
-        for _ in 0..rows.view().len() {
-            let mut of_row = cells.by_ref().take(columns).map(|cell| match cell {
-                Outcome::Handle { handle, .. } => RowCell::Object(self.new_object(handle)),
-                Outcome::Value(value) => RowCell::Value(value),
-                _ => RowCell::Value(Value::Nil),
-            });
-            row(&mut of_row);
+        read: impl FnOnce(Came<'_>, &mut dyn FnMut(Ref) -> Slot) -> R,
+    ) -> Option<R> {
+        let &Entry { tag: Tag::Rows | Tag::Compound, word, .. } = self.slots.get(slot.0 as usize)? else {
+            return None;
+        };
+        let extra = std::mem::replace(self.extras.get_mut(word as usize)?, Extra::Free);
+        let came = match &extra {
+            Extra::Rows(rows) => Came::Rows(rows.view()),
+            Extra::Compound(compound) => Came::Compound(compound.view()),
+            Extra::Free | Extra::Str(_) | Extra::Bytes(_) | Extra::Failed(_) => return None,
+        };
+        let result = read(came, &mut |handle| self.new_object(handle));
+        if let Some(place) = self.extras.get_mut(word as usize) {
+            *place = extra;
         }
-        drop(cells);
-        if let Some(extra) = self.extras.get_mut(word as usize) {
-            *extra = Extra::Rows(rows);
-        }
-        true
+        Some(result)
     }
 
     /// Makes a slot for a further stub of an object that the session has a handle for.
     fn new_object(&mut self, handle: Ref) -> Slot {
-        self.handles.entry(handle).or_insert(Held { slots: 0, made: None }).slots += 1;
+        self.hold_handle(handle, None);
         Slot(self.new_slot(Tag::Handle, handle.0 as u64))
+    }
+
+    /// Counts a further holder of a handle. `made` is the call that it came from.
+    pub(crate) fn hold_handle(&mut self, handle: Ref, made: Option<(Maker, S)>) {
+        self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
     }
 
     #[cold]
@@ -367,6 +376,7 @@ impl<S: Source> Recorder<S> {
             Maker::Emit => "emit".into(),
             Maker::As => "as".into(),
             Maker::Is => "is".into(),
+            Maker::Get => "get".into(),
             Maker::Variable => "variable".into(),
             Maker::Refused => "refused".into(),
         }

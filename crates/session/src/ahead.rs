@@ -65,9 +65,11 @@ impl Session {
         for _ in 0..COMMANDS_MAX {
             let Ok(Decoded::Command(command, used)) = decode(bytes, frame) else { break };
             bytes = &bytes[used..];
-            let objects = command.references().filter_map(|reference| self.handles.get(reference));
-            // SAFETY: the words of handles are references.
-            named.extend(objects.filter(|word| is_absent(*word)).map(|word| unsafe { Object::new(word) }));
+            command.each_reference(|reference| {
+                let object = self.handles.get(reference).filter(|word| is_absent(*word));
+                // SAFETY: the words of handles are references.
+                named.extend(object.map(|word| unsafe { Object::new(word) }));
+            });
         }
         self.transactions.cache().expect(named.into_iter());
     }

@@ -15,15 +15,16 @@ use bifrost_ir::{
 };
 use bifrost_wire::command::TypeNumbers;
 use bifrost_wire::{
-    Arg, Args, Command, Decoded, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber,
-    decode,
+    Arg, Args, Command, Compound, Decoded, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber,
+    TypeNumber, Value, decode,
 };
 use cranelift_entity::PrimaryMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::casts::{Cast, cast_row, never};
+use crate::compounds::Shape;
 use crate::failures::{Failure, FailureKind};
-use crate::scan::Scan;
+use crate::scan::{Scan, is_inner};
 use crate::tables::{Dispatch, MethodRow, Tables};
 
 /// Builds the function of a structure in which [`Scan`] found no fault. `bytes` are its commands.
@@ -173,16 +174,57 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Failure> {
+    /// Returns an operand; `wanted` is the type of a compound that does not say its own.
+    fn operand(&mut self, arg: Arg<'_>, wanted: Option<TypeId>) -> Result<Operand, Failure> {
         match arg {
             Arg::Ref(r) => self.reference(r),
+            Arg::Value(Value::Compound(compound)) if is_inner(compound, self.scan.base) => {
+                self.compound(compound, wanted)
+            }
             Arg::Value(_) => Ok(self.outside()),
         }
     }
 
-    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Failure> {
-        for arg in args.iter() {
-            into.push(self.operand(arg)?);
+    /// Builds the making of a compound's object.
+    fn compound(&mut self, compound: Compound<'_>, wanted: Option<TypeId>) -> Result<Operand, Failure> {
+        let Ok(shape) = Shape::of(self.tables, compound, wanted.unwrap_or(Types::ANY)) else {
+            return Err(self.internal("a compound that was checked is gone"));
+        };
+        let mut operands = Vec::new();
+        for (at, item) in shape.items(compound).enumerate() {
+            let operand = self.operand(item, Some(shape.part(at)))?;
+            self.expect(operand, shape.part(at), &|| format!("item {}", at + 1))?;
+            operands.push(operand);
+        }
+        let (site, dst) = (self.site(), self.var(String::new(), shape.ty()));
+        self.current.push(match shape {
+            Shape::Elements(..) => Stmt::NewSequence { dst, elements: operands, site },
+            Shape::Fields(_, class, _) => Stmt::New { dst, class, fields: operands, site },
+        });
+        Ok(Operand::Var(dst))
+    }
+
+    /// Refuses an operand whose static type is another one.
+    fn expect(&self, operand: Operand, wanted: TypeId, place: &dyn Fn() -> String) -> Result<(), Failure> {
+        let found = self.type_of(operand);
+        if self.tables.engine().program().types.is_subtype(found, wanted) {
+            return Ok(());
+        }
+        let (wanted, found) = (self.tables.type_name(wanted), self.tables.type_name(found));
+        let text = format!("{}: expected `{wanted}`, found `{found}`", place());
+        let call = self.scan.base + self.site().0;
+        Err(Failure::of(call, FailureKind::refused(ErrorNumber::WrongType, text)))
+    }
+
+    /// Adds operands; `params` are the types of the heading.
+    fn operands(
+        &mut self,
+        args: Args<'_>,
+        params: &[TypeId],
+        into: &mut SmallVec<[Operand; 3]>,
+    ) -> Result<(), Failure> {
+        for (at, arg) in args.iter().enumerate() {
+            into.push(self.operand(arg, params.get(at).copied())?);
         }
         Ok(())
     }
@@ -199,7 +241,9 @@ impl<'t> Builder<'t> {
         if results.is_empty() {
             self.futures.push(None);
         }
-        if let Some(outer) = self.foreach.take() {
+        if let Some(mut outer) = self.foreach.take() {
+            // Compounds among the arguments are made once, before the loop.
+            outer.append(&mut self.current);
             self.levels.push(Level { open: Open::Foreach { callee, args, vars, site }, outer });
             return Ok(());
         }
@@ -243,11 +287,15 @@ impl<'t> Builder<'t> {
     }
 
     fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Failure> {
+        let scan = self.scan;
+        let called = scan.procedure_at(number);
+        let own = || self.params[..self.params.len() - scan.params.len()].iter().map(|p| p.ty).collect();
+        let params: Vec<TypeId> = called.map_or_else(own, |(_, procedure)| procedure.params.to_vec());
         let mut operands = SmallVec::new();
-        self.operands(args, &mut operands)?;
+        self.operands(args, &params, &mut operands)?;
         // The scan has put the procedures that it met in order; this call's is found by its number
         // there.
-        let (callee, result) = match self.scan.procedure_at(number) {
+        let (callee, result) = match called {
             Some((index, procedure)) => {
                 for _ in &procedure.captured {
                     let captured = self.outside();
@@ -286,8 +334,8 @@ impl<'t> Builder<'t> {
             Command::Send { method, receiver, args } => self.message(method, receiver, args)?,
             Command::CallRoutine { routine, args } => self.routine_call(routine, args)?,
             Command::CallProcedure { procedure, args } => self.procedure_call(procedure, args)?,
-            Command::Constant(_) => {
-                let src = self.outside();
+            Command::Constant(value) => {
+                let src = self.operand(Arg::Value(value), None)?;
                 let ty = self.type_of(src);
                 let dst = self.future(ty);
                 self.current.push(Stmt::Let { dst, src });
@@ -334,7 +382,7 @@ impl<'t> Builder<'t> {
             Command::Procedure { .. } => self.open(Open::Procedure),
             Command::Return(value) => {
                 let values = match value {
-                    Some(arg) => smallvec![self.operand(arg)?],
+                    Some(arg) => smallvec![self.operand(arg, self.results.first().copied())?],
                     None => SmallVec::new(),
                 };
                 self.current.push(Stmt::Return(values));
@@ -346,6 +394,7 @@ impl<'t> Builder<'t> {
             Command::Hello(_)
             | Command::Lookup { .. }
             | Command::Rows { .. }
+            | Command::Get { .. }
             | Command::Describe
             | Command::History
             | Command::ClearHistory
@@ -364,15 +413,20 @@ impl<'t> Builder<'t> {
     }
 
     /// Returns the operands of a call: the receiver, then the arguments.
-    fn receiver_and(&mut self, receiver: Ref, args: Args<'_>) -> Result<SmallVec<[Operand; 3]>, Failure> {
+    fn receiver_and(
+        &mut self,
+        receiver: Ref,
+        row: &MethodRow,
+        args: Args<'_>,
+    ) -> Result<SmallVec<[Operand; 3]>, Failure> {
         let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
-        self.operands(args, &mut operands)?;
+        self.operands(args, &row.call.params, &mut operands)?;
         Ok(operands)
     }
 
     fn method_call(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
         let row = self.method_row(method)?;
-        let operands = self.receiver_and(receiver, args)?;
+        let operands = self.receiver_and(receiver, row, args)?;
         self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
         match row.dispatch {
             Dispatch::Actor(_) => self.request(row, operands),
@@ -385,7 +439,7 @@ impl<'t> Builder<'t> {
 
     fn message(&mut self, method: MethodNumber, receiver: Ref, args: Args<'_>) -> Result<(), Failure> {
         let row = self.method_row(method)?;
-        let args = self.receiver_and(receiver, args)?;
+        let args = self.receiver_and(receiver, row, args)?;
         self.current.push(Stmt::Send { method: row.method, args, site: self.site() });
         self.futures.push(None);
         Ok(())
@@ -396,7 +450,7 @@ impl<'t> Builder<'t> {
             return Err(self.internal("a routine number that was checked is gone"));
         };
         let mut operands = SmallVec::new();
-        self.operands(args, &mut operands)?;
+        self.operands(args, &row.call.params, &mut operands)?;
         self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
         self.call(Callee::Routine(row.routine), operands, &row.call.results)
     }
@@ -432,17 +486,11 @@ impl<'t> Builder<'t> {
         self.emitted += 1;
         let arrays: Vec<Operand> = columns.iter().map(|_| self.outside()).collect();
         let mut operands = SmallVec::new();
-        self.operands(values, &mut operands)?;
-        let types = &self.tables.engine().program().types;
+        let types: Vec<TypeId> = columns.iter().map(|column| column.ty).collect();
+        self.operands(values, &types, &mut operands)?;
         for (at, (column, value)) in columns.iter().zip(&operands).enumerate() {
             // The array may be one of `any`.
-            let found = self.type_of(*value);
-            if !types.is_subtype(found, column.ty) {
-                let (wanted, found) = (self.tables.type_name(column.ty), self.tables.type_name(found));
-                let text = format!("column {}: expected `{wanted}`, found `{found}`", at + 1);
-                let call = self.scan.base + self.site().0;
-                return Err(Failure::of(call, FailureKind::refused(ErrorNumber::WrongType, text)));
-            }
+            self.expect(*value, column.ty, &|| format!("column {}", at + 1))?;
         }
         let site = self.site();
         for ((column, array), value) in columns.iter().zip(arrays).zip(operands) {

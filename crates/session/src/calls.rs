@@ -85,6 +85,9 @@ impl Session {
             Some(Future::Rows(_)) => {
                 format!("-{position} is a table of rows, which only `emit` and `flush` can name")
             }
+            Some(Future::Contents(_)) => {
+                format!("-{position} is a value that `get` has taken, which only `flush` can name")
+            }
             Some(Future::Inner) => format!(
                 "-{position} belongs to a control structure and is not valid outside it; store its value in a cell"
             ),
@@ -139,7 +142,7 @@ impl Session {
             let operand = match arg {
                 Arg::Ref(r) => self.resolve(r, argument)?,
                 Arg::Value(v) => {
-                    let (word, ty) = self.value(cx, v)?;
+                    let (word, ty) = self.value(cx, v, argument, *expected)?;
                     Operand { word, ty, object: !self.tables.is_basic(ty) }
                 }
             };

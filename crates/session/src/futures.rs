@@ -14,6 +14,8 @@ pub enum Future {
     Nothing,
     /// A table: its position among those of the batch.
     Rows(u32),
+    /// Contents that were taken: their position among those of the batch.
+    Contents(u32),
     /// An actor was asked for it: the number of the request, which is not joined yet.
     Open(u64, MethodRef),
     /// The call failed: the failure's position in the batch's list.

@@ -15,6 +15,7 @@
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
 //! | [`causes`], [`failures`] | the causes of failures, and their list |
 //! | [`rows`], [`casts`] | tables of rows; objects seen as ones of other types |
+//! | [`compounds`] | objects that cross by value |
 //! | [`replies`] | outcomes, failures and the history as bytes |
 //!
 //! [`rules`] is the table of commands. [`tables`] turns the program into the numbers that commands
@@ -32,6 +33,7 @@ mod build;
 mod calls;
 mod casts;
 mod causes;
+mod compounds;
 mod failures;
 mod futures;
 mod handles;

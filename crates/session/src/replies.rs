@@ -13,11 +13,11 @@ use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Value};
 
+use crate::compounds::Contents;
 use crate::failures::{Failure, FailureKind, Place};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
-use crate::rows::RowTable;
 use crate::session::Session;
 use crate::tables::Tables;
 use crate::work::Run;
@@ -94,9 +94,10 @@ impl<'s> Outcomes<'s> {
     #[inline]
     fn of_future(&mut self, future: Option<&Future>, reported: &[u32]) -> Option<Outcome<'static>> {
         Some(match future {
-            None | Some(Future::Inner | Future::Open(..) | Future::Undone | Future::Rows(_)) => {
-                Outcome::Absent
-            }
+            None
+            | Some(
+                Future::Inner | Future::Open(..) | Future::Undone | Future::Rows(_) | Future::Contents(_),
+            ) => Outcome::Absent,
             Some(Future::Nothing) => Outcome::Value(Value::Nil),
             Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
             Some(Future::Object(word, _)) => return self.of_object(*word),
@@ -126,16 +127,14 @@ impl<'s> Outcomes<'s> {
         self.handles.of(word, self.handles_max, self.roots)
     }
 
-    /// Writes a table. Returns the limit that it exceeds, if it does: then its objects have no new
-    /// handles.
-    fn put_rows(
+    /// Writes something with many objects. Returns the limit that it exceeds, if it does: then its
+    /// objects have no new handles.
+    fn put_whole(
         &mut self,
-        table: &RowTable,
-        reply: &mut Flushed<'_>,
-        limits: &Limits,
-    ) -> Option<(ErrorNumber, Limit)> {
+        write: impl FnOnce(&'static Tables, &mut dyn FnMut(Word) -> Option<Ref>) -> Option<Exceeded>,
+    ) -> Option<Exceeded> {
         let mut new = Vec::new();
-        let exceeded = table.write(self.tables, reply, limits, |word| {
+        let exceeded = write(self.tables, &mut |word| {
             let known = self.handles.len();
             let handle = self.handle(word)?;
             new.extend((self.handles.len() > known).then_some(handle));
@@ -188,8 +187,34 @@ impl<'s> Outcomes<'s> {
     }
 }
 
+/// A limit of a reply, and the number of the refusal that names it.
+pub(crate) type Exceeded = (ErrorNumber, Limit);
+
+/// Writes the outcome of contents that were taken. Returns the limit that they exceed, if they do:
+/// then the outcome is absent.
+fn put_contents(
+    contents: &mut Contents,
+    index: u32,
+    reply: &mut Flushed<'_>,
+    limits: &Limits,
+    handle: &mut dyn FnMut(Word) -> Option<Ref>,
+) -> Option<Exceeded> {
+    let exceeded = match contents.length(index) + reply.bytes() > limits.size(Limit::ReplyBytes) {
+        true => (ErrorNumber::ReplyTooLong, Limit::ReplyBytes),
+        false => match contents.compound(index, handle) {
+            Some(compound) => {
+                reply.outcome(&Outcome::Value(Value::Compound(compound)));
+                return None;
+            }
+            None => (ErrorNumber::TooManyHandles, Limit::Handles),
+        },
+    };
+    reply.outcome(&Outcome::Absent);
+    Some(exceeded)
+}
+
 /// Ends a reply with the limit that it exceeds, if it does.
-fn put_exceeded(reply: &mut Flushed<'_>, limits: &Limits, exceeded: Option<(ErrorNumber, Limit)>) {
+fn put_exceeded(reply: &mut Flushed<'_>, limits: &Limits, exceeded: Option<Exceeded>) {
     if let Some((number, limit)) = exceeded {
         let text = limits.exceeded(number, limit);
         reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
@@ -210,6 +235,7 @@ impl Session {
                 .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
         }
         self.join_all(cx);
+        self.take_cells(cx, wanted);
         if self.batch.undone {
             self.batch.fail_undone(wanted, &self.limits);
         }
@@ -240,14 +266,24 @@ impl Session {
         let roots = cx.root_set(&roots.handles);
         let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots);
         let mut reply = Flushed::begin(&mut self.output);
-        let mut exceeded: Option<(ErrorNumber, Limit)> = None;
+        let mut exceeded: Option<Exceeded> = None;
         for position in wanted.positions() {
-            if let Some(Future::Rows(index)) = self.batch.futures.get(position as usize - 1)
-                && exceeded.is_none()
-            {
-                let table = &self.batch.row_tables[*index as usize];
-                exceeded = outcomes.put_rows(table, &mut reply, &self.limits);
-                continue;
+            let contents = &mut self.batch.contents;
+            match self.batch.futures.get(position as usize - 1) {
+                Some(Future::Rows(index)) if exceeded.is_none() => {
+                    let table = &self.batch.row_tables[*index as usize];
+                    exceeded = outcomes.put_whole(|tables, handle| {
+                        table.write(tables, &mut reply, &self.limits, contents, handle)
+                    });
+                    continue;
+                }
+                Some(Future::Contents(index)) if exceeded.is_none() => {
+                    exceeded = outcomes.put_whole(|_, handle| {
+                        put_contents(contents, *index, &mut reply, &self.limits, handle)
+                    });
+                    continue;
+                }
+                _ => {}
             }
             let outcome = match exceeded {
                 Some(_) => Outcome::Absent,
@@ -303,18 +339,31 @@ impl Session {
 
     /// Returns the reply that is stored with the batch under way, all of which has gone well. It is
     /// for a client that sends the batch again, for which a handle would mean nothing.
-    pub(crate) fn stored_reply(&self, wanted: Ranges<'_>) -> Vec<u8> {
+    pub(crate) fn stored_reply(&mut self, cx: &mut Cx, wanted: Ranges<'_>) -> Vec<u8> {
+        self.take_cells(cx, wanted);
         let mut stored = Vec::new();
         let mut reply = Flushed::begin(&mut stored);
         let (mut objects, mut exceeded) = (Vec::new(), None);
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
                 Some(Future::Rows(index)) => {
-                    let table = &self.batch.row_tables[*index as usize];
-                    if table.has_values_only(self.tables) {
-                        exceeded = exceeded.or(table.write(self.tables, &mut reply, &self.limits, |_| None));
+                    let (table, contents) =
+                        (&self.batch.row_tables[*index as usize], &mut self.batch.contents);
+                    if table.has_values_only(self.tables, contents) {
+                        let over = table.write(self.tables, &mut reply, &self.limits, contents, |_| None);
+                        exceeded = exceeded.or(over);
                         continue;
                     }
+                    objects.push(position);
+                    Outcome::Exception(objects.len() as u32 - 1)
+                }
+                Some(Future::Contents(index)) if self.batch.contents.has_values_only(*index) => {
+                    let contents = &mut self.batch.contents;
+                    let over = put_contents(contents, *index, &mut reply, &self.limits, &mut |_| None);
+                    exceeded = exceeded.or(over);
+                    continue;
+                }
+                Some(Future::Contents(_)) => {
                     objects.push(position);
                     Outcome::Exception(objects.len() as u32 - 1)
                 }

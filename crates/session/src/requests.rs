@@ -36,7 +36,7 @@ impl Session {
 
     /// Joins the futures that a command needs.
     pub(crate) fn join_operands(&mut self, cx: &mut Cx, command: &Command<'_>) {
-        command.references().for_each(|reference| self.join_one(cx, reference));
+        command.each_reference(|reference| self.join_one(cx, reference));
     }
 
     /// Waits for the future of a reference, if it is open.

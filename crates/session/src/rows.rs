@@ -14,12 +14,14 @@ use bifrost_runtime::{Cx, Table, invoke, object};
 use bifrost_wire::command::TypeNumbers;
 use bifrost_wire::encode::{self, Flushed};
 use bifrost_wire::value::tag;
-use bifrost_wire::{Args, ErrorNumber, Limit, Ref, TypeNumber};
+use bifrost_wire::{Args, ErrorNumber, Limit, Ref, TypeNumber, Value};
 
 use crate::calls::Words;
 use crate::causes::Cause;
+use crate::compounds::{Contents, is_compound};
 use crate::failures::FailureKind;
 use crate::futures::Future;
+use crate::replies::Exceeded;
 use crate::session::Session;
 use crate::tables::Tables;
 
@@ -38,6 +40,8 @@ pub(crate) struct Column {
 #[derive(Debug)]
 pub(crate) struct RowTable {
     pub columns: Vec<Column>,
+    /// The contents of the cells of a column that cross by value, by column, once they were taken.
+    pub taken: Vec<Vec<u32>>,
     /// The types of the columns.
     types: Vec<TypeId>,
 }
@@ -48,9 +52,20 @@ impl RowTable {
         self.columns.iter().map(|column| cells(column).len()).min().unwrap_or(0)
     }
 
-    /// True if no cell is an object, which crosses as a handle.
-    pub fn has_values_only(&self, tables: &Tables) -> bool {
+    /// Returns the types of the columns.
+    pub fn types(&self) -> &[TypeId] {
+        &self.types
+    }
+
+    /// Returns the cells of a column, in rows that have all their cells.
+    pub fn cells(&self, column: usize) -> &[Word] {
+        &cells(&self.columns[column])[..self.count()]
+    }
+
+    /// True if no cell is an object, which crosses as a handle, or has one.
+    pub fn has_values_only(&self, tables: &Tables, contents: &Contents) -> bool {
         self.columns.iter().all(|column| cell_tag(tables, column.ty) != tag::REF)
+            && self.taken.iter().flatten().all(|index| contents.has_values_only(*index))
     }
 
     /// Appends the outcome of the table. `handle` returns the handle of an object, or nothing at
@@ -61,8 +76,9 @@ impl RowTable {
         tables: &Tables,
         reply: &mut Flushed<'_>,
         limits: &crate::Limits,
+        contents: &mut Contents,
         mut handle: impl FnMut(Word) -> Option<Ref>,
-    ) -> Option<(ErrorNumber, Limit)> {
+    ) -> Option<Exceeded> {
         let room = limits.size(Limit::ReplyBytes).saturating_sub(reply.bytes());
         let heads: Vec<(u8, TypeNumber)> =
             self.columns.iter().map(|c| (cell_tag(tables, c.ty), tables.type_number(c.ty))).collect();
@@ -75,15 +91,24 @@ impl RowTable {
                 exceeded = Some((ErrorNumber::ReplyTooLong, Limit::Rows));
                 return None;
             }
+            let taken = self.taken.iter().flatten().map(|index| contents.length(*index));
             let bytes: usize = cells().map(|((tag, _), words)| bytes_of(*tag, words)).sum();
+            let bytes = bytes + taken.sum::<usize>();
             if HEAD_BYTES + size_of::<Word>() * heads.len() + bytes > room {
                 exceeded = Some((ErrorNumber::ReplyTooLong, Limit::ReplyBytes));
                 return None;
             }
             for row in 0..count {
-                for ((tag, _), words) in cells() {
+                for (at, ((tag, _), words)) in cells().enumerate() {
                     let word = words[row];
                     match *tag {
+                        tag::COMPOUND => match contents.compound(self.taken[at][row], &mut handle) {
+                            Some(compound) => encode::value(out, &Value::Compound(compound)),
+                            None => {
+                                exceeded = Some((ErrorNumber::TooManyHandles, Limit::Handles));
+                                return None;
+                            }
+                        },
                         tag::REF => match handle(word) {
                             Some(handle) => encode::word(out, handle.0 as u64),
                             None => {
@@ -114,6 +139,10 @@ fn bytes_of(tag: u8, words: &[Word]) -> usize {
     let lengths = |length: fn(Word) -> usize| {
         words.iter().map(|word| length(*word).next_multiple_of(WORD)).sum::<usize>()
     };
+    // The contents of a compound have all its bytes.
+    if tag == tag::COMPOUND {
+        return 0;
+    }
     WORD * words.len()
         + match tag {
             // SAFETY: the cells of a column of strings are strings.
@@ -148,6 +177,7 @@ fn cell_tag(tables: &Tables, ty: TypeId) -> u8 {
         Types::CHAR => tag::CHAR,
         Types::STRING => tag::STRING,
         Types::BYTES => tag::BYTES,
+        _ if is_compound(tables, ty) => tag::COMPOUND,
         _ => {
             debug_assert!(!tables.is_basic(ty), "basic types have tags");
             tag::REF
@@ -178,7 +208,8 @@ impl Session {
         match made {
             Ok(columns) => {
                 let types = columns.iter().map(|column| column.ty).collect();
-                self.batch.row_tables.push(RowTable { columns, types });
+                let taken = vec![Vec::new(); columns.len()];
+                self.batch.row_tables.push(RowTable { columns, taken, types });
                 let made = Future::Rows(self.batch.row_tables.len() as u32 - 1);
                 self.make_one(cx, made);
             }

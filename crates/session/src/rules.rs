@@ -127,6 +127,7 @@ rules! {
     Command::Emit { .. } => EMIT, Action, Kept, Skipped;
     Command::As { .. } => AS, Action, Kept, Skipped;
     Command::Is { .. } => IS, Action, Kept, Skipped;
+    Command::Get { .. } => GET, Refused(1), Kept, Skipped;
     Command::Lookup { .. } => LOOKUP, Refused(1), Kept, Skipped;
     Command::Free(_) => FREE, Action, Freed, Executed;
     Command::While => WHILE, Opens(Open::WhileCond), Kept, Skipped;

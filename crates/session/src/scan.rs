@@ -11,18 +11,19 @@
 
 use std::sync::Arc;
 
-use bifrost_ir::{SignalId, TypeId};
+use bifrost_ir::{SignalId, TypeId, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Table};
 use bifrost_wire::command::TypeNumbers;
 use bifrost_wire::{
-    Arg, Args, Command, ErrorNumber, Limit, MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber,
-    Value, op,
+    Arg, Args, Command, Compound, ErrorNumber, Limit, MethodNumber, ProcedureNumber, Ref, RoutineNumber,
+    TypeNumber, Value, op,
 };
 use smallvec::SmallVec;
 
 use crate::calls::wrong_count;
 use crate::casts::{Cast, cast_row};
+use crate::compounds::Shape;
 use crate::failures::{Failure, FailureKind};
 use crate::procedures::Procedure;
 use crate::rows::{Column, no_table};
@@ -60,6 +61,9 @@ pub(crate) struct Scan {
     /// The number of procedure numbers that it takes: one for each PROCEDURE, misplaced ones
     /// included.
     pub definitions: usize,
+    /// The types of the parameters of the procedure being defined, and of its result.
+    own: Vec<TypeId>,
+    own_result: Option<TypeId>,
 }
 
 impl Scan {
@@ -80,6 +84,8 @@ impl Scan {
             frees: Vec::new(),
             procedure: false,
             definitions: 0,
+            own: Vec::new(),
+            own_result: None,
         }
     }
 
@@ -217,6 +223,14 @@ impl Scan {
 /// The parts of a content that stand for operands. Operation codes are below.
 const INNER: Word = 1 << 56;
 const PARAM: Word = 2 << 56;
+const COMPOUND: Word = 3 << 56;
+
+/// True if a compound has a result of the structure whose base this is.
+pub(crate) fn is_inner(compound: Compound<'_>, base: u32) -> bool {
+    let mut inner = false;
+    compound.each_reference(&mut |reference| inner |= reference.position().is_some_and(|at| at > base));
+    inner
+}
 
 /// Encodes a command in a content: its code, the number of its operands, a number, and whether it
 /// is a FOREACH's iterator.
@@ -240,29 +254,31 @@ impl Session {
             Command::Call { method, receiver, args } => {
                 scan.content.push(head(code, args.len(), method.0, iterator));
                 self.scan_ref(scan, receiver, 0);
-                self.scan_args(cx, scan, args);
+                self.scan_args(cx, scan, args, self.tables.method(method).map(|row| &*row.call.params));
                 self.scan_method(scan, method);
             }
             Command::Send { method, receiver, args } => {
                 scan.content.push(head(code, args.len(), method.0, false));
                 self.scan_ref(scan, receiver, 0);
-                self.scan_args(cx, scan, args);
+                self.scan_args(cx, scan, args, self.tables.method(method).map(|row| &*row.call.params));
                 self.scan_message(scan, method);
             }
             Command::CallRoutine { routine, args } => {
                 scan.content.push(head(code, args.len(), routine.0, iterator));
-                self.scan_args(cx, scan, args);
+                self.scan_args(cx, scan, args, self.tables.routine(routine).map(|row| &*row.call.params));
                 self.scan_routine(scan, routine);
             }
             Command::CallProcedure { procedure, args } => {
                 self.scan_procedure(scan, procedure, args.len());
-                self.scan_args(cx, scan, args);
+                let called = self.procedures.get(procedure.index()).cloned().flatten();
+                let params = called.map_or_else(|| scan.own.clone(), |called| called.params.to_vec());
+                self.scan_args(cx, scan, args, Some(&params));
                 self.scan_captured(scan, procedure);
                 scan.numbers += 1;
             }
             Command::Constant(value) => {
                 scan.content.push(head(code, 1, 0, false));
-                self.scan_value(cx, scan, value);
+                self.scan_value(cx, scan, value, 1, None);
                 scan.numbers += 1;
             }
             Command::Cell { element } => {
@@ -300,7 +316,7 @@ impl Session {
             Command::Return(value) => {
                 scan.content.push(head(code, usize::from(value.is_some()), 0, false));
                 if let Some(arg) = value {
-                    self.scan_arg(cx, scan, arg, 0);
+                    self.scan_arg(cx, scan, arg, 0, scan.own_result);
                 }
             }
             Command::Free(handles) => scan.frees.extend(handles.iter()),
@@ -308,6 +324,7 @@ impl Session {
             Command::Hello(_)
             | Command::Lookup { .. }
             | Command::Rows { .. }
+            | Command::Get { .. }
             | Command::Describe
             | Command::History
             | Command::ClearHistory
@@ -363,7 +380,7 @@ impl Session {
                     scan.param(column.array, column.append.ty);
                 }
                 scan.emits.push(columns.clone());
-                self.scan_args(cx, scan, values);
+                self.scan_args(cx, scan, values, Some(self.batch.row_tables[table].types()));
                 if columns.len() != values.len() {
                     scan.fail(wrong_count(columns.len(), values.len()));
                 }
@@ -403,6 +420,8 @@ impl Session {
         let result_number = result.map_or(u32::MAX, |t| t.0);
         scan.content.push(head(op::PROCEDURE, params.len(), result_number, false));
         self.scan_types(scan, params.iter().chain(result));
+        scan.own = params.iter().filter_map(|number| self.tables.ty(number)).collect();
+        scan.own_result = result.and_then(|number| self.tables.ty(number));
         let procedures_max = self.limits.size(Limit::Procedures);
         if self.procedures.len() >= procedures_max {
             let name = Limit::Procedures.name();
@@ -448,24 +467,64 @@ impl Session {
         }
     }
 
-    fn scan_args(&self, cx: &mut Cx, scan: &mut Scan, args: Args<'_>) {
+    /// Adds arguments; `params` are the types of the heading, if there is one.
+    fn scan_args(&self, cx: &mut Cx, scan: &mut Scan, args: Args<'_>, params: Option<&[TypeId]>) {
         for (i, arg) in args.iter().enumerate() {
-            self.scan_arg(cx, scan, arg, i as u32 + 1);
+            let wanted = params.and_then(|params| params.get(i)).copied();
+            self.scan_arg(cx, scan, arg, i as u32 + 1, wanted);
         }
     }
 
     #[inline]
-    fn scan_arg(&self, cx: &mut Cx, scan: &mut Scan, arg: Arg<'_>, argument: u32) {
+    fn scan_arg(&self, cx: &mut Cx, scan: &mut Scan, arg: Arg<'_>, argument: u32, wanted: Option<TypeId>) {
         match arg {
             Arg::Ref(r) => self.scan_ref(scan, r, argument),
-            Arg::Value(v) => self.scan_value(cx, scan, v),
+            Arg::Value(v) => self.scan_value(cx, scan, v, argument, wanted),
         }
     }
 
-    fn scan_value(&self, cx: &mut Cx, scan: &mut Scan, value: Value<'_>) {
-        match self.value(cx, value) {
+    /// Adds a value, which comes from outside. A compound with results of the structure is made
+    /// inside.
+    fn scan_value(
+        &self,
+        cx: &mut Cx,
+        scan: &mut Scan,
+        value: Value<'_>,
+        argument: u32,
+        wanted: Option<TypeId>,
+    ) {
+        if let Value::Compound(compound) = value
+            && is_inner(compound, scan.base)
+        {
+            return self.scan_compound(cx, scan, compound, argument, wanted);
+        }
+        match self.value(cx, value, argument, wanted.unwrap_or(Types::ANY)) {
             Ok((word, ty)) => scan.param(word, ty),
             Err(kind) => scan.fail(kind),
+        }
+    }
+
+    /// Adds a compound that is made inside: its items are operands.
+    #[cold]
+    fn scan_compound(
+        &self,
+        cx: &mut Cx,
+        scan: &mut Scan,
+        compound: Compound<'_>,
+        argument: u32,
+        wanted: Option<TypeId>,
+    ) {
+        let shape = match Shape::of(self.tables, compound, wanted.unwrap_or(Types::ANY)) {
+            Ok(shape) => shape,
+            Err(kind) => return scan.fail(kind),
+        };
+        scan.content.push(COMPOUND | Word::from(shape.ty().as_u32()));
+        scan.content.push(compound.len() as Word);
+        if let Shape::Fields(_, class, _) = shape {
+            scan.content.push(Word::from(class.as_u32()));
+        }
+        for (at, item) in shape.items(compound).enumerate() {
+            self.scan_arg(cx, scan, item, argument, Some(shape.part(at)));
         }
     }
 

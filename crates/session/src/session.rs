@@ -25,6 +25,7 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, RootSet};
 use bifrost_wire::{ErrorNumber, Limit};
 
+use crate::compounds::Contents;
 use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
@@ -94,6 +95,8 @@ pub(crate) struct Batch {
     pub failures: Vec<Failure>,
     /// The tables of rows.
     pub row_tables: Vec<RowTable>,
+    /// The contents that were taken.
+    pub contents: Contents,
     /// Failures beyond the limit.
     pub omitted: u32,
     /// The number of failures, and of those beyond the limit, that the client has cleared before
@@ -333,6 +336,8 @@ impl Session {
             self.batch.futures = Vec::new();
         }
         let futures = std::mem::take(&mut self.batch.futures);
-        self.batch = Batch { futures, ..Batch::new(&self.limits) };
+        let mut contents = std::mem::take(&mut self.batch.contents);
+        contents.clear();
+        self.batch = Batch { futures, contents, ..Batch::new(&self.limits) };
     }
 }

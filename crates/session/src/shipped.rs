@@ -189,7 +189,7 @@ impl Session {
             // Nothing was done, and no client asks for the outcome.
             committed = true;
         } else if !self.batch.dead {
-            let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
+            let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(run, wanted))));
             match self.transactions.commit(run, self.tables, &self.handles, batch) {
                 Ok(Committed::Now) => committed = true,
                 Ok(Committed::Before(reply)) => {

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use bifrost_engine::Engine;
 use bifrost_ir::builtin::{self, BuiltinRoutine, Op};
 use bifrost_ir::{
-    Body, FuncId, MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind, requests,
+    Body, Field, FuncId, MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind,
+    requests,
 };
 use bifrost_runtime::RoutineDesc;
 use bifrost_runtime::abi::Code;
@@ -309,7 +310,10 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
 fn describe_type(engine: &Engine, ty: TypeId, names: Vec<String>, numbers: &[TypeNumber]) -> Type {
     let types = &engine.program().types;
     let def = types.def(ty);
-    let fields = types.structure(ty).unwrap_or_default();
+    let mut fields = types.structure(ty).unwrap_or_default().into_owned();
+    if let TypeKind::Map(key, value) = def.kind {
+        fields.extend([("key", key), ("value", value)].map(|(name, ty)| Field { name: name.to_owned(), ty }));
+    }
     let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), def, m));
     Type {
         name: def.name.clone(),

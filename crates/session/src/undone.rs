@@ -26,8 +26,8 @@ impl Session {
         for future in &mut self.batch.futures {
             let gone = match future {
                 Future::Object(word, _) => undone(*word),
-                // Its rows may have such objects.
-                Future::Rows(_) => true,
+                // They may have such objects.
+                Future::Rows(_) | Future::Contents(_) => true,
                 _ => false,
             };
             if gone {

@@ -212,6 +212,7 @@ impl Session {
             Command::Emit { rows, values } => self.emit(run, rows, values),
             Command::As { ty, object } => self.cast(run, Cast::As, ty, object),
             Command::Is { ty, object } => self.cast(run, Cast::Is, ty, object),
+            Command::Get { object } => self.get(run, object),
             Command::Free(handles) => handles.iter().for_each(|h| self.free(run, h)),
             Command::Flush { wanted, quiet } => {
                 self.batch.fuel = run.fuel;
@@ -347,12 +348,20 @@ impl Session {
     }
 
     fn constant(&mut self, cx: &mut Cx, value: Value<'_>) {
-        let made = self.value(cx, value).map(|(word, ty)| self.of_type(word, ty));
+        let made = self.value(cx, value, 1, Types::ANY).map(|(word, ty)| self.of_type(word, ty));
         self.make_or_fail(cx, made);
     }
 
-    /// Turns a value from outside into a word, with its type.
-    pub(crate) fn value(&self, cx: &mut Cx, value: Value<'_>) -> Result<(Word, TypeId), FailureKind> {
+    /// Turns a value from outside into a word, with its type. `wanted` is the type of a compound
+    /// that does not say its own; `argument` is for the failure.
+    #[inline]
+    pub(crate) fn value(
+        &self,
+        cx: &mut Cx,
+        value: Value<'_>,
+        argument: u32,
+        wanted: TypeId,
+    ) -> Result<(Word, TypeId), FailureKind> {
         Ok(match value {
             Value::Nil => (0, Types::NULL),
             Value::Bool(b) => (Word::from(b), Types::BOOL),
@@ -364,6 +373,7 @@ impl Session {
                 (self.made(cx, made)?, Types::STRING)
             }
             Value::Bytes(b) => (self.made_bytes(cx, b)?, Types::BYTES),
+            Value::Compound(c) => self.compound(cx, c, argument, wanted)?,
         })
     }
 
@@ -376,7 +386,7 @@ impl Session {
 
     /// Has the batch keep an object that was made of a value.
     #[inline(always)]
-    fn made(&self, cx: &mut Cx, made: Result<Word, HeapFull>) -> Result<Word, FailureKind> {
+    pub(crate) fn made(&self, cx: &mut Cx, made: Result<Word, HeapFull>) -> Result<Word, FailureKind> {
         let word = made.map_err(|full| FailureKind::refused(ErrorNumber::HeapLimit, full.to_string()))?;
         self.hold(cx, word);
         Ok(word)

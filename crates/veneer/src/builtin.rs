@@ -3,8 +3,9 @@
 //! Their numbers are those of the session's stubs, by the table `bifrost_wire::builtin`. A method
 //! has its place in that table.
 
-use crate::call::{Argument, Came, Element, IntoArg, Numbered, Reference, Results, Stub};
+use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Results, Stub};
 use crate::iter::Iter;
+use crate::plain::{Items, Plain};
 use crate::promise::Promise;
 use crate::stubs::Object;
 use bifrost_recorder::{BuiltinNumbers, CellNumbers, Stubs};
@@ -52,6 +53,7 @@ macro_rules! stubs {
 
         impl Element for $name {
             type Future = $name;
+            type Plain = $name;
 
             fn ty(numbers: &Numbered<'_>) -> u32 {
                 numbers.builtin($row).ty
@@ -60,9 +62,11 @@ macro_rules! stubs {
             fn cell(numbers: &Numbered<'_>) -> CellNumbers {
                 numbers.builtin($row).cell
             }
+        }
 
-            fn take(came: Came<'_>) -> Option<Self> {
-                came.object().map($name)
+        impl Plain for $name {
+            fn take(items: &mut Items<'_, '_>) -> Option<Self> {
+                items.object()
             }
         }
 

@@ -10,11 +10,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bifrost_recorder::{Admission, CellNumbers, Known, Numbers, Operand, Recorded, Slot};
+use bifrost_recorder::{Admission, CellNumbers, Compose, Known, Numbers, Operand, Owner, Recorded, Slot};
 
 use crate::error::{Error, Place};
 use crate::live::{Core, Recorder};
-use crate::promise::{Owned, Promise, Value};
+use crate::plain::{Items, Plain};
+use crate::promise::{Promise, Value};
 
 /// A reference to a server's object or value. Clones are the same stub. When the last one is
 /// dropped, the server is told that the object is no longer wanted.
@@ -100,6 +101,17 @@ impl Stub {
         self.with_type::<T, _>(Recorder::cast, Place::caller())
     }
 
+    /// Records that the contents of the object are taken.
+    #[track_caller]
+    #[doc(hidden)]
+    pub fn contents<T: Plain>(&self) -> Promise<T> {
+        let place = Place::caller();
+        let live = &mut *self.core.live.borrow_mut();
+        let admitted = live.admit();
+        let recorded = live.recorder.get(admitted, self.slot, place);
+        results(&self.core, &mut live.recorder, recorded, place)
+    }
+
     /// Records the test if the object has a type.
     #[track_caller]
     #[doc(hidden)]
@@ -145,19 +157,31 @@ impl Stub {
 
 /// Returns an argument as the recorder takes it.
 #[inline(always)]
-pub(crate) fn operand<'a>(core: &Rc<Core>, argument: &Argument<'a>) -> Operand<'a> {
+pub(crate) fn operand<'a>(core: &Rc<Core>, argument: &'a Argument<'a>) -> Operand<'a> {
+    operand_of(owner(core), argument)
+}
+
+#[inline(always)]
+fn operand_of<'a>(owner: Owner, argument: &'a Argument<'a>) -> Operand<'a> {
     match argument {
-        Argument::Stub(stub) if Rc::ptr_eq(core, &stub.core) => Operand::Stub(stub.slot),
+        Argument::Stub(stub) if self::owner(&stub.core) == owner => Operand::Stub(stub.slot),
         Argument::Stub(_) => Operand::Foreign,
         Argument::Value(value) => Operand::Value(*value),
+        Argument::Compound(items) => Operand::Compound(items, owner),
     }
+}
+
+/// Returns the address of a session.
+#[inline(always)]
+pub(crate) fn owner(core: &Rc<Core>) -> Owner {
+    Owner(Rc::as_ptr(core) as usize)
 }
 
 /// Returns arguments as the recorder takes them.
 #[inline(always)]
 pub(crate) fn operands<'a>(
     core: &Rc<Core>,
-    arguments: &[Argument<'a>],
+    arguments: &'a [Argument<'a>],
 ) -> impl ExactSizeIterator<Item = Operand<'a>> {
     arguments.iter().map(|argument| operand(core, argument))
 }
@@ -222,32 +246,14 @@ pub trait Element: Sized + 'static {
     /// The type that stands for one while its value is not known.
     type Future: Reference;
 
+    /// The type that one comes as, in rows and in contents.
+    type Plain: Plain;
+
     /// Returns the number of the type in the stubs.
     fn ty(numbers: &Numbered<'_>) -> u32;
 
     /// Returns the numbers of its cells in the stubs.
     fn cell(numbers: &Numbered<'_>) -> CellNumbers;
-
-    /// Takes a value or an object that came, if it has this type.
-    #[doc(hidden)]
-    fn take(came: Came<'_>) -> Option<Self>;
-}
-
-/// A value or an object that came.
-#[doc(hidden)]
-pub enum Came<'a> {
-    Value(Owned<'a>),
-    Object(Stub),
-}
-
-impl Came<'_> {
-    /// Returns the stub of an object.
-    pub fn object(self) -> Option<Stub> {
-        match self {
-            Came::Object(stub) => Some(stub),
-            Came::Value(_) => None,
-        }
-    }
 }
 
 /// The stubs that a session was connected with, for [`Element`].
@@ -277,12 +283,44 @@ pub trait IntoArg<T: ?Sized> {
 }
 
 /// An argument as it is recorded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Argument<'a> {
     /// A stub.
     Stub(&'a Stub),
     /// A value.
     Value(bifrost_wire::Value<'a>),
+    /// A compound, by its items.
+    Compound(Composed<'a>),
+}
+
+/// The items of a compound that is an argument.
+#[derive(Clone, Debug)]
+pub struct Composed<'a>(Vec<Argument<'a>>);
+
+impl<'a> Argument<'a> {
+    /// Returns a compound of these items.
+    #[doc(hidden)]
+    pub fn compound(items: impl IntoIterator<Item = Argument<'a>>) -> Argument<'a> {
+        Argument::Compound(Composed(items.into_iter().collect()))
+    }
+
+    /// Returns a compound for a oneof or `maybe`: the number of a tag, and its value unless that is
+    /// nil.
+    #[doc(hidden)]
+    pub fn choice(tag: i64, value: Option<Argument<'a>>) -> Argument<'a> {
+        let value = value.unwrap_or(Argument::Value(bifrost_wire::Value::Nil));
+        Argument::compound([Argument::Value(bifrost_wire::Value::Int(tag)), value])
+    }
+}
+
+impl Compose for Composed<'_> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn each(&self, owner: Owner, put: &mut dyn FnMut(Operand<'_>)) {
+        self.0.iter().for_each(|item| put(operand_of(owner, item)));
+    }
 }
 
 /// A procedure that is to be called.
@@ -334,13 +372,17 @@ macro_rules! tuples {
             }
         }
 
+        impl<$($t: Plain),*> Plain for ($($t,)*) {
+            fn take(items: &mut Items<'_, '_>) -> Option<Self> {
+                Some(($($t::take(items)?,)*))
+            }
+        }
+
         impl<$($t: Element),*> crate::rows::Columns for ($($t,)*) {
+            type Plain = ($($t::Plain,)*);
+
             fn types(numbers: &Numbered<'_>) -> Vec<(u32, &'static str)> {
                 vec![$(($t::ty(numbers), std::any::type_name::<$t>())),*]
-            }
-
-            fn take(cells: &mut dyn Iterator<Item = Came<'_>>) -> Option<Self> {
-                Some(($($t::take(cells.next()?)?,)*))
             }
         }
 
@@ -373,6 +415,7 @@ macro_rules! basic {
     ($($ty:ty, $numbers:expr;)*) => {$(
         impl Element for $ty {
             type Future = Promise<$ty>;
+            type Plain = $ty;
 
             fn ty(numbers: &Numbered<'_>) -> u32 {
                 let of: fn(&Numbered<'_>) -> (u32, CellNumbers) = $numbers;
@@ -383,14 +426,9 @@ macro_rules! basic {
                 let of: fn(&Numbered<'_>) -> (u32, CellNumbers) = $numbers;
                 of(numbers).1
             }
-
-            fn take(came: Came<'_>) -> Option<Self> {
-                match came {
-                    Came::Value(value) => <$ty>::from_owned(&value),
-                    Came::Object(_) => None,
-                }
-            }
         }
+
+        impl Value for $ty {}
 
         impl IntoArg<$ty> for Promise<$ty> {
             #[inline]
@@ -483,6 +521,7 @@ pub(crate) enum OwnedValue {
     Char(char),
     Str(Arc<str>),
     Bytes(Arc<[u8]>),
+    Compound(bifrost_wire::OwnedCompound),
 }
 
 impl OwnedValue {
@@ -495,6 +534,7 @@ impl OwnedValue {
             bifrost_wire::Value::Char(c) => OwnedValue::Char(c),
             bifrost_wire::Value::Str(s) => OwnedValue::Str(s.into()),
             bifrost_wire::Value::Bytes(b) => OwnedValue::Bytes(b.into()),
+            bifrost_wire::Value::Compound(c) => OwnedValue::Compound(c.into()),
         }
     }
 
@@ -507,6 +547,7 @@ impl OwnedValue {
             OwnedValue::Char(c) => bifrost_wire::Value::Char(*c),
             OwnedValue::Str(s) => bifrost_wire::Value::Str(s),
             OwnedValue::Bytes(b) => bifrost_wire::Value::Bytes(b),
+            OwnedValue::Compound(c) => bifrost_wire::Value::Compound(c.view()),
         }
     }
 }
@@ -515,6 +556,7 @@ impl OwnedValue {
 pub(crate) enum Kept {
     Stub(Stub),
     Value(OwnedValue),
+    Compound(Vec<Kept>),
 }
 
 impl Kept {
@@ -522,6 +564,7 @@ impl Kept {
         match argument {
             Argument::Stub(stub) => Kept::Stub(stub.clone()),
             Argument::Value(value) => Kept::Value(OwnedValue::from_wire(value)),
+            Argument::Compound(items) => Kept::Compound(items.0.into_iter().map(Kept::new).collect()),
         }
     }
 
@@ -529,6 +572,7 @@ impl Kept {
         match self {
             Kept::Stub(stub) => Argument::Stub(stub),
             Kept::Value(value) => Argument::Value(value.view()),
+            Kept::Compound(items) => Argument::compound(items.iter().map(Kept::argument)),
         }
     }
 }

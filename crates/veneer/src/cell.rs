@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use bifrost_recorder::CellNumbers;
 
-use crate::call::{Argument, Came, Element, IntoArg, Numbered, Reference, Stub};
+use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Stub};
 use crate::error::Place;
+use crate::plain::{Items, Plain};
 use crate::promise::Promise;
 
 /// An object of the server that stores one value (Zondervan 1995, 5.2.6).
@@ -67,6 +68,7 @@ impl<T: Element> Reference for Cell<T> {
 
 impl<T: Element> Element for Cell<T> {
     type Future = Cell<T>;
+    type Plain = Cell<T>;
 
     fn ty(numbers: &Numbered<'_>) -> u32 {
         T::cell(numbers).ty
@@ -75,9 +77,11 @@ impl<T: Element> Element for Cell<T> {
     fn cell(_: &Numbered<'_>) -> CellNumbers {
         CellNumbers::NONE
     }
+}
 
-    fn take(came: Came<'_>) -> Option<Self> {
-        came.object().map(Cell::from_stub)
+impl<T: Element> Plain for Cell<T> {
+    fn take(items: &mut Items<'_, '_>) -> Option<Self> {
+        items.object()
     }
 }
 

@@ -71,7 +71,8 @@ impl Session {
     /// Appends the marker between a condition and the commands that depend on it.
     #[inline(always)]
     fn mark_test(&self, test: &Promise<bool>, place: Place) {
-        let test = operand(&self.core, &Argument::Stub(test.stub()));
+        let test = Argument::Stub(test.stub());
+        let test = operand(&self.core, &test);
         self.core.live.borrow_mut().recorder.condition(test, place);
     }
 
@@ -217,7 +218,8 @@ impl Session {
     #[track_caller]
     pub fn return_<R: Element>(&self, value: impl IntoArg<R>) {
         let place = Place::caller();
-        let value = has_result::<R>().then(|| operand(&self.core, &value.argument()));
+        let value = has_result::<R>().then(|| value.argument());
+        let value = value.as_ref().map(|value| operand(&self.core, value));
         self.core.live.borrow_mut().recorder.return_(value, place);
     }
 }

@@ -45,6 +45,7 @@ mod control;
 mod error;
 mod iter;
 mod live;
+mod plain;
 mod procedure;
 mod promise;
 mod rows;
@@ -53,13 +54,14 @@ mod stubs;
 
 pub use builtin::{Any, Directory};
 pub use call::{
-    Argument, Came, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub,
+    Argument, Composed, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub,
 };
 pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
 pub use error::{CallName, ConnectError, Error, Exception, Place};
 pub use iter::{Iter, Yields};
+pub use plain::{Items, Plain};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
 pub use rows::{Cellular, Columns, Row, Rows};

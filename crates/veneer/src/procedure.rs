@@ -87,7 +87,8 @@ impl Session {
         let result = body(&this, self.variables(place));
         std::mem::forget(guard);
         let recorder = &mut self.core.live.borrow_mut().recorder;
-        let value = has_result::<R>().then(|| operand(&self.core, &result.argument()));
+        let value = has_result::<R>().then(|| result.argument());
+        let value = value.as_ref().map(|value| operand(&self.core, value));
         recorder.return_(value, place);
         this.refused = recorder.close_procedure();
         this

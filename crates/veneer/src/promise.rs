@@ -14,6 +14,7 @@ use bifrost_wire::Operator;
 use crate::call::{Element, IntoArg, Reference, Stub};
 use crate::cell::Cell;
 use crate::error::{Error, Place};
+use crate::plain::{Plain, take_value};
 use crate::session::Session;
 
 /// The value that a call will have returned. It can be an argument or a receiver of further calls
@@ -47,47 +48,10 @@ impl<V: 'static> Reference for Promise<V> {
     }
 }
 
-mod sealed {
-    pub trait Sealed {}
-}
+/// A value that is no compound: `()`, `bool`, `i64`, `f64`, `char`, `String` or `Vec<u8>`.
+pub trait Value: Element<Plain = Self> + Plain {}
 
-/// A value: `()`, `bool`, `i64`, `f64`, `char`, `String` or `Vec<u8>`.
-pub trait Value: Element + sealed::Sealed {
-    /// Returns the value, if it has this type.
-    #[doc(hidden)]
-    fn from_owned(value: &Owned<'_>) -> Option<Self>;
-}
-
-/// A value that came.
-#[doc(hidden)]
-pub struct Owned<'v>(pub(crate) bifrost_wire::Value<'v>);
-
-macro_rules! values {
-    ($($ty:ty, $pattern:pat => $value:expr;)*) => {$(
-        impl sealed::Sealed for $ty {}
-
-        impl Value for $ty {
-            fn from_owned(value: &Owned<'_>) -> Option<Self> {
-                match value.0 {
-                    $pattern => Some($value),
-                    _ => None,
-                }
-            }
-        }
-    )*};
-}
-
-values! {
-    (), bifrost_wire::Value::Nil => ();
-    bool, bifrost_wire::Value::Bool(b) => b;
-    i64, bifrost_wire::Value::Int(i) => i;
-    f64, bifrost_wire::Value::Real(r) => r;
-    char, bifrost_wire::Value::Char(c) => c;
-    String, bifrost_wire::Value::Str(s) => s.to_owned();
-    Vec<u8>, bifrost_wire::Value::Bytes(b) => b.to_owned();
-}
-
-impl<V: Value> Promise<V> {
+impl<V: Plain> Promise<V> {
     /// Returns the value. Flushes the session if it is not known yet.
     ///
     /// # Errors
@@ -106,14 +70,12 @@ impl<V: Value> Promise<V> {
     /// Returns the value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
         let mut live = self.stub.core.live.borrow_mut();
-        let recorder = &mut live.recorder;
-        let value = match recorder.known(self.stub.slot) {
-            Known::Future(_) => return None,
-            Known::Value(value) => V::from_owned(&Owned(value)),
-            _ => None,
-        };
-        if (value.is_none() || !recorder.is_all_told())
-            && let Err(error) = recorder.claim(self.stub.slot)
+        if let Known::Future(_) = live.recorder.known(self.stub.slot) {
+            return None;
+        }
+        let value = take_value(&mut live, &self.stub);
+        if (value.is_none() || !live.recorder.is_all_told())
+            && let Err(error) = live.recorder.claim(self.stub.slot)
         {
             return Some(Err(error));
         }

@@ -5,12 +5,13 @@
 
 use std::marker::PhantomData;
 
-use bifrost_recorder::{Closed, Known, RowCell};
+use bifrost_recorder::{Closed, Known};
 
-use crate::call::{Argument, Came, Element, IntoArgs, Numbered, Reference, Stub, operands, results};
+use crate::call::{Argument, Element, IntoArgs, Numbered, Reference, Stub, operands, results};
 use crate::error::{Error, Place};
 use crate::iter::{Iter, Yields};
-use crate::promise::{Owned, Promise, Value};
+use crate::plain::{Plain, take_rows};
+use crate::promise::{Promise, Value};
 use crate::session::Session;
 
 /// A table of rows, each a tuple `C`. It ends with the batch that it was made in, as any value:
@@ -44,12 +45,11 @@ impl<C: Columns> Reference for Rows<C> {
 
 /// A tuple of the types of a table's columns: `(DataElem, String, i64)`.
 pub trait Columns: Sized + 'static {
+    /// A row as it comes: a tuple of the plain types.
+    type Plain: Plain;
+
     /// Returns the numbers of the types in the stubs, each with its name for messages.
     fn types(numbers: &Numbered<'_>) -> Vec<(u32, &'static str)>;
-
-    /// Takes the cells of a row.
-    #[doc(hidden)]
-    fn take(cells: &mut dyn Iterator<Item = Came<'_>>) -> Option<Self>;
 }
 
 /// A stub that can be a cell: a promise, or a generated type.
@@ -105,31 +105,16 @@ impl<C: Columns> Rows<C> {
     ///
     /// Cost: linear in the cells; no crossing if the batch was flushed.
     #[track_caller]
-    pub fn claim(&self) -> Result<Vec<C>, Error> {
-        let core = &self.stub.core;
-        let live = &mut *core.live.borrow_mut();
+    pub fn claim(&self) -> Result<Vec<C::Plain>, Error> {
+        let live = &mut *self.stub.core.live.borrow_mut();
         if let Known::Future(_) = live.recorder.known(self.stub.slot) {
             live.synchronize("claim", Place::caller())?;
         }
         live.recorder.claim(self.stub.slot)?;
-        let (mut rows, mut wrong) = (Vec::new(), false);
-        let is_table = live.recorder.read_rows(self.stub.slot, |cells| {
-            let mut cells = cells.map(|cell| match cell {
-                RowCell::Value(value) => Came::Value(Owned(value)),
-                RowCell::Object(slot) => Came::Object(Stub { core: core.clone(), slot }),
-            });
-            match C::take(&mut cells) {
-                Some(row) => rows.push(row),
-                None => wrong = true,
-            }
-        });
-        match is_table && !wrong {
-            true => Ok(rows),
-            false => {
-                let why = Closed::WrongReply("a table does not have the columns that were asked for");
-                Err(live.recorder.close(why))
-            }
-        }
+        take_rows(live, &self.stub).ok_or_else(|| {
+            let why = Closed::WrongReply("a table does not have the columns that were asked for");
+            live.recorder.close(why)
+        })
     }
 }
 

@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use bifrost_wire::interface::{Interface, Kind, Method, Type};
+use bifrost_wire::interface::{Interface, Kind, Method, Shape, Type};
 use bifrost_wire::operator;
 use bifrost_wire::{MethodNumber, TypeNumber, builtin};
 
 use crate::GenerateError;
-use crate::naming::{Naming, method_name, type_names};
+use crate::naming::{NESTING_MAX, Names, Naming, method_name, type_names};
 
 /// The whole model.
 #[derive(Serialize, Debug)]
@@ -80,8 +80,39 @@ pub struct TypeModel {
     pub supertypes: Vec<String>,
     /// Its cells.
     pub cell: CellModel,
+    /// The form of its contents; absent if it has none that cross by value.
+    pub contents: Option<ContentsModel>,
     /// Its methods.
     pub methods: Vec<MethodModel>,
+}
+
+/// The contents of a type.
+#[derive(Serialize, Debug)]
+pub struct ContentsModel {
+    /// Their type in the language.
+    pub ty: String,
+    /// `sequence`, `struct`, ...: the kind of type.
+    pub kind: Kind,
+    /// True if a client may give them where the type is wanted, and they stand for the objects
+    /// inside other contents.
+    pub by_value: bool,
+    /// True if two of them can be compared: no part is an object.
+    pub comparable: bool,
+    /// The elements, the fields, or the tags.
+    pub parts: Vec<PartModel>,
+}
+
+/// A part of contents.
+#[derive(Serialize, Debug)]
+pub struct PartModel {
+    /// Its name in the language; empty for elements.
+    pub name: String,
+    /// Its type as a stub: `i64`, `DataElem`.
+    pub ty: String,
+    /// Its type in contents: `i64`, `Vec<i64>`, `DataElem`.
+    pub plain: String,
+    /// True if it is only nil.
+    pub nil: bool,
 }
 
 /// A method or routine.
@@ -181,7 +212,7 @@ fn firsts(interface: &Interface) -> Vec<u32> {
 struct Builder<'i> {
     interface: &'i Interface,
     naming: &'i dyn Naming,
-    names: Vec<String>,
+    names: Vec<Names>,
     firsts: Vec<u32>,
 }
 
@@ -215,10 +246,12 @@ impl Builder<'_> {
     fn ty(&self, number: TypeNumber, ty: &Type) -> TypeModel {
         // Stubs of actors have a method of that name themselves.
         let mut taken = if ty.actor { vec![self.naming.lower("send")] } else { Vec::new() };
+        let contents = self.contents(number, ty);
+        taken.extend(contents.is_some().then(|| self.naming.lower("get")));
         let first = self.firsts[number.index()];
         let methods = ty.methods.iter().enumerate();
         TypeModel {
-            name: self.names[number.index()].clone(),
+            name: self.names[number.index()].stub.clone(),
             theta: ty.name.clone(),
             number: number.0,
             doc: lines(&ty.doc),
@@ -226,14 +259,15 @@ impl Builder<'_> {
             sender: if ty.actor { self.sender(number) } else { String::new() },
             supertypes: self.supertypes(number),
             cell: self.cell(number),
+            contents,
             methods: methods.map(|(i, m)| self.method(first + i as u32, m, &mut taken)).collect(),
         }
     }
 
     /// Returns a name for the sender to the actors of a type, that no type has.
     fn sender(&self, number: TypeNumber) -> String {
-        let mut name = format!("{}Send", self.names[number.index()]);
-        while self.names.contains(&name) {
+        let mut name = format!("{}Send", self.names[number.index()].stub);
+        while self.names.iter().any(|names| names.stub == name || names.contents == name) {
             name.push('_');
         }
         name
@@ -252,12 +286,84 @@ impl Builder<'_> {
             next += 1;
         }
         let any = self.interface.find_kind(Kind::Any, None).filter(|any| !above.contains(any));
-        above[1..].iter().chain(&any).map(|t| self.names[t.index()].clone()).collect()
+        above[1..].iter().chain(&any).map(|t| self.names[t.index()].stub.clone()).collect()
     }
 
     fn value(&self, number: TypeNumber) -> ValueModel {
         let kind = self.interface.ty(number).map_or(Kind::Any, |t| t.kind);
-        ValueModel { ty: self.names[number.index()].clone(), value: kind.is_value() }
+        ValueModel { ty: self.names[number.index()].stub.clone(), value: kind.is_value() }
+    }
+
+    /// Returns the type of a part in contents.
+    fn plain(&self, number: TypeNumber, depth: usize) -> String {
+        let names = &self.names[number.index()];
+        let Some(ty) = self.interface.ty(number).filter(|_| depth < NESTING_MAX) else {
+            return names.stub.clone();
+        };
+        match (ty.kind, ty.element, ty.fields.as_slice()) {
+            (Kind::Sequence, Some(element), _) => self.naming.list(&self.plain(element, depth + 1)),
+            (Kind::Maybe, _, [_, some]) => self.naming.optional(&self.plain(some.ty, depth + 1)),
+            (Kind::Struct | Kind::Oneof, ..) => names.contents.clone(),
+            _ => names.stub.clone(),
+        }
+    }
+
+    /// True if values of a part can be compared.
+    fn is_comparable(&self, number: TypeNumber, depth: usize) -> bool {
+        let Some(ty) = self.interface.ty(number).filter(|_| depth < NESTING_MAX) else { return false };
+        match ty.kind {
+            Kind::Sequence => ty.element.is_some_and(|element| self.is_comparable(element, depth + 1)),
+            Kind::Struct | Kind::Oneof | Kind::Maybe => {
+                ty.fields.iter().all(|field| self.is_comparable(field.ty, depth + 1))
+            }
+            kind => kind.is_value(),
+        }
+    }
+
+    fn contents(&self, number: TypeNumber, ty: &Type) -> Option<ContentsModel> {
+        let shape = ty.kind.shape()?;
+        let element = ty.element.map(|ty| (String::new(), ty));
+        let mut taken = Vec::new();
+        let mut name = |name: &str| {
+            let mut name = match shape {
+                Shape::Choice => self.naming.upper(&name.split('_').collect::<Vec<_>>()),
+                _ => self.naming.lower(name),
+            };
+            while taken.contains(&name) {
+                name.push('_');
+            }
+            taken.push(name.clone());
+            name
+        };
+        let parts: Vec<(String, TypeNumber)> = match shape {
+            Shape::Elements => element.into_iter().collect(),
+            _ => ty.fields.iter().map(|field| (name(&field.name), field.ty)).collect(),
+        };
+        let whole = match (shape, parts.as_slice()) {
+            (Shape::Elements, [(_, element)]) => self.naming.list(&self.plain(*element, 0)),
+            (Shape::Pairs, [(_, key), (_, value)]) => {
+                self.naming.pairs(&self.plain(*key, 0), &self.plain(*value, 0))
+            }
+            (Shape::Elements | Shape::Pairs, _) => return None,
+            (Shape::Choice, _) if ty.kind == Kind::Maybe => self.plain(number, 0),
+            (Shape::Fields | Shape::Choice, _) => self.names[number.index()].contents.clone(),
+        };
+        let null = self.interface.find_kind(Kind::Null, None);
+        Some(ContentsModel {
+            ty: whole,
+            kind: ty.kind,
+            by_value: ty.kind.is_compound(),
+            comparable: parts.iter().all(|(_, ty)| self.is_comparable(*ty, 0)),
+            parts: parts
+                .into_iter()
+                .map(|(name, ty)| PartModel {
+                    name,
+                    ty: self.names[ty.index()].stub.clone(),
+                    plain: self.plain(ty, 0),
+                    nil: Some(ty) == null,
+                })
+                .collect(),
+        })
     }
 
     fn method(&self, number: u32, method: &Method, taken: &mut Vec<String>) -> MethodModel {

@@ -22,10 +22,30 @@ pub trait Naming {
 
     /// Returns the type of a cell of `element`.
     fn cell(&self, element: &str) -> String;
+
+    /// Returns the type of many values.
+    fn list(&self, element: &str) -> String;
+
+    /// Returns the type of a value and of its absence.
+    fn optional(&self, some: &str) -> String;
+
+    /// Returns the type of pairs of values.
+    fn pairs(&self, key: &str, value: &str) -> String;
 }
 
-/// Returns the names of all types, each used once: a name taken already gets `_` behind it.
-pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<String> {
+/// The names of a type in a language.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Names {
+    /// Of the stub, or of the value if it has none.
+    pub stub: String,
+    /// Of the type of contents that is generated for a struct, record or oneof; else empty.
+    pub contents: String,
+}
+
+/// Returns the names of all types, each used once: a name taken already gets `_` behind it. A
+/// struct or oneof is a value: the name is that of its contents. A record is an object: the name is
+/// that of its stub.
+pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Names> {
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(interface.types.len());
     let builtin = builtin::TABLE.map(|row| (row.name, row.find(interface)));
@@ -33,21 +53,28 @@ pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Stri
         let number = Some(TypeNumber(index as u32));
         let is_builtin = |row: &&(&str, Option<TypeNumber>)| row.1 == number && !ty.kind.is_value();
         if let Some((name, _)) = builtin.iter().find(is_builtin) {
-            names.push(naming.builtin(name));
+            names.push(Names { stub: naming.builtin(name), ..Names::default() });
             continue;
         }
         names.push(match ty.kind {
-            kind if kind.is_value() => naming.value(kind).to_owned(),
+            kind if kind.is_value() => Names { stub: naming.value(kind).to_owned(), contents: String::new() },
             // Spelled below, when the names of all elements are known.
-            Kind::Cell => String::new(),
-            _ => {
+            Kind::Cell => Names::default(),
+            kind => {
                 let name = spelled(interface, TypeNumber(index as u32), 0);
                 let words: Vec<&str> = name.split([' ', '_', '.']).filter(|w| !w.is_empty()).collect();
-                let mut name = naming.upper(&words);
-                while !taken.insert(name.clone()) {
-                    name.push('_');
+                let mut take = |more: &[&str]| {
+                    let mut name = naming.upper(&[&words, more].concat());
+                    while !taken.insert(name.clone()) {
+                        name.push('_');
+                    }
+                    name
+                };
+                match kind {
+                    Kind::Struct | Kind::Oneof => Names { contents: take(&[]), stub: take(&["ref"]) },
+                    Kind::Record => Names { stub: take(&[]), contents: take(&["value"]) },
+                    _ => Names { stub: take(&[]), contents: String::new() },
                 }
-                name
             }
         });
     }
@@ -68,23 +95,24 @@ pub(crate) fn method_name(method: &Method, naming: &dyn Naming, taken: &mut Vec<
 }
 
 /// Types nest by their elements; a description that nests deeper is not taken literally.
-const NESTING_MAX: usize = 64;
+pub(crate) const NESTING_MAX: usize = 64;
 
-fn cell_name(interface: &Interface, naming: &dyn Naming, names: &mut [String], index: usize, depth: usize) {
-    if !names[index].is_empty() || depth > NESTING_MAX {
+fn cell_name(interface: &Interface, naming: &dyn Naming, names: &mut [Names], index: usize, depth: usize) {
+    if !names[index].stub.is_empty() || depth > NESTING_MAX {
         return;
     }
     let element = interface.types[index].element.map(TypeNumber::index);
     if let Some(element) = element {
         cell_name(interface, naming, names, element, depth + 1);
-        names[index] = naming.cell(&names[element]);
+        names[index].stub = naming.cell(&names[element].stub);
     }
 }
 
-/// Spells the name of a type: `array of int` for `array[int]`.
+/// Spells the name of a type: the program's own for it, or `array of int` for `array[int]`.
 fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
     match interface.ty(number) {
         None => "unknown".to_owned(),
+        Some(ty) if !ty.names.is_empty() => ty.names[0].clone(),
         Some(ty) => match ty.element {
             Some(element) if depth < NESTING_MAX => {
                 let family = ty.name.split('[').next().unwrap_or("type");
@@ -123,14 +151,15 @@ mod tests {
         Interface { types: types.collect(), routines: routines.collect() }
     }
 
+    fn stubs(interface: &Interface) -> Vec<String> {
+        type_names(interface, &Rust).into_iter().map(|names| names.stub).collect()
+    }
+
     #[test]
     fn the_path_of_a_file_is_words_of_a_name() {
         let types = ["lib.one.point", "lib.two.point", "array[lib.one.point]", "lib_one_point"];
         let interface = interface(&types, &["lib.one.f", "lib.two.f", "lib_one_f", "notEmpty"]);
-        assert_eq!(
-            type_names(&interface, &Rust),
-            ["LibOnePoint", "LibTwoPoint", "ArrayOfLibOnePoint", "LibOnePoint_"]
-        );
+        assert_eq!(stubs(&interface), ["LibOnePoint", "LibTwoPoint", "ArrayOfLibOnePoint", "LibOnePoint_"]);
         let mut taken = vec![];
         interface.routines.iter().for_each(|it| drop(method_name(it, &Rust, &mut taken)));
         assert_eq!(taken, ["lib_one_f", "lib_two_f", "lib_one_f_", "not_empty"]);
@@ -140,7 +169,7 @@ mod tests {
     fn instantiations_have_names_of_their_own() {
         let names = ["stack[int]", "pair[int, stack[string]]", "stack_of_int", "map[string, pair[int, int]]"];
         assert_eq!(
-            type_names(&interface(&names, &[]), &Rust),
+            stubs(&interface(&names, &[])),
             ["StackOfInt", "PairOfIntAndStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
         );
     }

@@ -79,6 +79,18 @@ impl Naming for Rust {
     fn cell(&self, element: &str) -> String {
         format!("bf::Cell<{element}>")
     }
+
+    fn list(&self, element: &str) -> String {
+        format!("Vec<{element}>")
+    }
+
+    fn optional(&self, some: &str) -> String {
+        format!("Option<{some}>")
+    }
+
+    fn pairs(&self, key: &str, value: &str) -> String {
+        format!("Vec<({key}, {value})>")
+    }
 }
 
 /// Returns a name in snake case: `not_empty` for `notEmpty`.

@@ -17,7 +17,7 @@ use crate::word::{Read, Reader, Stop, word_at};
 ///
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
-/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Transaction`, `Commit`, `Abort`
+/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Get`, `Transaction`, `Commit`, `Abort`
 ///   take one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
@@ -98,6 +98,11 @@ pub enum Command<'a> {
     Is {
         /// The type.
         ty: TypeNumber,
+        /// The object.
+        object: Ref,
+    },
+    /// Makes a future of the contents of an object as they are now, which cross by value.
+    Get {
         /// The object.
         object: Ref,
     },
@@ -202,7 +207,9 @@ impl<'a> Command<'a> {
             }
             Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => (None, args),
             Command::Emit { rows, values } => (Some(Arg::Ref(rows)), values),
-            Command::As { object, .. } | Command::Is { object, .. } => (Some(Arg::Ref(object)), Args::NONE),
+            Command::As { object, .. } | Command::Is { object, .. } | Command::Get { object } => {
+                (Some(Arg::Ref(object)), Args::NONE)
+            }
             Command::Do { test } | Command::Then { test } => (Some(Arg::Ref(test)), Args::NONE),
             Command::Constant(value) => (Some(Arg::Value(value)), Args::NONE),
             Command::Return(value) => (value, Args::NONE),
@@ -238,12 +245,16 @@ impl<'a> Command<'a> {
         first.into_iter().chain(args.iter())
     }
 
-    /// Returns the operands that are references, in order.
-    pub fn references(&self) -> impl Iterator<Item = Ref> + use<'a> {
-        self.operands().filter_map(|operand| match operand {
-            Arg::Ref(reference) => Some(reference),
-            Arg::Value(_) => None,
-        })
+    /// Calls a function for each operand that is a reference, in order, and for those in compounds.
+    #[inline]
+    pub fn each_reference(&self, mut each: impl FnMut(Ref)) {
+        for operand in self.operands() {
+            match operand {
+                Arg::Ref(reference) => each(reference),
+                Arg::Value(Value::Compound(compound)) => compound.each_reference(&mut each),
+                Arg::Value(_) => {}
+            }
+        }
     }
 }
 
@@ -426,6 +437,10 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             numbered(reader)?;
             let (ty, object) = (TypeNumber(number), Ref(reader.word()? as i64));
             Ok(if code == op::AS { Command::As { ty, object } } else { Command::Is { ty, object } })
+        }
+        op::GET => {
+            plain(Command::While)?;
+            Ok(Command::Get { object: Ref(reader.word()? as i64) })
         }
         op::FREE => {
             numbered(reader)?;

@@ -134,7 +134,52 @@ pub fn value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Str(s) => bytes(out, s.as_bytes()),
         Value::Bytes(b) => bytes(out, b),
+        Value::Compound(c) => bytes(out, c.bytes()),
         _ => word(out, value.word()),
+    }
+}
+
+/// Writes the words of a compound: its items, one after the other, then [`Items::end`].
+#[derive(Debug)]
+#[must_use = "the compound is whole only after `end`"]
+pub struct Items {
+    start: usize,
+    count: usize,
+    index: usize,
+}
+
+impl Items {
+    /// Begins a compound of a type with so many items.
+    pub fn begin(out: &mut Vec<u8>, ty: TypeNumber, count: u32) -> Items {
+        let start = out.len();
+        word(out, 0);
+        word(out, u64::from(ty.0) | u64::from(count) << 32);
+        let count = count as usize;
+        out.resize(out.len() + 8 * count.div_ceil(16), 0);
+        Items { start, count, index: 0 }
+    }
+
+    /// Notes the tag of the next item, whose words the caller appends. Items beyond the count have
+    /// no place.
+    pub fn tag(&mut self, out: &mut [u8], tag: u8) {
+        debug_assert!(self.index < self.count, "an item beyond the count");
+        if let Some(byte) = out.get_mut(self.start + 16 + self.index / 2) {
+            *byte |= tag << (4 * (self.index % 2));
+        }
+        self.index += 1;
+    }
+
+    /// Appends an item.
+    pub fn item(&mut self, out: &mut Vec<u8>, item: &Arg<'_>) {
+        self.tag(out, item.tag());
+        argument(out, item);
+    }
+
+    /// Ends the compound, which has all its items.
+    pub fn end(self, out: &mut [u8]) {
+        debug_assert_eq!(self.index, self.count, "an item for each of the count");
+        let length = (out.len() - self.start - 8) as u64;
+        out[self.start..self.start + 8].copy_from_slice(&length.to_le_bytes());
     }
 }
 
@@ -175,6 +220,12 @@ pub fn cast(out: &mut Vec<u8>, ty: TypeNumber, object: Ref) {
 /// Appends `is`.
 pub fn test_type(out: &mut Vec<u8>, ty: TypeNumber, object: Ref) {
     word(out, head(op::IS, 0, ty.0));
+    word(out, object.0 as u64);
+}
+
+/// Appends `get`.
+pub fn get(out: &mut Vec<u8>, object: Ref) {
+    word(out, head(op::GET, 0, 0));
     word(out, object.0 as u64);
 }
 
@@ -294,6 +345,7 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Emit { rows, values } => emit(out, rows, &values.iter().collect::<Vec<_>>()),
         Command::As { ty, object } => cast(out, ty, object),
         Command::Is { ty, object } => test_type(out, ty, object),
+        Command::Get { object } => get(out, object),
         Command::Free(handles) => free(out, &handles.iter().collect::<Vec<_>>()),
         Command::Flush { wanted, quiet } => {
             word(out, head(op::FLUSH, u32::from(quiet), wanted.ranges().len() as u32));

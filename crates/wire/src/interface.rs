@@ -83,6 +83,39 @@ impl Kind {
     }
 }
 
+/// The form of the items of a compound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The elements.
+    Elements,
+    /// Keys and values, in turn.
+    Pairs,
+    /// The fields.
+    Fields,
+    /// The number of a tag, and its value.
+    Choice,
+}
+
+impl Kind {
+    /// Returns the form of the items of a compound of this kind; nothing for objects that do not
+    /// cross by value.
+    pub fn shape(self) -> Option<Shape> {
+        match self {
+            Kind::Sequence | Kind::Array | Kind::Vector | Kind::List => Some(Shape::Elements),
+            Kind::Map => Some(Shape::Pairs),
+            Kind::Record | Kind::Struct => Some(Shape::Fields),
+            Kind::Oneof | Kind::Maybe => Some(Shape::Choice),
+            _ => None,
+        }
+    }
+
+    /// Returns true if objects of this kind cross by value wherever they are a part of one, and a
+    /// client may give them by their items: a copy is as good as the object.
+    pub fn is_compound(self) -> bool {
+        matches!(self, Kind::Sequence | Kind::Struct | Kind::Oneof | Kind::Maybe)
+    }
+}
+
 /// A type.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Type {
@@ -97,7 +130,8 @@ pub struct Type {
     /// the contents of a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<TypeNumber>,
-    /// The fields of a record or struct, or the tags of a oneof or `maybe`, each with its type.
+    /// The fields of a record or struct, the tags of a oneof or `maybe`, or `key` and `value` of a
+    /// map, each with its type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Param>,
     /// True if its objects never change.

@@ -24,6 +24,9 @@ pub fn value(value: &Value<'_>) -> Json {
         Value::Char(c) => json!({"char": c.to_string()}),
         Value::Str(s) => json!({"string": s}),
         Value::Bytes(b) => json!({"bytes": hex(b)}),
+        Value::Compound(c) => {
+            json!({"compound": {"type": c.ty().0, "items": c.iter().map(|a| arg(&a)).collect::<Vec<_>>()}})
+        }
     }
 }
 
@@ -73,6 +76,7 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Emit { rows, values } => json!({"emit": {"rows": rows.0, "values": args(values)}}),
         Command::As { ty, object } => json!({"as": {"type": ty.0, "object": object.0}}),
         Command::Is { ty, object } => json!({"is": {"type": ty.0, "object": object.0}}),
+        Command::Get { object } => json!({"get": {"object": object.0}}),
         Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
         Command::Flush { wanted, quiet } => {
             json!({"flush": {"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet}})

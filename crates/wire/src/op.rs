@@ -72,6 +72,7 @@ ops! {
     END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
     AS = 0x22, Client, "as", "Takes an object as one of a type.";
     IS = 0x23, Client, "is", "Tests if an object has a type.";
+    GET = 0x24, Client, "get", "Takes the contents of an object as a value.";
     TRANSACTION = 0x30, Client, "transaction", "Makes the batch a transaction, which the server runs again \
         after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";

@@ -10,7 +10,7 @@ use crate::encode::Counters;
 use crate::error::{DecodeError, ErrorNumber};
 use crate::ids::{Ref, TypeNumber};
 use crate::op;
-use crate::value::{Value, tag};
+use crate::value::{Arg, Value, tag};
 use crate::word::{Read, Reader, Stop, word_at};
 
 /// A reply, borrowed from the bytes it came in.
@@ -118,7 +118,7 @@ impl<'a> Rows<'a> {
         let columns = reader.words(columns)?;
         let good = columns.chunks_exact(8).all(|head| {
             let word = word_at(head, 0);
-            let is_tag = matches!(word as u8, tag::REF..=tag::STRING | tag::BYTES);
+            let is_tag = matches!(word as u8, tag::REF..=tag::STRING | tag::BYTES | tag::COMPOUND);
             is_tag && (word >> 8) & 0xff_ffff == 0
         });
         reader.check(good, "the tag of a column, and zeros after it")?;
@@ -158,6 +158,26 @@ impl<'a> Rows<'a> {
             // They were read once when the reply was decoded.
             cell(&mut reader, word_at(head, 0)).ok()
         })
+    }
+
+    /// Returns the cells, row by row, as arguments: handles and values.
+    pub fn args(&self) -> impl Iterator<Item = Arg<'a>> + use<'a> {
+        self.iter().map(|cell| match cell {
+            Outcome::Handle { handle, .. } => Arg::Ref(handle),
+            Outcome::Value(value) => Arg::Value(value),
+            _ => Arg::Value(Value::Nil),
+        })
+    }
+
+    /// Calls a function for the handle of each object in it.
+    pub fn each_handle(&self, each: &mut dyn FnMut(Ref)) {
+        for cell in self.args() {
+            match cell {
+                Arg::Ref(handle) => each(handle),
+                Arg::Value(Value::Compound(compound)) => compound.each_reference(each),
+                Arg::Value(_) => {}
+            }
+        }
     }
 
     /// Returns the bytes of the cells.
@@ -211,8 +231,17 @@ fn cell<'a>(reader: &mut Reader<'a>, head: u64) -> Read<Outcome<'a>> {
             reader.check(handle.is_handle(), "a handle")?;
             Ok(Outcome::Handle { handle, ty: TypeNumber((head >> 32) as u32) })
         }
-        code => Ok(Outcome::Value(Value::read(reader, code)?)),
+        code => value(reader, code).map(Outcome::Value),
     }
+}
+
+/// Reads a value, in which all references are handles.
+fn value<'a>(reader: &mut Reader<'a>, tag: u8) -> Read<Value<'a>> {
+    let value = Value::read(reader, tag)?;
+    if let Value::Compound(compound) = value {
+        reader.check(compound.has_handles_only(), "a handle")?;
+    }
+    Ok(value)
 }
 
 /// The answer to `flush`.
@@ -537,7 +566,7 @@ fn outcome<'a>(reader: &mut Reader<'a>) -> Read<Outcome<'a>> {
             if code == tag::ABSENT {
                 return Ok(Outcome::Absent);
             }
-            Ok(Outcome::Value(Value::read(reader, code)?))
+            Ok(Outcome::Value(value(reader, code)?))
         }
     }
 }
@@ -571,8 +600,8 @@ fn exception<'a>(reader: &mut Reader<'a>) -> Read<Exception<'a>> {
 fn exception_values<'a>(reader: &mut Reader<'a>, count: u8) -> Read<Values<'a>> {
     let start = reader.at();
     for _ in 0..count {
-        let value = outcome(reader)?;
-        let good = matches!(value, Outcome::Handle { .. } | Outcome::Value(_));
+        let came = outcome(reader)?;
+        let good = matches!(came, Outcome::Handle { .. } | Outcome::Value(_));
         reader.check(good, "a value of an exception")?;
     }
     Ok(Values { count: u32::from(count), bytes: reader.since(start) })

@@ -1,10 +1,11 @@
 //! Values and arguments as they cross.
 
+use crate::encode;
 use crate::error::ErrorNumber;
-use crate::ids::Ref;
-use crate::word::{Read, Reader, padded, word_at};
+use crate::ids::{Ref, TypeNumber};
+use crate::word::{Read, Reader, Stop, padded, word_at};
 
-/// A basic value, a string or bytes.
+/// A basic value, a string, bytes or a compound.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value<'a> {
     /// The value of `null`; also the outcome of a call without results.
@@ -21,6 +22,8 @@ pub enum Value<'a> {
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
+    /// The items of a collection, a structure or a choice.
+    Compound(Compound<'a>),
 }
 
 /// An argument of a call.
@@ -54,6 +57,8 @@ pub mod tag {
     pub const ABSENT: u8 = 8;
     /// Bytes, in place of the word.
     pub const BYTES: u8 = 9;
+    /// A compound, in place of the word.
+    pub const COMPOUND: u8 = 10;
     /// A table of rows; in outcomes only.
     pub const ROWS: u8 = 11;
 }
@@ -70,10 +75,11 @@ impl<'a> Value<'a> {
             Value::Char(_) => tag::CHAR,
             Value::Str(_) => tag::STRING,
             Value::Bytes(_) => tag::BYTES,
+            Value::Compound(_) => tag::COMPOUND,
         }
     }
 
-    /// Returns its word; for a string or bytes the length.
+    /// Returns its word; for a string, bytes or a compound the length.
     #[inline]
     pub fn word(&self) -> u64 {
         match *self {
@@ -84,6 +90,7 @@ impl<'a> Value<'a> {
             Value::Char(c) => u64::from(c as u32),
             Value::Str(s) => s.len() as u64,
             Value::Bytes(b) => b.len() as u64,
+            Value::Compound(c) => c.bytes.len() as u64,
         }
     }
 
@@ -108,6 +115,9 @@ impl<'a> Value<'a> {
         }
         if tag == tag::BYTES {
             return reader.byte_string().map(Value::Bytes);
+        }
+        if tag == tag::COMPOUND {
+            return Compound::read(reader, 1).map(Value::Compound);
         }
         let word = reader.word()?;
         let good = match tag {
@@ -271,14 +281,26 @@ pub struct ArgsIter<'a> {
     at: usize,
 }
 
-impl<'a> ArgsIter<'a> {
-    /// Returns so many bytes and passes over them and their padding.
-    #[inline(always)]
-    fn bytes(&mut self, length: u64) -> &'a [u8] {
-        let bytes = self.args.bytes.get(self.at..self.at + length as usize).unwrap_or(&[]);
-        self.at += padded(length as usize);
-        bytes
+/// Returns the argument or item at a place in bytes that were checked, and passes over it.
+#[inline(always)]
+fn item<'a>(bytes: &'a [u8], at: &mut usize, tag: u8) -> Arg<'a> {
+    let word = word_at(bytes, *at);
+    *at += 8;
+    if tag == tag::REF {
+        return Arg::Ref(Ref(word as i64));
     }
+    let mut long = || {
+        let found = bytes.get(*at..*at + word as usize).unwrap_or(&[]);
+        *at += padded(word as usize);
+        found
+    };
+    Arg::Value(match tag {
+        // Checked when the command was decoded; checked again because it is cheap and safe.
+        tag::STRING => Value::Str(std::str::from_utf8(long()).unwrap_or("")),
+        tag::BYTES => Value::Bytes(long()),
+        tag::COMPOUND => Value::Compound(Compound { bytes: long() }),
+        _ => Value::from_word(tag, word),
+    })
 }
 
 impl<'a> Iterator for ArgsIter<'a> {
@@ -291,16 +313,8 @@ impl<'a> Iterator for ArgsIter<'a> {
             return None;
         }
         let tag = self.args.tag(self.index);
-        let word = word_at(self.args.bytes, self.at);
         self.index += 1;
-        self.at += 8;
-        Some(match tag {
-            tag::REF => Arg::Ref(Ref(word as i64)),
-            // Checked when the command was decoded; checked again because it is cheap and safe.
-            tag::STRING => Arg::Value(Value::Str(std::str::from_utf8(self.bytes(word)).unwrap_or(""))),
-            tag::BYTES => Arg::Value(Value::Bytes(self.bytes(word))),
-            _ => Arg::Value(Value::from_word(tag, word)),
-        })
+        Some(item(self.args.bytes, &mut self.at, tag))
     }
 
     #[inline]
@@ -311,3 +325,199 @@ impl<'a> Iterator for ArgsIter<'a> {
 }
 
 impl ExactSizeIterator for ArgsIter<'_> {}
+
+/// The greatest depth of compounds within compounds. A deeper one is `BadWord`.
+pub const COMPOUND_DEPTH_MAX: usize = 64;
+
+/// The items of an object that crosses by value, still in the bytes they came in; checked. Iterates
+/// over [`Arg`].
+///
+/// | kind of its type | items |
+/// | --- | --- |
+/// | sequence, array, vector, list | the elements, in order |
+/// | struct, record | the fields, in order |
+/// | oneof, maybe | the number of the tag, from 0, and its value |
+/// | map | keys and values, in turn |
+#[derive(Clone, Copy, PartialEq)]
+pub struct Compound<'a> {
+    /// The first word with the type and the number of items, the words of tags, the items.
+    bytes: &'a [u8],
+}
+
+impl<'a> Compound<'a> {
+    /// Returns the compound of bytes that [`crate::encode::Items`] has written, without the word of
+    /// their length.
+    pub fn written(bytes: &'a [u8]) -> Compound<'a> {
+        Compound { bytes }
+    }
+
+    /// Returns its type.
+    pub fn ty(&self) -> TypeNumber {
+        TypeNumber(word_at(self.bytes, 0) as u32)
+    }
+
+    /// Returns the number of its items.
+    pub fn len(&self) -> usize {
+        (word_at(self.bytes, 0) >> 32) as usize
+    }
+
+    /// Returns true if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the items in order.
+    pub fn iter(&self) -> CompoundIter<'a> {
+        let count = self.len();
+        CompoundIter { bytes: self.bytes, count, index: 0, at: 8 + 8 * count.div_ceil(16) }
+    }
+
+    /// Returns the bytes behind its length.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Reads and checks a compound at this depth. Its count is compared with its bytes before
+    /// anything is made of it.
+    fn read(reader: &mut Reader<'a>, depth: usize) -> Read<Compound<'a>> {
+        reader.check(depth <= COMPOUND_DEPTH_MAX, "compounds that nest at most 64 levels deep")?;
+        let length = reader.word()?;
+        reader.check(length.is_multiple_of(8) && length > 0, "a length in whole words")?;
+        let bytes = reader.take(length)?;
+        let mut inner = Reader::new(bytes, bytes.len());
+        match Compound::check(&mut inner, depth) {
+            Ok(()) if inner.at() == bytes.len() => Ok(Compound { bytes }),
+            Ok(()) => reader.bad(ErrorNumber::BadWord, "a compound no longer than its items"),
+            Err(Stop::Need(_)) => {
+                reader.bad(ErrorNumber::BadWord, "a compound of the length in its first word")
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    fn check(reader: &mut Reader<'a>, depth: usize) -> Read<()> {
+        let count = (reader.word()? >> 32) as usize;
+        let tags = reader.words(count.div_ceil(16) as u64)?;
+        let last = count % 16;
+        let tail = if tags.is_empty() { 0 } else { word_at(tags, tags.len() - 8) };
+        reader.check(last == 0 || tail >> (4 * last) == 0, "no tags beyond the items")?;
+        for index in 0..count {
+            match nibble(tags, index) {
+                tag::REF => {
+                    reader.word()?;
+                }
+                tag::COMPOUND => {
+                    Compound::read(reader, depth + 1)?;
+                }
+                tag => {
+                    Value::read(reader, tag)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of levels of compounds in it, itself included.
+    pub fn depth(&self) -> usize {
+        let inner = self.iter().map(|item| match item {
+            Arg::Value(Value::Compound(inner)) => inner.depth(),
+            _ => 0,
+        });
+        1 + inner.max().unwrap_or(0)
+    }
+
+    /// Calls a function for each reference in it, at any depth.
+    pub fn each_reference(&self, each: &mut dyn FnMut(Ref)) {
+        for item in self.iter() {
+            match item {
+                Arg::Ref(reference) => each(reference),
+                Arg::Value(Value::Compound(inner)) => inner.each_reference(each),
+                Arg::Value(_) => {}
+            }
+        }
+    }
+
+    /// True if all references in it are handles, as in replies.
+    pub(crate) fn has_handles_only(&self) -> bool {
+        let mut all = true;
+        self.each_reference(&mut |reference| all &= reference.is_handle());
+        all
+    }
+}
+
+/// Returns a tag of four bits.
+fn nibble(tags: &[u8], index: usize) -> u8 {
+    tags.get(index / 2).map_or(0, |byte| byte >> (4 * (index % 2)) & 15)
+}
+
+impl std::fmt::Debug for Compound<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.ty().0)?;
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> IntoIterator for Compound<'a> {
+    type Item = Arg<'a>;
+    type IntoIter = CompoundIter<'a>;
+
+    fn into_iter(self) -> CompoundIter<'a> {
+        self.iter()
+    }
+}
+
+/// The items of a compound, one after the other.
+#[derive(Clone, Debug)]
+pub struct CompoundIter<'a> {
+    bytes: &'a [u8],
+    count: usize,
+    index: usize,
+    at: usize,
+}
+
+impl<'a> Iterator for CompoundIter<'a> {
+    type Item = Arg<'a>;
+
+    fn next(&mut self) -> Option<Arg<'a>> {
+        if self.index >= self.count {
+            return None;
+        }
+        let tag = nibble(self.bytes.get(8..)?, self.index);
+        self.index += 1;
+        Some(item(self.bytes, &mut self.at, tag))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count - self.index, Some(self.count - self.index))
+    }
+}
+
+impl ExactSizeIterator for CompoundIter<'_> {}
+
+/// A compound of its own.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OwnedCompound(Box<[u8]>);
+
+impl OwnedCompound {
+    /// Makes a compound of a type with these items.
+    pub fn new(ty: TypeNumber, items: &[Arg<'_>]) -> OwnedCompound {
+        let mut out = Vec::new();
+        let mut writer = encode::Items::begin(&mut out, ty, items.len() as u32);
+        items.iter().for_each(|item| writer.item(&mut out, item));
+        writer.end(&mut out);
+        OwnedCompound(out.split_off(8).into())
+    }
+}
+
+impl From<Compound<'_>> for OwnedCompound {
+    fn from(compound: Compound<'_>) -> OwnedCompound {
+        OwnedCompound(compound.bytes.into())
+    }
+}
+
+impl OwnedCompound {
+    /// Returns the compound.
+    pub fn view(&self) -> Compound<'_> {
+        Compound { bytes: &self.0 }
+    }
+}

@@ -21,6 +21,7 @@ enum Owned {
     Emit(i64, Vec<OwnedArg>),
     As(u32, i64),
     Is(u32, i64),
+    Get(i64),
     Free(Vec<i64>),
     Flush(Vec<u32>, bool),
     Plain(u8),
@@ -42,6 +43,7 @@ enum OwnedValue {
     Char(char),
     Str(String),
     Bytes(Vec<u8>),
+    Compound(OwnedCompound),
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +62,7 @@ impl OwnedValue {
             OwnedValue::Char(c) => Value::Char(*c),
             OwnedValue::Str(s) => Value::Str(s),
             OwnedValue::Bytes(b) => Value::Bytes(b),
+            OwnedValue::Compound(c) => Value::Compound(c.view()),
         }
     }
 }
@@ -73,8 +76,9 @@ impl OwnedArg {
     }
 }
 
-fn value() -> impl Strategy<Value = OwnedValue> {
-    prop_oneof![
+/// A value whose references are these.
+fn value_with(references: fn() -> BoxedStrategy<i64>) -> impl Strategy<Value = OwnedValue> {
+    let simple = prop_oneof![
         Just(OwnedValue::Nil),
         any::<bool>().prop_map(OwnedValue::Bool),
         any::<i64>().prop_map(OwnedValue::Int),
@@ -82,7 +86,18 @@ fn value() -> impl Strategy<Value = OwnedValue> {
         any::<char>().prop_map(OwnedValue::Char),
         "\\PC{0,20}".prop_map(OwnedValue::Str),
         vec(any::<u8>(), 0..20).prop_map(OwnedValue::Bytes),
-    ]
+    ];
+    simple.prop_recursive(4, 60, 20, move |inner| {
+        let item = prop_oneof![references().prop_map(OwnedArg::Ref), inner.prop_map(OwnedArg::Value)];
+        (any::<u32>(), vec(item, 0..20)).prop_map(|(ty, items)| {
+            let items: Vec<_> = items.iter().map(OwnedArg::view).collect();
+            OwnedValue::Compound(OwnedCompound::new(TypeNumber(ty), &items))
+        })
+    })
+}
+
+fn value() -> impl Strategy<Value = OwnedValue> {
+    value_with(|| any::<i64>().boxed())
 }
 
 fn arg() -> impl Strategy<Value = OwnedArg> {
@@ -107,6 +122,7 @@ fn command() -> impl Strategy<Value = Owned> {
         (any::<i64>(), vec(arg(), 0..20)).prop_map(|(t, a)| Owned::Emit(t, a)),
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::As(t, o)),
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::Is(t, o)),
+        any::<i64>().prop_map(Owned::Get),
         vec(any::<i64>(), 0..9).prop_map(Owned::Free),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
             .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
@@ -169,6 +185,7 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         }
         Owned::As(t, o) => encode::cast(out, TypeNumber(*t), Ref(*o)),
         Owned::Is(t, o) => encode::test_type(out, TypeNumber(*t), Ref(*o)),
+        Owned::Get(o) => encode::get(out, Ref(*o)),
         Owned::Free(h) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>()),
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
         Owned::Plain(code) => encode::plain(out, *code),
@@ -240,7 +257,7 @@ impl OwnedOutcome {
 fn exception_value() -> impl Strategy<Value = OwnedOutcome> {
     prop_oneof![
         (1..i64::MAX, any::<u32>()).prop_map(|(h, t)| OwnedOutcome::Handle(h, t)),
-        value().prop_map(OwnedOutcome::Value),
+        value_with(|| (1..i64::MAX).boxed()).prop_map(OwnedOutcome::Value),
     ]
 }
 
@@ -318,7 +335,9 @@ impl Owned {
     /// The operands that it was made with.
     fn operands(&self) -> Vec<Arg<'_>> {
         match self {
-            Owned::As(_, object) | Owned::Is(_, object) => vec![Arg::Ref(Ref(*object))],
+            Owned::As(_, object) | Owned::Is(_, object) | Owned::Get(object) => {
+                vec![Arg::Ref(Ref(*object))]
+            }
             Owned::Call(_, receiver, args) | Owned::Emit(receiver, args) => {
                 let args: Vec<_> = args.iter().map(OwnedArg::view).collect();
                 [vec![Arg::Ref(Ref(*receiver))], args].concat()
@@ -341,6 +360,15 @@ impl Owned {
             | Owned::Others(_)
             | Owned::Procedure(..) => Vec::new(),
         }
+    }
+}
+
+/// Collects the references of an operand.
+fn references(operand: &Arg<'_>, into: &mut Vec<Ref>) {
+    match operand {
+        Arg::Ref(reference) => into.push(*reference),
+        Arg::Value(Value::Compound(compound)) => compound.iter().for_each(|item| references(&item, into)),
+        Arg::Value(_) => {}
     }
 }
 
@@ -376,11 +404,12 @@ proptest! {
         };
         let operands: Vec<Arg<'_>> = decoded.operands().collect();
         prop_assert_eq!(&operands, &command.operands());
-        let references = operands.iter().filter_map(|operand| match operand {
-            Arg::Ref(reference) => Some(*reference),
-            Arg::Value(_) => None,
-        });
-        prop_assert_eq!(decoded.references().collect::<Vec<_>>(), references.collect::<Vec<_>>());
+        let (mut found, mut expected) = (Vec::new(), Vec::new());
+        decoded.each_reference(|reference| found.push(reference));
+        for operand in &operands {
+            references(operand, &mut expected);
+        }
+        prop_assert_eq!(found, expected);
         // A message has those of a call.
         if let Command::Call { method, receiver, args } = decoded {
             let sent = Command::Send { method, receiver, args };

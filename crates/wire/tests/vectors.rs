@@ -121,6 +121,7 @@ $h := h4294967301
 $raw := x"00fF10"
 $t := rows point, int, string
 $same := $p as point
+get $p
 $is := $same is point
 foreach $i in 1.to(3) do
 emit $t, $same, $i, "text"
@@ -163,6 +164,16 @@ fn commands() {
             .collect();
         let mut bytes = Vec::new();
         encode::call(&mut bytes, MethodNumber(7), Ref(1), &args);
+        fresh.push(json!({"hex": hex(&bytes), "commands": decode_all(&bytes)}));
+    }
+    // The sample interface has no compounds either.
+    let inner = OwnedCompound::new(TypeNumber(12), &[Arg::Ref(Ref(-1)), Arg::Value(Value::Int(-2))]);
+    let inner = Arg::Value(Value::Compound(inner.view()));
+    let many: Vec<Arg<'_>> = (0..17).map(|i| Arg::Value(Value::Int(i))).collect();
+    for items in [&[][..], &[Arg::Value(Value::Str("é"))], &[inner, Arg::Value(Value::Nil), inner], &many] {
+        let compound = OwnedCompound::new(TypeNumber::NONE, items);
+        let mut bytes = Vec::new();
+        encode::call(&mut bytes, MethodNumber(7), Ref(1), &[Arg::Value(Value::Compound(compound.view()))]);
         fresh.push(json!({"hex": hex(&bytes), "commands": decode_all(&bytes)}));
     }
     let mut describe = Vec::new();
@@ -268,6 +279,19 @@ fn replies() {
         w.rows([(tag::BOOL, TypeNumber(1))].into_iter(), |_| Some(0));
         w.finish(Counters { calls: 6, fuel: 9 }, 0);
     });
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        let inner = OwnedCompound::new(TypeNumber(12), &[Arg::Ref(Ref(5)), Arg::Value(Value::Str("é"))]);
+        let inner = Value::Compound(inner.view());
+        let outer = OwnedCompound::new(TypeNumber(13), &[Arg::Value(inner), Arg::Value(Value::Nil)]);
+        w.outcome(&Outcome::Value(Value::Compound(outer.view())));
+        w.outcome(&Outcome::Value(Value::Compound(OwnedCompound::new(TypeNumber(13), &[]).view())));
+        w.rows([(tag::COMPOUND, TypeNumber(12))].into_iter(), |cells| {
+            encode::value(cells, &inner);
+            Some(1)
+        });
+        w.finish(Counters { calls: 2, fuel: 2 }, 0);
+    });
     add(&|out| encode::interface(out, b"{\"types\":[],\"routines\":[]}"));
     add(&|out| {
         let mut w = Exceptions::begin(out);
@@ -296,6 +320,26 @@ fn malformed() {
             "0101090000000000 0100000000000000 0100000000000000 6161000000000000",
         ),
         ("bytes longer than a frame", "0101090000000000 0100000000000000 0100100000000000"),
+        ("a compound without a type", "01010a0000000000 0100000000000000 0000000000000000"),
+        ("a compound of half a word", "01010a0000000000 0100000000000000 0c00000000000000"),
+        ("a compound longer than a frame", "01010a0000000000 0100000000000000 0800100000000000"),
+        (
+            "more items than a compound has bytes",
+            "01010a0000000000 0100000000000000 0800000000000000 ffffffffffffffff",
+        ),
+        (
+            "a compound with words behind its items",
+            "01010a0000000000 0100000000000000 1000000000000000 0200000000000000 0000000000000000",
+        ),
+        (
+            "a compound with a tag beyond its items",
+            "01010a0000000000 0100000000000000 1800000000000000 0200000001000000 3300000000000000 0000000000000000",
+        ),
+        (
+            "a compound with a tag that is none",
+            "01010a0000000000 0100000000000000 1800000000000000 0200000001000000 0c00000000000000 0000000000000000",
+        ),
+        ("get with a number", "2400000001000000 0100000000000000"),
         ("a table without columns", "0d00000000000000"),
         ("a row with a number", "0e00000001000000 0100000000000000"),
         ("a cast with flags", "2201000000000000 0100000000000000"),
@@ -318,6 +362,11 @@ fn malformed() {
         ("a type beyond the last number", "1c01000000000000 0000000000000000 ffffffff00000000"),
         ("return with a tag but no value", "2000030000000000"),
     ];
+    // Each level has the words of its length, its type and the tag of its one item.
+    let levels = (0..=COMPOUND_DEPTH_MAX as u64).rev();
+    let deep = levels.map(|level| hex(&[16 + 24 * level, 1 << 32, 10].map(u64::to_le_bytes).concat()));
+    let deep = format!("01010a0000000000 0100000000000000 {}", deep.collect::<Vec<_>>().join(" "));
+    let cases = cases.iter().copied().chain([("compounds that nest too deeply", deep.as_str())]);
     let mut fresh = Vec::new();
     for (what, bytes) in cases {
         match decode(&unhex(bytes), FRAME_BYTES_MAX) {

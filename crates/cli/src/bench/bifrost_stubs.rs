@@ -245,6 +245,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfRecord, Vec<Record> }
+
 impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -356,8 +358,12 @@ pub struct SequenceOfRecord(bf::Stub);
 bf::object! {
     SequenceOfRecord, INTERFACE, type 15,
     cell (31, 257, 258, 259),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Record>
 }
+
+bf::contents! { SequenceOfRecord, Vec<Record> }
+
+bf::elements! { SequenceOfRecord, Record }
 
 impl SequenceOfRecord {
     /// Theta: `length () returns (int)`

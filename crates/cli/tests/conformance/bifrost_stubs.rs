@@ -118,7 +118,7 @@ bf::object! {
 impl Tagged {
     /// Theta: `point (x: int, y: int) returns (record[x: int, y: int])`
     #[track_caller]
-    pub fn point(&self, x: impl bf::IntoArg<i64>, y: impl bf::IntoArg<i64>) -> RecordOfXIntAndYInt {
+    pub fn point(&self, x: impl bf::IntoArg<i64>, y: impl bf::IntoArg<i64>) -> Point {
         bf::call! { self.0, 136, x, y }
     }
 
@@ -126,36 +126,33 @@ impl Tagged {
     #[track_caller]
     pub fn labelled(
         &self,
-        p: impl bf::IntoArg<RecordOfXIntAndYInt>,
+        p: impl bf::IntoArg<Point>,
         name: impl bf::IntoArg<String>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
         bf::call! { self.0, 137, p, name }
     }
 
     /// Theta: `answer (n: int) returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
-    pub fn answer(&self, n: impl bf::IntoArg<i64>) -> OneofOfNumberIntAndTextStringAndNothingNull {
+    pub fn answer(&self, n: impl bf::IntoArg<i64>) -> AnswerRef {
         bf::call! { self.0, 138, n }
     }
 
     /// Theta: `found (n: int) returns (maybe[record[x: int, y: int]])`
     #[track_caller]
-    pub fn found(&self, n: impl bf::IntoArg<i64>) -> MaybeOfRecordOfXIntAndYInt {
+    pub fn found(&self, n: impl bf::IntoArg<i64>) -> MaybeOfPoint {
         bf::call! { self.0, 139, n }
     }
 
     /// Theta: `sum (p: maybe[record[x: int, y: int]]) returns (int)`
     #[track_caller]
-    pub fn sum(&self, p: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<i64> {
+    pub fn sum(&self, p: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<i64> {
         bf::call! { self.0, 140, p }
     }
 
     /// Theta: `answers (limit: int) yields (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
-    pub fn answers(
-        &self,
-        limit: impl bf::IntoArg<i64>,
-    ) -> bf::Iter<(OneofOfNumberIntAndTextStringAndNothingNull,)> {
+    pub fn answers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(AnswerRef,)> {
         let iter = bf::Iter::of_method(&self.0, 141);
         iter.arg(limit)
     }
@@ -361,15 +358,32 @@ impl Probe {
 
 /// Theta: `record[x: int, y: int]`
 #[derive(Clone, Debug)]
-pub struct RecordOfXIntAndYInt(bf::Stub);
+pub struct Point(bf::Stub);
 
 bf::object! {
-    RecordOfXIntAndYInt, INTERFACE, type 13,
+    Point, INTERFACE, type 13,
     cell (32, 305, 306, 307),
     below [bf::Any]
 }
 
-impl RecordOfXIntAndYInt {
+bf::contents! { Point, PointValue }
+
+/// The contents of `record[x: int, y: int]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct PointValue {
+    pub x: i64,
+    pub y: i64,
+}
+
+bf::fields! {
+    PointValue, [
+        x: i64,
+        y: i64,
+    ]
+}
+
+impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
@@ -396,19 +410,19 @@ impl RecordOfXIntAndYInt {
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
+    pub fn equal(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
         bf::call! { self.0, 172, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
+    pub fn similar(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
         bf::call! { self.0, 173, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
-    pub fn copy(&self) -> RecordOfXIntAndYInt {
+    pub fn copy(&self) -> Point {
         bf::call! { self.0, 174 }
     }
 
@@ -421,15 +435,32 @@ impl RecordOfXIntAndYInt {
 
 /// Theta: `struct[name: string, at: record[x: int, y: int]]`
 #[derive(Clone, Debug)]
-pub struct StructOfNameStringAndAtRecordOfXIntAndYInt(bf::Stub);
+pub struct StructOfNameStringAndAtRecordOfXIntAndYIntRef(bf::Stub);
 
 bf::object! {
-    StructOfNameStringAndAtRecordOfXIntAndYInt, INTERFACE, type 14,
+    StructOfNameStringAndAtRecordOfXIntAndYIntRef, INTERFACE, type 14,
     cell (33, 312, 313, 314),
-    below [bf::Any]
+    below [bf::Any], plain StructOfNameStringAndAtRecordOfXIntAndYInt
 }
 
-impl StructOfNameStringAndAtRecordOfXIntAndYInt {
+bf::contents! { StructOfNameStringAndAtRecordOfXIntAndYIntRef, StructOfNameStringAndAtRecordOfXIntAndYInt }
+
+/// The contents of `struct[name: string, at: record[x: int, y: int]]`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct StructOfNameStringAndAtRecordOfXIntAndYInt {
+    pub name: String,
+    pub at: Point,
+}
+
+bf::fields! {
+    StructOfNameStringAndAtRecordOfXIntAndYInt, [
+        name: String,
+        at: Point,
+    ]; for StructOfNameStringAndAtRecordOfXIntAndYIntRef
+}
+
+impl StructOfNameStringAndAtRecordOfXIntAndYIntRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
@@ -438,7 +469,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
-    pub fn at(&self) -> RecordOfXIntAndYInt {
+    pub fn at(&self) -> Point {
         bf::call! { self.0, 177 }
     }
 
@@ -447,7 +478,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     pub fn replace_name(
         &self,
         v: impl bf::IntoArg<String>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
         bf::call! { self.0, 178, v }
     }
 
@@ -455,8 +486,8 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     #[track_caller]
     pub fn replace_at(
         &self,
-        v: impl bf::IntoArg<RecordOfXIntAndYInt>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+        v: impl bf::IntoArg<Point>,
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
         bf::call! { self.0, 179, v }
     }
 
@@ -464,7 +495,7 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     #[track_caller]
     pub fn equal(
         &self,
-        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
+        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYIntRef>,
     ) -> bf::Promise<bool> {
         bf::call! { self.0, 180, x }
     }
@@ -473,14 +504,14 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
     #[track_caller]
     pub fn similar(
         &self,
-        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
+        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYIntRef>,
     ) -> bf::Promise<bool> {
         bf::call! { self.0, 181, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
-    pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+    pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
         bf::call! { self.0, 182 }
     }
 
@@ -493,15 +524,34 @@ impl StructOfNameStringAndAtRecordOfXIntAndYInt {
 
 /// Theta: `oneof[number: int, text: string, nothing: null]`
 #[derive(Clone, Debug)]
-pub struct OneofOfNumberIntAndTextStringAndNothingNull(bf::Stub);
+pub struct AnswerRef(bf::Stub);
 
 bf::object! {
-    OneofOfNumberIntAndTextStringAndNothingNull, INTERFACE, type 15,
+    AnswerRef, INTERFACE, type 15,
     cell (34, 319, 320, 321),
-    below [bf::Any]
+    below [bf::Any], plain Answer
 }
 
-impl OneofOfNumberIntAndTextStringAndNothingNull {
+bf::contents! { AnswerRef, Answer }
+
+/// The value of a `oneof[number: int, text: string, nothing: null]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Answer {
+    Number(i64),
+    Text(String),
+    Nothing,
+}
+
+bf::tags! {
+    Answer, [
+        0 Number(i64),
+        1 Text(String),
+        2 Nothing,
+    ]; for AnswerRef
+}
+
+impl AnswerRef {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
@@ -540,25 +590,19 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
-    pub fn equal(
-        &self,
-        x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
-    ) -> bf::Promise<bool> {
+    pub fn equal(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
         bf::call! { self.0, 190, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
-    pub fn similar(
-        &self,
-        x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
-    ) -> bf::Promise<bool> {
+    pub fn similar(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
         bf::call! { self.0, 191, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
-    pub fn copy(&self) -> OneofOfNumberIntAndTextStringAndNothingNull {
+    pub fn copy(&self) -> AnswerRef {
         bf::call! { self.0, 192 }
     }
 
@@ -577,15 +621,19 @@ impl OneofOfNumberIntAndTextStringAndNothingNull {
 
 /// Theta: `maybe[record[x: int, y: int]]`
 #[derive(Clone, Debug)]
-pub struct MaybeOfRecordOfXIntAndYInt(bf::Stub);
+pub struct MaybeOfPoint(bf::Stub);
 
 bf::object! {
-    MaybeOfRecordOfXIntAndYInt, INTERFACE, type 16,
+    MaybeOfPoint, INTERFACE, type 16,
     cell (35, 326, 327, 328),
-    below [bf::Any]
+    below [bf::Any], plain Option<Point>
 }
 
-impl MaybeOfRecordOfXIntAndYInt {
+bf::contents! { MaybeOfPoint, Option<Point> }
+
+bf::maybe! { MaybeOfPoint, Point }
+
+impl MaybeOfPoint {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
@@ -600,31 +648,31 @@ impl MaybeOfRecordOfXIntAndYInt {
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
-    pub fn value(&self) -> RecordOfXIntAndYInt {
+    pub fn value(&self) -> Point {
         bf::call! { self.0, 197 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
-    pub fn value_or(&self, v: impl bf::IntoArg<RecordOfXIntAndYInt>) -> RecordOfXIntAndYInt {
+    pub fn value_or(&self, v: impl bf::IntoArg<Point>) -> Point {
         bf::call! { self.0, 198, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
+    pub fn equal(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
         bf::call! { self.0, 199, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
+    pub fn similar(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
         bf::call! { self.0, 200, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
-    pub fn copy(&self) -> MaybeOfRecordOfXIntAndYInt {
+    pub fn copy(&self) -> MaybeOfPoint {
         bf::call! { self.0, 201 }
     }
 
@@ -644,6 +692,8 @@ bf::object! {
     cell (36, 333, 334, 335),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfItem, Vec<Item> }
 
 impl ArrayOfItem {
     /// Theta: `length () returns (int)`
@@ -756,8 +806,12 @@ pub struct SequenceOfItem(bf::Stub);
 bf::object! {
     SequenceOfItem, INTERFACE, type 18,
     cell (37, 337, 338, 339),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Item>
 }
+
+bf::contents! { SequenceOfItem, Vec<Item> }
+
+bf::elements! { SequenceOfItem, Item }
 
 impl SequenceOfItem {
     /// Theta: `length () returns (int)`

@@ -523,6 +523,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfReplierOfInt, Vec<ReplierOfInt> }
+
 impl ArrayOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -638,8 +640,12 @@ pub struct SequenceOfReplierOfInt(bf::Stub);
 bf::object! {
     SequenceOfReplierOfInt, INTERFACE, type 18,
     cell (43, 350, 351, 352),
-    below [bf::Any]
+    below [bf::Any], plain Vec<ReplierOfInt>
 }
+
+bf::contents! { SequenceOfReplierOfInt, Vec<ReplierOfInt> }
+
+bf::elements! { SequenceOfReplierOfInt, ReplierOfInt }
 
 impl SequenceOfReplierOfInt {
     /// Theta: `length () returns (int)`
@@ -732,6 +738,8 @@ bf::object! {
     cell (44, 354, 355, 356),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfInt, Vec<i64> }
 
 impl ArrayOfInt {
     /// Theta: `length () returns (int)`
@@ -868,8 +876,12 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 20,
     cell (45, 361, 362, 363),
-    below [bf::Any]
+    below [bf::Any], plain Vec<i64>
 }
+
+bf::contents! { SequenceOfInt, Vec<i64> }
+
+bf::elements! { SequenceOfInt, i64 }
 
 impl SequenceOfInt {
     /// Theta: `length () returns (int)`
@@ -1012,8 +1024,12 @@ pub struct MaybeOfRing(bf::Stub);
 bf::object! {
     MaybeOfRing, INTERFACE, type 22,
     cell (47, 372, 373, 374),
-    below [bf::Any]
+    below [bf::Any], plain Option<Ring>
 }
+
+bf::contents! { MaybeOfRing, Option<Ring> }
+
+bf::maybe! { MaybeOfRing, Ring }
 
 impl MaybeOfRing {
     /// Theta: `is_some () returns (bool)`
@@ -1050,6 +1066,8 @@ bf::object! {
     cell (48, 376, 377, 378),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfCounter, Vec<Counter> }
 
 impl ArrayOfCounter {
     /// Theta: `length () returns (int)`
@@ -1162,8 +1180,12 @@ pub struct SequenceOfCounter(bf::Stub);
 bf::object! {
     SequenceOfCounter, INTERFACE, type 24,
     cell (49, 380, 381, 382),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Counter>
 }
+
+bf::contents! { SequenceOfCounter, Vec<Counter> }
+
+bf::elements! { SequenceOfCounter, Counter }
 
 impl SequenceOfCounter {
     /// Theta: `length () returns (int)`

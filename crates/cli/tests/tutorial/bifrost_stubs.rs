@@ -119,6 +119,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfTask, Vec<Task> }
+
 impl ArrayOfTask {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -230,8 +232,12 @@ pub struct SequenceOfTask(bf::Stub);
 bf::object! {
     SequenceOfTask, INTERFACE, type 12,
     cell (25, 235, 236, 237),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Task>
 }
+
+bf::contents! { SequenceOfTask, Vec<Task> }
+
+bf::elements! { SequenceOfTask, Task }
 
 impl SequenceOfTask {
     /// Theta: `length () returns (int)`

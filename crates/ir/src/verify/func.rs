@@ -16,6 +16,7 @@ use crate::stmt::{
     ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt,
     Var,
 };
+use crate::tagged;
 use crate::types::{MethodRef, SignalId, Signature, TypeId, TypeKind, Types};
 
 pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyError>> {
@@ -733,7 +734,10 @@ impl<'a> Checker<'a> {
     }
 
     fn construct(&mut self, dst: Var, class: ClassId, fields: &[Operand]) {
-        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+        // A client may give the values of structs, oneofs and `maybe` by their parts.
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure)
+            && !tagged::is_of_value(self.program, class)
+        {
             self.error(Kind::ClassInBatch);
         }
         let Some(def) = self.program.classes.get(class) else {

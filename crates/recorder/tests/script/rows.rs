@@ -1,7 +1,7 @@
 //! Steps of tables, and of types at run time.
 
-use bifrost_recorder::{Operand, RowCell};
-use bifrost_wire::Value;
+use bifrost_recorder::{Came, Operand, Slot};
+use bifrost_wire::{Arg, Ref, Value};
 use serde_json::{Value as Json, json};
 
 use super::Machine;
@@ -46,17 +46,14 @@ impl Machine<'_> {
     /// Reads the rows of a table; its objects get the names of the step, in order, and the others are
     /// dropped.
     fn read_rows(&mut self, step: &Json, table: &Json) -> Json {
-        let (mut rows, mut objects) = (Vec::new(), Vec::new());
+        let mut objects = Vec::new();
         let table = self.slot(table);
-        let read = self.recorder.read_rows(table, |cells| {
-            let cells = cells.map(|cell| match cell {
-                RowCell::Value(value) => bifrost_wire::json::value(&value),
-                RowCell::Object(slot) => {
-                    objects.push(slot);
-                    json!({"object": objects.len()})
-                }
-            });
-            rows.push(cells.collect::<Vec<Json>>());
+        let read = self.recorder.read_items(table, |came, slots| match came {
+            Came::Compound(compound) => items(compound.iter(), slots, &mut objects),
+            Came::Rows(rows) => {
+                let cells = items(rows.args(), slots, &mut objects);
+                cells.chunks(rows.columns().len()).map(|row| json!(row)).collect()
+            }
         });
         let mut names = json::names(step.get("as")).into_iter();
         for object in objects {
@@ -70,6 +67,23 @@ impl Machine<'_> {
             let slot = self.recorder.new_value(Value::Nil);
             self.name(&name, slot);
         }
-        if read { json!(rows) } else { Json::Null }
+        read.map_or(Json::Null, Json::from)
     }
+}
+
+/// Returns items; objects by their number among all.
+fn items<'a>(
+    items: impl Iterator<Item = Arg<'a>>,
+    slots: &mut dyn FnMut(Ref) -> Slot,
+    objects: &mut Vec<Slot>,
+) -> Vec<Json> {
+    let item = |item| match item {
+        Arg::Value(Value::Compound(inner)) => Json::from(self::items(inner.iter(), slots, objects)),
+        Arg::Value(value) => bifrost_wire::json::value(&value),
+        Arg::Ref(handle) => {
+            objects.push(slots(handle));
+            json!({"object": objects.len()})
+        }
+    };
+    items.map(item).collect()
 }

@@ -30,8 +30,8 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, ProcedureNumber, Ref, Reply,
-    RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, OwnedCompound, ProcedureNumber, Ref,
+    Reply, RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
 };
 
 pub mod bodies;
@@ -406,8 +406,13 @@ impl Client {
                 1
             }
             "const" => {
-                let value = Owned::read(rest[0]).expect("a value");
+                let Operand::Value(value) = self.operand(rest[0]) else { panic!("a value: {}", rest[0]) };
                 encode::constant(&mut self.bytes, &value.value());
+                1
+            }
+            "get" => {
+                let object = self.reference(rest[0]);
+                encode::get(&mut self.bytes, object);
                 1
             }
             "cell" => {
@@ -590,6 +595,13 @@ impl Client {
 
     #[track_caller]
     fn operand(&self, token: &str) -> Operand {
+        // `{1; {2; x}}`, or `point{1; 2}` with a type.
+        if let Some((ty, items)) = token.strip_suffix('}').and_then(|token| token.split_once('{')) {
+            let ty = if ty.is_empty() { TypeNumber::NONE } else { self.ty(ty) };
+            let items: Vec<Operand> = split(items).iter().map(|item| self.operand(item)).collect();
+            let items: Vec<Arg<'_>> = items.iter().map(Operand::arg).collect();
+            return Operand::Value(Owned::Compound(OwnedCompound::new(ty, &items)));
+        }
         match Owned::read(token) {
             Some(value) => Operand::Value(value),
             None => Operand::Ref(self.reference(token)),
@@ -621,6 +633,20 @@ pub enum Owned {
     Char(char),
     Str(String),
     Bytes(Vec<u8>),
+    Compound(OwnedCompound),
+}
+
+/// Splits the items of a compound.
+fn split(items: &str) -> Vec<String> {
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for c in items.chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        match c {
+            ';' if depth == 0 => parts.push(String::new()),
+            c => parts.last_mut().expect("there is one").push(c),
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
 impl Owned {
@@ -653,6 +679,7 @@ impl Owned {
             Owned::Char(c) => Value::Char(*c),
             Owned::Str(s) => Value::Str(s),
             Owned::Bytes(b) => Value::Bytes(b),
+            Owned::Compound(c) => Value::Compound(c.view()),
         }
     }
 }
@@ -666,7 +693,7 @@ fn tokens(text: &str) -> Vec<String> {
     let mut brackets = 0;
     for c in text.chars() {
         quoted ^= c == '"';
-        brackets += i32::from(c == '[' && !quoted) - i32::from(c == ']' && !quoted);
+        brackets += i32::from("[{".contains(c) && !quoted) - i32::from("]}".contains(c) && !quoted);
         if c == ' ' && !quoted && brackets == 0 {
             if !token.is_empty() {
                 tokens.push(std::mem::take(&mut token));

@@ -7,9 +7,9 @@ use serde_json::{Map, Value as Json, json};
 use crate::error::ErrorNumber;
 use crate::interface::Interface;
 use crate::reply::{Exception, ExceptionKind, Outcome};
-use crate::value::Value;
+use crate::value::{Arg, Value};
 
-use super::print;
+use super::print::{self, Parts};
 
 /// Most characters of a text that stands for an object.
 const CONTENTS_MAX: usize = 1_000;
@@ -35,7 +35,7 @@ impl Item {
                 item.json.insert("type".to_owned(), json!(interface.type_name(*ty)));
                 item
             }
-            Outcome::Value(value) => Item::value(value),
+            Outcome::Value(value) => Item::value(interface, value),
             Outcome::Rows(rows) => {
                 let columns: Vec<_> = rows.columns().map(|(_, ty)| json!(interface.type_name(ty))).collect();
                 let cells: Vec<Json> = rows.iter().map(|cell| json_cell(interface, &cell)).collect();
@@ -59,8 +59,8 @@ impl Item {
         Item::new(texts.join(", "), "values", json.into())
     }
 
-    pub(super) fn value(value: &Value<'_>) -> Item {
-        Item::new(print::value(value), "value", json_value(value))
+    pub(super) fn value(interface: &Interface, value: &Value<'_>) -> Item {
+        Item::new(print::value(interface, value), "value", json_value(interface, value))
     }
 
     /// Returns an exception: `@4 fetch ! not_found`; `text` is its line.
@@ -143,12 +143,12 @@ pub(super) enum Contents {
 /// Returns a cell of a table: a value as itself.
 fn json_cell(interface: &Interface, cell: &Outcome<'_>) -> Json {
     match cell {
-        Outcome::Value(value) => json_value(value),
+        Outcome::Value(value) => json_value(interface, value),
         other => Item::outcome(interface, other).json.into(),
     }
 }
 
-fn json_value(value: &Value<'_>) -> Json {
+fn json_value(interface: &Interface, value: &Value<'_>) -> Json {
     match value {
         Value::Nil => Json::Null,
         Value::Bool(b) => json!(b),
@@ -159,6 +159,23 @@ fn json_value(value: &Value<'_>) -> Json {
         Value::Char(c) => json!(c),
         Value::Str(s) => json!(s),
         Value::Bytes(b) => json!({"bytes": print::hex(b)}),
+        Value::Compound(c) => match print::parts(interface, c) {
+            Parts::Elements(items) => items.iter().map(|item| json_item(interface, item)).collect(),
+            Parts::Pairs(pairs) => {
+                pairs.iter().map(|(k, v)| json!([json_item(interface, k), json_item(interface, v)])).collect()
+            }
+            Parts::Fields(fields) => {
+                let fields = fields.into_iter().map(|(name, item)| (name, json_item(interface, &item)));
+                Json::Object(fields.collect())
+            }
+        },
+    }
+}
+
+fn json_item(interface: &Interface, item: &Arg<'_>) -> Json {
+    match item {
+        Arg::Ref(handle) => json!({"handle": handle.0}),
+        Arg::Value(value) => json_value(interface, value),
     }
 }
 

@@ -92,7 +92,7 @@ impl Lexer<'_> {
             c if c.is_ascii_digit() => self.number(column)?,
             '-' if self.peek(1).is_some_and(|c| c.is_ascii_digit()) => self.number(column)?,
             c if is_word(c) => Token::Name(self.word()),
-            '.' | ',' | '(' | ')' | '[' | ']' | ':' | '?' => {
+            '.' | ',' | '(' | ')' | '[' | ']' | '{' | '}' | ':' | '?' => {
                 self.at += 1;
                 Token::Mark(c)
             }

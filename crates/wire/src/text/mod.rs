@@ -9,6 +9,7 @@
 //! The grammar and a transcript are in `docs/spec/wire.md`; [`HELP`] is the short form.
 
 mod answer;
+mod compound;
 mod lexer;
 mod look;
 mod parser;

@@ -84,6 +84,10 @@ pub(super) enum ExprKind {
     As(Box<Expr>, String),
     /// `$x is point`
     Is(Box<Expr>, String),
+    /// `get $x`
+    Get(Box<Expr>),
+    /// `{1, 2}`, `{x: 1}`, and `value point {x: 1}` with the type.
+    Items(Option<String>, Vec<(Option<String>, Expr)>),
     Transaction(u16, Option<BatchName>),
     Commit,
     Abort,
@@ -218,6 +222,10 @@ impl Parser<'_> {
             return Err(self.bad(format!("types are nested deeper than {NESTING_MAX} levels")));
         }
         let mut name = self.name("a type")?;
+        // `struct[x: int]`
+        if depth > 0 && self.take_mark(':') {
+            return Ok(format!("{name}: {}", self.ty_within(depth + 1)?));
+        }
         self.path(&mut name, true);
         if self.take_mark('[') {
             name.push('[');
@@ -437,6 +445,28 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads the items of a compound up to its end: `1, 2}` or `x: 1, y: 2}`.
+    fn items(&mut self) -> Result<Vec<(Option<String>, Expr)>, LineError> {
+        let mut items = Vec::new();
+        if self.take_mark('}') {
+            return Ok(items);
+        }
+        loop {
+            let label = match (self.ahead(0), self.ahead(1)) {
+                (Some(Token::Name(label)), Some(Token::Mark(':'))) => Some(label.clone()),
+                _ => None,
+            };
+            if label.is_some() {
+                self.at += 2;
+            }
+            items.push((label, self.expression()?));
+            if self.take_mark('}') {
+                return Ok(items);
+            }
+            self.expect_mark(',')?;
+        }
+    }
+
     /// Reads `transaction`, the greatest number of tries, and the name of the batch.
     fn transaction(&mut self) -> Result<ExprKind, LineError> {
         let tries = match self.peek() {
@@ -509,6 +539,12 @@ impl Parser<'_> {
                 "commit" => ExprKind::Commit,
                 "abort" => ExprKind::Abort,
                 "constant" => return self.primary(),
+                "get" => ExprKind::Get(Box::new(self.expression()?)),
+                "value" => {
+                    let ty = self.ty()?;
+                    self.expect_mark('{')?;
+                    ExprKind::Items(Some(ty), self.items()?)
+                }
                 word => match handle(word) {
                     Some(handle) => ExprKind::Handle(handle),
                     None => {
@@ -519,6 +555,7 @@ impl Parser<'_> {
                     }
                 },
             },
+            Token::Mark('{') => ExprKind::Items(None, self.items()?),
             Token::Assign | Token::Mark(_) => {
                 return Err(LineError::new(column, "an expression was expected"));
             }

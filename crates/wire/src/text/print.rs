@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use crate::error::ErrorNumber;
-use crate::interface::{Interface, Numbering};
+use crate::interface::{Interface, Numbering, Shape};
 use crate::reply::{Exception, ExceptionKind, Outcome, Rows};
-use crate::value::Value;
+use crate::value::{Arg, Compound, Value};
 
 /// Returns a value as the text form reads it back.
-pub(super) fn value(value: &Value<'_>) -> String {
+pub(super) fn value(interface: &Interface, value: &Value<'_>) -> String {
     match value {
+        Value::Compound(c) => compound(interface, c),
         Value::Nil => "nil".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Int(i) => i.to_string(),
@@ -17,6 +18,48 @@ pub(super) fn value(value: &Value<'_>) -> String {
         Value::Char(c) => quoted(&c.to_string(), '\''),
         Value::Str(s) => quoted(s, '"'),
         Value::Bytes(b) => format!("x\"{}\"", hex(b)),
+    }
+}
+
+/// Returns a compound: `{1, 2}`, `{x: 1, y: 2}`, `{some: 3}`.
+fn compound(interface: &Interface, compound: &Compound<'_>) -> String {
+    let item = |item: Arg<'_>| match item {
+        Arg::Ref(reference) => format!("h{}", reference.0),
+        Arg::Value(v) => value(interface, &v),
+    };
+    let labelled = |(label, it): (String, Arg<'_>)| format!("{label}: {}", item(it));
+    let items: Vec<String> = match parts(interface, compound) {
+        Parts::Elements(items) => items.into_iter().map(item).collect(),
+        Parts::Pairs(pairs) => pairs.into_iter().map(|(k, v)| labelled((item(k), v))).collect(),
+        Parts::Fields(fields) => fields.into_iter().map(labelled).collect(),
+    };
+    format!("{{{}}}", items.join(", "))
+}
+
+/// The parts of a compound.
+pub(super) enum Parts<'a> {
+    Elements(Vec<Arg<'a>>),
+    Pairs(Vec<(Arg<'a>, Arg<'a>)>),
+    /// The fields, or the one tag, with their names.
+    Fields(Vec<(String, Arg<'a>)>),
+}
+
+/// Returns the parts of a compound by the kind of its type.
+pub(super) fn parts<'a>(interface: &Interface, compound: &Compound<'a>) -> Parts<'a> {
+    let ty = interface.ty(compound.ty());
+    let name = |at: usize| ty.and_then(|ty| ty.fields.get(at)).map_or("?".to_owned(), |f| f.name.clone());
+    let items: Vec<Arg<'a>> = compound.iter().collect();
+    match (ty.and_then(|ty| ty.kind.shape()), items.as_slice()) {
+        (Some(Shape::Pairs), _) => {
+            Parts::Pairs(items.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+        }
+        (Some(Shape::Fields), _) => {
+            Parts::Fields(items.into_iter().enumerate().map(|(at, item)| (name(at), item)).collect())
+        }
+        (Some(Shape::Choice), [Arg::Value(Value::Int(tag)), value]) => {
+            Parts::Fields(vec![(name(usize::try_from(*tag).unwrap_or(usize::MAX)), *value)])
+        }
+        _ => Parts::Elements(items),
     }
 }
 
@@ -65,7 +108,7 @@ pub(super) fn plain(text: &str) -> String {
 pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Handle { handle, ty } => format!("h{}: {}", handle.0, interface.type_name(*ty)),
-        Outcome::Value(v) => value(v),
+        Outcome::Value(v) => value(interface, v),
         Outcome::Rows(rows) => table(interface, rows),
         Outcome::Exception(_) => "failed".to_owned(),
         Outcome::Absent => "not reached".to_owned(),

@@ -9,7 +9,7 @@ use crate::error::ErrorNumber;
 use crate::ids::{Ref, TypeNumber};
 use crate::mention::with_names;
 use crate::reply::{Exception, ExceptionKind, FlushedReply, Outcome, Reply};
-use crate::value::Arg;
+use crate::value::{Arg, Value};
 
 use super::answer::{Answer, Item};
 use super::print;
@@ -118,7 +118,7 @@ impl Translator {
             };
             let (item, now) = match (found, typed.known.arg()) {
                 (Some((_, now, item)), _) => (item.clone(), now),
-                (None, Arg::Value(value)) => (Item::value(&value), typed),
+                (None, Arg::Value(value)) => (Item::value(interface, &value), typed),
                 (None, Arg::Ref(handle)) if handle.is_handle() => {
                     (Item::outcome(interface, &Outcome::Handle { handle, ty: typed.ty }), typed)
                 }
@@ -149,11 +149,14 @@ impl Translator {
         self.look(answer, &objects, out, text)
     }
 
-    /// Gives the handle of an outcome back at the next flush, if it is one that no name has.
+    /// Gives the handles of an outcome back at the next flush, those that no name has.
     pub(super) fn unname_outcome(&mut self, outcome: &Outcome<'_>) {
-        if let Outcome::Handle { handle, ty } = outcome {
-            self.unname(&Typed { known: Known::Ref(*handle), ty: *ty });
-        }
+        let (known, ty) = match outcome {
+            Outcome::Handle { handle, ty } => (Known::Ref(*handle), *ty),
+            Outcome::Value(value @ Value::Compound(_)) => (Known::from_value(value), TypeNumber::NONE),
+            _ => return,
+        };
+        self.unname(&Typed { known, ty });
     }
 
     /// Adds the exceptions of a reply to an answer.

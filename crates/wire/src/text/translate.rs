@@ -18,7 +18,7 @@ use crate::ids::{ProcedureNumber, Ref, TypeNumber};
 use crate::interface::{Kind, Method, Numbering};
 use crate::limit::Limit;
 use crate::op;
-use crate::value::{Arg, Value};
+use crate::value::{Arg, OwnedCompound, Value};
 
 use super::answer::{Answer, Item};
 use super::look::{Listing, Look};
@@ -62,6 +62,7 @@ pub(super) enum Known {
     Char(char),
     Str(String),
     Bytes(Vec<u8>),
+    Compound(OwnedCompound),
     /// A table, which was shown and is gone.
     Rows,
     Failed,
@@ -77,6 +78,7 @@ impl Known {
             Value::Char(c) => Known::Char(c),
             Value::Str(s) => Known::Str(s.to_owned()),
             Value::Bytes(b) => Known::Bytes(b.to_owned()),
+            Value::Compound(c) => Known::Compound(c.into()),
         }
     }
 
@@ -91,7 +93,19 @@ impl Known {
             Known::Char(c) => Value::Char(*c),
             Known::Str(s) => Value::Str(s),
             Known::Bytes(b) => Value::Bytes(b),
+            Known::Compound(c) => Value::Compound(c.view()),
         })
+    }
+}
+
+impl Known {
+    /// Calls a function for each reference.
+    pub(super) fn each_reference(&self, each: &mut dyn FnMut(Ref)) {
+        match self {
+            Known::Ref(reference) => each(*reference),
+            Known::Compound(compound) => compound.view().each_reference(each),
+            _ => {}
+        }
     }
 }
 
@@ -157,7 +171,8 @@ pub struct Translator {
     pub(super) bindings: Vec<Binding>,
     /// The open structures, each with how many bindings there were before it.
     open: Vec<(Open, usize)>,
-    procedures: Vec<(String, u32, TypeNumber)>,
+    /// The procedures, each with its number, and the types of its parameters and of its result.
+    procedures: Vec<(String, u32, Vec<TypeNumber>, TypeNumber)>,
     procedure_count: u32,
     frees: Vec<Ref>,
     pub(super) stage: Stage,
@@ -383,12 +398,18 @@ impl Translator {
         self.futures.clear();
     }
 
-    /// Gives a handle back at the next flush, if no name has it.
+    /// Gives the handles of something back at the next flush, those that no name has.
     pub(super) fn unname(&mut self, typed: &Typed) {
-        let Known::Ref(handle) = typed.known else { return };
-        let named = self.bindings.iter().any(|b| b.typed.known == typed.known);
-        if handle.is_handle() && !named && !self.frees.contains(&handle) {
-            self.frees.push(handle);
+        let mut handles = Vec::new();
+        typed.known.each_reference(&mut |handle| handles.push(handle));
+        for handle in handles {
+            let mut named = false;
+            for binding in &self.bindings {
+                binding.typed.known.each_reference(&mut |other| named |= other == handle);
+            }
+            if handle.is_handle() && !named && !self.frees.contains(&handle) {
+                self.frees.push(handle);
+            }
         }
     }
 
@@ -484,7 +505,7 @@ impl Translator {
     }
 
     fn assign(&mut self, targets: &[Target], expr: &Expr, out: &mut Vec<u8>) -> Translated<()> {
-        let results = self.results(expr, out, !targets.is_empty())?;
+        let results = self.results(expr, TypeNumber::NONE, out, !targets.is_empty())?;
         if targets.len() > results.len() {
             return Err(LineError::new(1, format!("the expression has only {} results", results.len())));
         }
@@ -505,15 +526,31 @@ impl Translator {
     }
 
     /// Records an expression that makes one future or value.
-    fn expression(&mut self, expr: &Expr, out: &mut Vec<u8>) -> Translated<Typed> {
-        let results = self.results(expr, out, false)?;
+    pub(super) fn expression(&mut self, expr: &Expr, out: &mut Vec<u8>) -> Translated<Typed> {
+        self.expression_of(expr, TypeNumber::NONE, out)
+    }
+
+    /// As [`Translator::expression`], where a value of this type is wanted.
+    pub(super) fn expression_of(
+        &mut self,
+        expr: &Expr,
+        wanted: TypeNumber,
+        out: &mut Vec<u8>,
+    ) -> Translated<Typed> {
+        let results = self.results(expr, wanted, out, false)?;
         let first = results.into_iter().next();
         first.ok_or_else(|| LineError::new(expr.column, "this expression has no result"))
     }
 
-    /// Records an expression with all its results; `constant` says that a value is to become a
-    /// future.
-    fn results(&mut self, expr: &Expr, out: &mut Vec<u8>, constant: bool) -> Translated<Vec<Typed>> {
+    /// Records an expression with all its results, where a value of a type is wanted; `constant`
+    /// says that a value is to become a future.
+    fn results(
+        &mut self,
+        expr: &Expr,
+        wanted: TypeNumber,
+        out: &mut Vec<u8>,
+        constant: bool,
+    ) -> Translated<Vec<Typed>> {
         let bad = |text: String| LineError::new(expr.column, text);
         let (known, kind) = match &expr.kind {
             ExprKind::Variable(name) => {
@@ -564,6 +601,24 @@ impl Translator {
                 let (object, ty) = self.object_and_type(object, ty, out)?;
                 encode::test_type(out, ty, object);
                 return Ok(vec![self.future(self.kind(Kind::Bool), "is")]);
+            }
+            ExprKind::Get(object) => {
+                self.structureless("get", expr.column)?;
+                let object = self.expression(object, out)?;
+                let ty = object.ty;
+                let object = self.reference(object, out);
+                encode::get(out, object);
+                return Ok(vec![self.future(ty, "get")]);
+            }
+            ExprKind::Items(ty, items) => {
+                let ty = match ty {
+                    Some(ty) => self.ty(ty)?,
+                    None => wanted.known().ok_or_else(|| {
+                        bad("the type of the value is not known here: write `value TYPE {...}`".to_owned())
+                    })?,
+                };
+                let typed = self.compound(expr.column, ty, items, out)?;
+                return Ok(vec![if constant { self.referable(typed, out) } else { typed }]);
             }
             ExprKind::Transaction(tries, batch) => {
                 self.structureless("transaction", expr.column)?;
@@ -643,7 +698,10 @@ impl Translator {
                 Some(self.referable(typed, out))
             }
         };
-        let args = args.iter().map(|a| self.expression(a, out)).collect::<Translated<Vec<Typed>>>()?;
+        let wanted = self.wanted(receiver.as_ref(), name);
+        let wanted = wanted.into_iter().chain(std::iter::repeat(TypeNumber::NONE));
+        let args = args.iter().zip(wanted).map(|(arg, wanted)| self.expression_of(arg, wanted, out));
+        let args = args.collect::<Translated<Vec<Typed>>>()?;
         let args: Vec<Arg<'_>> = args.iter().map(|a| a.known.arg()).collect();
         let numbering = self.numbering.clone();
         let check = |method: &Method| {
@@ -676,6 +734,23 @@ impl Translator {
             return Ok(Vec::new());
         }
         Ok(types.into_iter().map(|ty| self.future(ty, name)).collect())
+    }
+
+    /// Returns the types of a call's parameters, as far as they are known.
+    fn wanted(&self, receiver: Option<&Typed>, name: &str) -> Vec<TypeNumber> {
+        let heading = match receiver {
+            Some(receiver) => {
+                let number = receiver.ty.known().and_then(|ty| self.numbering.find_method(ty, name));
+                number.and_then(|number| self.numbering.method(number)).map(|(_, method)| method)
+            }
+            None => {
+                if let Some(procedure) = self.procedures.iter().rev().find(|p| p.0 == name) {
+                    return procedure.2.clone();
+                }
+                self.numbering.find_routine(name).and_then(|number| self.numbering.routine(number))
+            }
+        };
+        heading.iter().flat_map(|method| &method.heading.params).map(|param| param.ty).collect()
     }
 
     /// `send $counter.step(1)`
@@ -738,7 +813,7 @@ impl Translator {
             encode::call(out, number, reference, args);
             return Ok(results(method));
         }
-        if let Some((_, number, result)) = self.procedures.iter().rev().find(|p| p.0 == name) {
+        if let Some((_, number, _, result)) = self.procedures.iter().rev().find(|p| p.0 == name) {
             encode::call_procedure(out, ProcedureNumber(*number), args);
             return Ok(vec![result.known().unwrap_or(self.kind(Kind::Null))]);
         }
@@ -756,7 +831,9 @@ impl Translator {
         }
         let mut asked = Asked::default();
         for expr in exprs {
-            for typed in self.results(expr, out, false)? {
+            // A compound that is made here may have results of this batch.
+            let made = matches!(expr.kind, ExprKind::Items(..));
+            for typed in self.results(expr, TypeNumber::NONE, out, made)? {
                 let label = match (&expr.kind, &typed.known) {
                     (ExprKind::Variable(name), _) => format!("${name}"),
                     (_, Known::Ref(r)) if r.position().is_some() => format!("@{}", r.position().unwrap_or(0)),
@@ -865,7 +942,8 @@ impl Translator {
         let types = self.types(params)?;
         let result = result.map(|t| self.ty(&t)).transpose()?;
         encode::procedure(out, &name, types.iter().copied(), result);
-        self.procedures.push((name, self.procedure_count, result.unwrap_or(TypeNumber::NONE)));
+        let result = result.unwrap_or(TypeNumber::NONE);
+        self.procedures.push((name, self.procedure_count, types.clone(), result));
         self.procedure_count += 1;
         self.open.push((Open::Procedure, self.bindings.len()));
         self.variables(params, &types);

@@ -135,6 +135,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfDataElem, Vec<DataElem> }
+
 impl ArrayOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -250,8 +252,12 @@ pub struct SequenceOfDataElem(bf::Stub);
 bf::object! {
     SequenceOfDataElem, INTERFACE, type 12,
     cell (25, 235, 236, 237),
-    below [bf::Any]
+    below [bf::Any], plain Vec<DataElem>
 }
+
+bf::contents! { SequenceOfDataElem, Vec<DataElem> }
+
+bf::elements! { SequenceOfDataElem, DataElem }
 
 impl SequenceOfDataElem {
     /// Theta: `length () returns (int)`

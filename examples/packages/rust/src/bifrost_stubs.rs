@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [8, 232, 233, 86, 29, 189, 127, 28, 171, 68, 19, 2, 51, 140, 30, 22, 251, 33, 192, 173, 112, 217, 54, 131, 7, 44, 204, 63, 233, 33, 30, 129],
+    digest: [216, 143, 163, 52, 114, 106, 38, 101, 229, 246, 238, 81, 188, 8, 8, 189, 50, 37, 24, 62, 94, 215, 153, 199, 51, 49, 55, 214, 207, 50, 80, 143],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
@@ -247,6 +247,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfPackage, Vec<Package> }
+
 impl ArrayOfPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -358,8 +360,12 @@ pub struct SequenceOfPackage(bf::Stub);
 bf::object! {
     SequenceOfPackage, INTERFACE, type 14,
     cell (30, 264, 265, 266),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Package>
 }
+
+bf::contents! { SequenceOfPackage, Vec<Package> }
+
+bf::elements! { SequenceOfPackage, Package }
 
 impl SequenceOfPackage {
     /// Theta: `length () returns (int)`
@@ -452,6 +458,8 @@ bf::object! {
     cell (31, 268, 269, 270),
     below [bf::Any]
 }
+
+bf::contents! { MapOfStringToPackage, Vec<(String, Package)> }
 
 impl MapOfStringToPackage {
     /// Theta: `length () returns (int)`

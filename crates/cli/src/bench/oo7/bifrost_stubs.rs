@@ -5,7 +5,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [114, 160, 6, 79, 45, 181, 73, 19, 175, 13, 98, 241, 178, 246, 2, 235, 151, 97, 46, 53, 127, 227, 26, 236, 39, 231, 80, 58, 186, 134, 3, 237],
+    digest: [113, 101, 183, 43, 83, 200, 92, 169, 46, 68, 32, 220, 60, 30, 66, 31, 139, 72, 85, 178, 102, 227, 97, 3, 103, 83, 68, 73, 47, 2, 232, 141],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 70, put: 749, full: 750, get: 751 }),
@@ -2100,6 +2100,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfInt, Vec<i64> }
+
 impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -2235,8 +2237,12 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 39,
     cell (109, 929, 930, 931),
-    below [bf::Any]
+    below [bf::Any], plain Vec<i64>
 }
+
+bf::contents! { SequenceOfInt, Vec<i64> }
+
+bf::elements! { SequenceOfInt, i64 }
 
 impl SequenceOfInt {
     /// Theta: `length () returns (int)`
@@ -2344,15 +2350,34 @@ impl SequenceOfInt {
 
 /// Theta: `struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]`
 #[derive(Clone, Debug)]
-pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt(bf::Stub);
+pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef(bf::Stub);
 
 bf::object! {
-    StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 40,
+    StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef, INTERFACE, type 40,
     cell (110, 936, 937, 938),
-    below [bf::Any]
+    below [bf::Any], plain StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt
 }
 
-impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+bf::contents! { StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef, StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt }
+
+/// The contents of `struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub base: BaseAssembly,
+    pub private_ids: ArrayOfInt,
+    pub shared_ids: ArrayOfInt,
+}
+
+bf::fields! {
+    StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, [
+        base: BaseAssembly,
+        private_ids: ArrayOfInt,
+        shared_ids: ArrayOfInt,
+    ]; for StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef
+}
+
+impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
     /// Theta: `base () returns (BaseAssembly)`
     #[track_caller]
     pub fn base(&self) -> BaseAssembly {
@@ -2376,7 +2401,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     pub fn replace_base(
         &self,
         v: impl bf::IntoArg<BaseAssembly>,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 413, v }
     }
 
@@ -2385,7 +2410,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     pub fn replace_private_ids(
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 414, v }
     }
 
@@ -2394,7 +2419,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     pub fn replace_shared_ids(
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 415, v }
     }
 }
@@ -2408,6 +2433,8 @@ bf::object! {
     cell (111, 940, 941, 942),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, Vec<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt> }
 
 impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     /// Theta: `length () returns (int)`
@@ -2445,7 +2472,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn fetch(
         &self,
         i: impl bf::IntoArg<i64>,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 421, i }
     }
 
@@ -2454,20 +2481,22 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn store(
         &self,
         i: impl bf::IntoArg<i64>,
-        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
+        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
         bf::call! { self.0, 422, i, v }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
-    pub fn bottom(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub fn bottom(
+        &self,
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 423 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
-    pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 424 }
     }
 
@@ -2475,7 +2504,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     #[track_caller]
     pub fn append(
         &self,
-        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
+        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
         bf::call! { self.0, 425, v }
     }
@@ -2484,14 +2513,16 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     #[track_caller]
     pub fn append_low(
         &self,
-        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
+        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
         bf::call! { self.0, 426, v }
     }
 
     /// Theta: `remove () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
-    pub fn remove(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub fn remove(
+        &self,
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 427 }
     }
 
@@ -2499,7 +2530,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     #[track_caller]
     pub fn remove_low(
         &self,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 428 }
     }
 
@@ -2507,7 +2538,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     #[track_caller]
     pub fn elements(
         &self,
-    ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt,)> {
+    ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef,)> {
         bf::Iter::of_method(&self.0, 429)
     }
 
@@ -2542,8 +2573,12 @@ pub struct SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIds
 bf::object! {
     SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 42,
     cell (112, 944, 945, 946),
-    below [bf::Any]
+    below [bf::Any], plain Vec<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>
 }
+
+bf::contents! { SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, Vec<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt> }
+
+bf::elements! { SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef }
 
 impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
     /// Theta: `length () returns (int)`
@@ -2563,19 +2598,21 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn fetch(
         &self,
         i: impl bf::IntoArg<i64>,
-    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 435, i }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
-    pub fn bottom(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub fn bottom(
+        &self,
+    ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 436 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
-    pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
+    pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         bf::call! { self.0, 437 }
     }
 
@@ -2583,7 +2620,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     #[track_caller]
     pub fn append(
         &self,
-        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
+        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
         bf::call! { self.0, 438, v }
     }
@@ -2602,7 +2639,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn replace(
         &self,
         i: impl bf::IntoArg<i64>,
-        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
+        v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
         bf::call! { self.0, 440, i, v }
     }
@@ -2621,7 +2658,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     #[track_caller]
     pub fn elements(
         &self,
-    ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt,)> {
+    ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef,)> {
         bf::Iter::of_method(&self.0, 442)
     }
 
@@ -2647,8 +2684,12 @@ pub struct MaybeOfComplexAssembly(bf::Stub);
 bf::object! {
     MaybeOfComplexAssembly, INTERFACE, type 43,
     cell (113, 948, 949, 950),
-    below [bf::Any]
+    below [bf::Any], plain Option<ComplexAssembly>
 }
+
+bf::contents! { MaybeOfComplexAssembly, Option<ComplexAssembly> }
+
+bf::maybe! { MaybeOfComplexAssembly, ComplexAssembly }
 
 impl MaybeOfComplexAssembly {
     /// Theta: `is_some () returns (bool)`
@@ -2685,6 +2726,8 @@ bf::object! {
     cell (114, 952, 953, 954),
     below [bf::Any]
 }
+
+bf::contents! { VectorOfInt, Vec<i64> }
 
 impl VectorOfInt {
     /// Theta: `length () returns (int)`
@@ -2757,6 +2800,8 @@ bf::object! {
     cell (115, 959, 960, 961),
     below [bf::Any]
 }
+
+bf::contents! { MapOfIntToBool, Vec<(i64, bool)> }
 
 impl MapOfIntToBool {
     /// Theta: `length () returns (int)`
@@ -2845,8 +2890,12 @@ pub struct MaybeOfManual(bf::Stub);
 bf::object! {
     MaybeOfManual, INTERFACE, type 46,
     cell (116, 966, 967, 968),
-    below [bf::Any]
+    below [bf::Any], plain Option<Manual>
 }
+
+bf::contents! { MaybeOfManual, Option<Manual> }
+
+bf::maybe! { MaybeOfManual, Manual }
 
 impl MaybeOfManual {
     /// Theta: `is_some () returns (bool)`
@@ -3003,6 +3052,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfCompositePart, Vec<CompositePart> }
+
 impl ArrayOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -3118,8 +3169,12 @@ pub struct SequenceOfCompositePart(bf::Stub);
 bf::object! {
     SequenceOfCompositePart, INTERFACE, type 50,
     cell (120, 982, 983, 984),
-    below [bf::Any]
+    below [bf::Any], plain Vec<CompositePart>
 }
+
+bf::contents! { SequenceOfCompositePart, Vec<CompositePart> }
+
+bf::elements! { SequenceOfCompositePart, CompositePart }
 
 impl SequenceOfCompositePart {
     /// Theta: `length () returns (int)`
@@ -3210,8 +3265,12 @@ pub struct MaybeOfDocument(bf::Stub);
 bf::object! {
     MaybeOfDocument, INTERFACE, type 51,
     cell (121, 986, 987, 988),
-    below [bf::Any]
+    below [bf::Any], plain Option<Document>
 }
+
+bf::contents! { MaybeOfDocument, Option<Document> }
+
+bf::maybe! { MaybeOfDocument, Document }
 
 impl MaybeOfDocument {
     /// Theta: `is_some () returns (bool)`
@@ -3288,6 +3347,8 @@ bf::object! {
     cell (123, 994, 995, 996),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfBaseAssembly, Vec<BaseAssembly> }
 
 impl ArrayOfBaseAssembly {
     /// Theta: `length () returns (int)`
@@ -3404,8 +3465,12 @@ pub struct SequenceOfBaseAssembly(bf::Stub);
 bf::object! {
     SequenceOfBaseAssembly, INTERFACE, type 54,
     cell (124, 998, 999, 1000),
-    below [bf::Any]
+    below [bf::Any], plain Vec<BaseAssembly>
 }
+
+bf::contents! { SequenceOfBaseAssembly, Vec<BaseAssembly> }
+
+bf::elements! { SequenceOfBaseAssembly, BaseAssembly }
 
 impl SequenceOfBaseAssembly {
     /// Theta: `length () returns (int)`
@@ -3498,6 +3563,8 @@ bf::object! {
     cell (125, 1002, 1003, 1004),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfConnection, Vec<Connection> }
 
 impl ArrayOfConnection {
     /// Theta: `length () returns (int)`
@@ -3614,8 +3681,12 @@ pub struct SequenceOfConnection(bf::Stub);
 bf::object! {
     SequenceOfConnection, INTERFACE, type 56,
     cell (126, 1006, 1007, 1008),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Connection>
 }
+
+bf::contents! { SequenceOfConnection, Vec<Connection> }
+
+bf::elements! { SequenceOfConnection, Connection }
 
 impl SequenceOfConnection {
     /// Theta: `length () returns (int)`
@@ -3749,15 +3820,32 @@ impl CursorOfBaseAssembly {
 
 /// Theta: `struct[newest: int, outdated: int]`
 #[derive(Clone, Debug)]
-pub struct StructOfNewestIntAndOutdatedInt(bf::Stub);
+pub struct StructOfNewestIntAndOutdatedIntRef(bf::Stub);
 
 bf::object! {
-    StructOfNewestIntAndOutdatedInt, INTERFACE, type 59,
+    StructOfNewestIntAndOutdatedIntRef, INTERFACE, type 59,
     cell (129, 1018, 1019, 1020),
-    below [bf::Any]
+    below [bf::Any], plain StructOfNewestIntAndOutdatedInt
 }
 
-impl StructOfNewestIntAndOutdatedInt {
+bf::contents! { StructOfNewestIntAndOutdatedIntRef, StructOfNewestIntAndOutdatedInt }
+
+/// The contents of `struct[newest: int, outdated: int]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct StructOfNewestIntAndOutdatedInt {
+    pub newest: i64,
+    pub outdated: i64,
+}
+
+bf::fields! {
+    StructOfNewestIntAndOutdatedInt, [
+        newest: i64,
+        outdated: i64,
+    ]; for StructOfNewestIntAndOutdatedIntRef
+}
+
+impl StructOfNewestIntAndOutdatedIntRef {
     /// Theta: `newest () returns (int)`
     #[track_caller]
     pub fn newest(&self) -> bf::Promise<i64> {
@@ -3772,19 +3860,22 @@ impl StructOfNewestIntAndOutdatedInt {
 
     /// Theta: `replace_newest (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
-    pub fn replace_newest(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedInt {
+    pub fn replace_newest(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedIntRef {
         bf::call! { self.0, 588, v }
     }
 
     /// Theta: `replace_outdated (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
-    pub fn replace_outdated(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedInt {
+    pub fn replace_outdated(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedIntRef {
         bf::call! { self.0, 589, v }
     }
 
     /// Theta: `equal (x: struct[newest: int, outdated: int]) returns (bool)`
     #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<StructOfNewestIntAndOutdatedInt>) -> bf::Promise<bool> {
+    pub fn equal(
+        &self,
+        x: impl bf::IntoArg<StructOfNewestIntAndOutdatedIntRef>,
+    ) -> bf::Promise<bool> {
         bf::call! { self.0, 590, x }
     }
 
@@ -3792,14 +3883,14 @@ impl StructOfNewestIntAndOutdatedInt {
     #[track_caller]
     pub fn similar(
         &self,
-        x: impl bf::IntoArg<StructOfNewestIntAndOutdatedInt>,
+        x: impl bf::IntoArg<StructOfNewestIntAndOutdatedIntRef>,
     ) -> bf::Promise<bool> {
         bf::call! { self.0, 591, x }
     }
 
     /// Theta: `copy () returns (struct[newest: int, outdated: int])`
     #[track_caller]
-    pub fn copy(&self) -> StructOfNewestIntAndOutdatedInt {
+    pub fn copy(&self) -> StructOfNewestIntAndOutdatedIntRef {
         bf::call! { self.0, 592 }
     }
 
@@ -3823,8 +3914,12 @@ pub struct SequenceOfString(bf::Stub);
 bf::object! {
     SequenceOfString, INTERFACE, type 60,
     cell (130, 1025, 1026, 1027),
-    below [bf::Any]
+    below [bf::Any], plain Vec<String>
 }
+
+bf::contents! { SequenceOfString, Vec<String> }
+
+bf::elements! { SequenceOfString, String }
 
 impl SequenceOfString {
     /// Theta: `length () returns (int)`
@@ -3947,6 +4042,8 @@ bf::object! {
     cell (131, 1032, 1033, 1034),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfString, Vec<String> }
 
 impl ArrayOfString {
     /// Theta: `length () returns (int)`
@@ -4086,6 +4183,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfModule, Vec<Module> }
+
 impl ArrayOfModule {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -4197,8 +4296,12 @@ pub struct SequenceOfModule(bf::Stub);
 bf::object! {
     SequenceOfModule, INTERFACE, type 63,
     cell (133, 1043, 1044, 1045),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Module>
 }
+
+bf::contents! { SequenceOfModule, Vec<Module> }
+
+bf::elements! { SequenceOfModule, Module }
 
 impl SequenceOfModule {
     /// Theta: `length () returns (int)`
@@ -4291,6 +4394,8 @@ bf::object! {
     cell (134, 1047, 1048, 1049),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfAtomicPart, Vec<AtomicPart> }
 
 impl ArrayOfAtomicPart {
     /// Theta: `length () returns (int)`
@@ -4407,8 +4512,12 @@ pub struct SequenceOfAtomicPart(bf::Stub);
 bf::object! {
     SequenceOfAtomicPart, INTERFACE, type 65,
     cell (135, 1051, 1052, 1053),
-    below [bf::Any]
+    below [bf::Any], plain Vec<AtomicPart>
 }
+
+bf::contents! { SequenceOfAtomicPart, Vec<AtomicPart> }
+
+bf::elements! { SequenceOfAtomicPart, AtomicPart }
 
 impl SequenceOfAtomicPart {
     /// Theta: `length () returns (int)`
@@ -4501,6 +4610,8 @@ bf::object! {
     cell (136, 1055, 1056, 1057),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfAssembly, Vec<Assembly> }
 
 impl ArrayOfAssembly {
     /// Theta: `length () returns (int)`
@@ -4617,8 +4728,12 @@ pub struct SequenceOfAssembly(bf::Stub);
 bf::object! {
     SequenceOfAssembly, INTERFACE, type 67,
     cell (137, 1059, 1060, 1061),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Assembly>
 }
+
+bf::contents! { SequenceOfAssembly, Vec<Assembly> }
+
+bf::elements! { SequenceOfAssembly, Assembly }
 
 impl SequenceOfAssembly {
     /// Theta: `length () returns (int)`
@@ -4711,6 +4826,8 @@ bf::object! {
     cell (138, 1063, 1064, 1065),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfDocument, Vec<Document> }
 
 impl ArrayOfDocument {
     /// Theta: `length () returns (int)`
@@ -4827,8 +4944,12 @@ pub struct SequenceOfDocument(bf::Stub);
 bf::object! {
     SequenceOfDocument, INTERFACE, type 69,
     cell (139, 1067, 1068, 1069),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Document>
 }
+
+bf::contents! { SequenceOfDocument, Vec<Document> }
+
+bf::elements! { SequenceOfDocument, Document }
 
 impl SequenceOfDocument {
     /// Theta: `length () returns (int)`
@@ -5213,7 +5334,7 @@ pub fn newest_part(session: &bf::Session, b: impl bf::IntoArg<BaseAssembly>) -> 
 pub fn subtree(
     session: &bf::Session,
     a: impl bf::IntoArg<Assembly>,
-) -> StructOfNewestIntAndOutdatedInt {
+) -> StructOfNewestIntAndOutdatedIntRef {
     bf::call_routine! { session, INTERFACE, 32, a }
 }
 
