@@ -191,6 +191,19 @@ macro_rules! fields {
     };
 }
 
+/// Makes an argument of a tuple, where a struct is wanted. Its parts may be promises: `tuple! {
+/// PointRef, A 0 i64, B 1 i64 }`.
+#[macro_export]
+macro_rules! tuple {
+    ($name:ident, $($param:ident $index:tt $ty:ty),*) => {
+        impl<$($param: $crate::IntoArg<$ty>),*> $crate::IntoArg<$name> for ($($param,)*) {
+            fn argument(&self) -> $crate::Argument<'_> {
+                $crate::Argument::compound([$($crate::IntoArg::<$ty>::argument(&self.$index)),*])
+            }
+        }
+    };
+}
+
 /// Makes an enum in Rust the contents of a oneof, and an argument where one is wanted: `tags! {
 /// Shape, [0 Dot, 1 Circle(f64)]; for ShapeRef }`. Each type is that of the stubs.
 #[macro_export]

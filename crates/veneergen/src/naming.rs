@@ -113,17 +113,23 @@ fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
     match interface.ty(number) {
         None => "unknown".to_owned(),
         Some(ty) if !ty.names.is_empty() => ty.names[0].clone(),
-        Some(ty) => match ty.element {
-            Some(element) if depth < NESTING_MAX => {
-                let family = ty.name.split('[').next().unwrap_or("type");
-                format!("{family} of {}", spelled(interface, element, depth + 1))
+        Some(ty) => {
+            let family = ty.name.split('[').next().unwrap_or("type");
+            let part = |number| spelled(interface, number, depth + 1);
+            match (ty.element, ty.fields.as_slice()) {
+                _ if depth >= NESTING_MAX => family.to_owned(),
+                (Some(element), _) => format!("{family} of {}", part(element)),
+                (_, [key, value]) if ty.kind == Kind::Map => {
+                    format!("map of {} to {}", part(key.ty), part(value.ty))
+                }
+                (_, [_, ..]) => {
+                    let fields = ty.fields.iter().map(|field| format!("{} {}", field.name, part(field.ty)));
+                    format!("{family} of {}", fields.collect::<Vec<_>>().join(" and "))
+                }
+                // `pair[int, string]`
+                _ => ty.name.replace('[', " of ").replace(", ", " and ").replace(']', ""),
             }
-            // `map of int to string`, `record of a: int and b: real`
-            _ => {
-                let between = if ty.name.starts_with("map[") { " to " } else { " and " };
-                ty.name.replace('[', " of ").replace(", ", between).replace(']', "")
-            }
-        },
+        }
     }
 }
 
@@ -170,7 +176,7 @@ mod tests {
         let names = ["stack[int]", "pair[int, stack[string]]", "stack_of_int", "map[string, pair[int, int]]"];
         assert_eq!(
             stubs(&interface(&names, &[])),
-            ["StackOfInt", "PairOfIntAndStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
+            ["StackOfInt", "PairOfIntAndStackOfString", "StackOfInt_", "MapOfStringAndPairOfIntAndInt"]
         );
     }
 }

@@ -5,30 +5,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [20, 122, 81, 55, 56, 181, 147, 189, 69, 156, 15, 13, 126, 12, 178, 231, 94, 227, 0, 69, 233, 184, 166, 126, 176, 245, 244, 188, 247, 72, 111, 103],
+    digest: [98, 177, 112, 8, 171, 138, 253, 175, 208, 118, 185, 52, 239, 220, 139, 92, 116, 97, 164, 246, 182, 152, 177, 48, 10, 132, 64, 191, 26, 28, 243, 6],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 19, put: 232, full: 233, get: 234 }),
-        (1, bf::CellNumbers { ty: 20, put: 239, full: 240, get: 241 }),
-        (2, bf::CellNumbers { ty: 21, put: 246, full: 247, get: 248 }),
-        (3, bf::CellNumbers { ty: 22, put: 253, full: 254, get: 255 }),
-        (4, bf::CellNumbers { ty: 23, put: 260, full: 261, get: 262 }),
-        (5, bf::CellNumbers { ty: 24, put: 267, full: 268, get: 269 }),
+        (0, bf::CellNumbers { ty: 33, put: 431, full: 432, get: 433 }),
+        (1, bf::CellNumbers { ty: 34, put: 438, full: 439, get: 440 }),
+        (2, bf::CellNumbers { ty: 35, put: 445, full: 446, get: 447 }),
+        (3, bf::CellNumbers { ty: 36, put: 452, full: 453, get: 454 }),
+        (4, bf::CellNumbers { ty: 37, put: 459, full: 460, get: 461 }),
+        (5, bf::CellNumbers { ty: 38, put: 466, full: 467, get: 468 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 25, put: 274, full: 275, get: 276 },
+            cell: bf::CellNumbers { ty: 39, put: 473, full: 474, get: 475 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 26, put: 278, full: 279, get: 280 },
+            cell: bf::CellNumbers { ty: 40, put: 477, full: 478, get: 479 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 27, put: 282, full: 283, get: 284 },
+            cell: bf::CellNumbers { ty: 41, put: 481, full: 482, get: 483 },
             first: 120,
         },
     ],
@@ -49,7 +49,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (28, 289, 290, 291),
+    cell (42, 488, 489, 490),
     below [bf::Any]
 }
 
@@ -73,7 +73,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (29, 293, 294, 295),
+    cell (43, 492, 493, 494),
     below [Item, bf::Any]
 }
 
@@ -111,7 +111,7 @@ pub struct Tagged(bf::Stub);
 
 bf::object! {
     Tagged, INTERFACE, type 11,
-    cell (30, 297, 298, 299),
+    cell (44, 496, 497, 498),
     below [bf::Any]
 }
 
@@ -128,7 +128,7 @@ impl Tagged {
         &self,
         p: impl bf::IntoArg<Point>,
         name: impl bf::IntoArg<String>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
+    ) -> StructOfNameStringAndAtPointRef {
         bf::call! { self.0, 137, p, name }
     }
 
@@ -172,13 +172,112 @@ impl Tagged {
     }
 }
 
+/// What crosses by value.
+///
+/// Theta: `Values`
+#[derive(Clone, Debug)]
+pub struct Values(bf::Stub);
+
+bf::object! {
+    Values, INTERFACE, type 12,
+    cell (45, 500, 501, 502),
+    below [bf::Any]
+}
+
+impl Values {
+    /// Theta: `total (ns: sequence[int]) returns (int)`
+    #[track_caller]
+    pub fn total(&self, ns: impl bf::IntoArg<Numbers>) -> bf::Promise<i64> {
+        bf::call! { self.0, 144, ns }
+    }
+
+    /// Theta: `twice (ns: sequence[int]) returns (sequence[int])`
+    #[track_caller]
+    pub fn twice(&self, ns: impl bf::IntoArg<Numbers>) -> Numbers {
+        bf::call! { self.0, 145, ns }
+    }
+
+    /// Theta: `nested (ns: sequence[sequence[int]]) returns (int)`
+    #[track_caller]
+    pub fn nested(&self, ns: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<i64> {
+        bf::call! { self.0, 146, ns }
+    }
+
+    /// Theta: `distance (l: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (int)`
+    #[track_caller]
+    pub fn distance(&self, l: impl bf::IntoArg<LineRef>) -> bf::Promise<i64> {
+        bf::call! { self.0, 147, l }
+    }
+
+    /// Theta: `spots (n: int) yields (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn spots(&self, n: impl bf::IntoArg<i64>) -> bf::Iter<(SpotRef,)> {
+        let iter = bf::Iter::of_method(&self.0, 148);
+        iter.arg(n)
+    }
+
+    /// Theta: `shape (n: int) returns (oneof[dot: struct[x: int, y: int], circle: real, nothing: null])`
+    #[track_caller]
+    pub fn shape(&self, n: impl bf::IntoArg<i64>) -> ShapeRef {
+        bf::call! { self.0, 149, n }
+    }
+
+    /// Theta: `area (s: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (string)`
+    #[track_caller]
+    pub fn area(&self, s: impl bf::IntoArg<ShapeRef>) -> bf::Promise<String> {
+        bf::call! { self.0, 150, s }
+    }
+
+    /// Theta: `name (n: int) returns (maybe[string])`
+    #[track_caller]
+    pub fn name(&self, n: impl bf::IntoArg<i64>) -> MaybeOfString {
+        bf::call! { self.0, 151, n }
+    }
+
+    /// Theta: `named (name: maybe[string]) returns (string)`
+    #[track_caller]
+    pub fn named(&self, name: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<String> {
+        bf::call! { self.0, 152, name }
+    }
+
+    /// Theta: `family (n: int) returns (struct[head: Item, members: sequence[Item]])`
+    #[track_caller]
+    pub fn family(&self, n: impl bf::IntoArg<i64>) -> FamilyRef {
+        bf::call! { self.0, 153, n }
+    }
+
+    /// Theta: `members (f: struct[head: Item, members: sequence[Item]]) returns (string)`
+    #[track_caller]
+    pub fn members(&self, f: impl bf::IntoArg<FamilyRef>) -> bf::Promise<String> {
+        bf::call! { self.0, 154, f }
+    }
+
+    /// Theta: `array () returns (array[int])`
+    #[track_caller]
+    pub fn array(&self) -> ArrayOfInt {
+        bf::call! { self.0, 155 }
+    }
+
+    /// Theta: `counts () returns (map[string, struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn counts(&self) -> MapOfStringToSpot {
+        bf::call! { self.0, 156 }
+    }
+
+    /// Theta: `list () returns (list[char])`
+    #[track_caller]
+    pub fn list(&self) -> ListOfChar {
+        bf::call! { self.0, 157 }
+    }
+}
+
 /// Theta: `Probe`
 #[derive(Clone, Debug)]
 pub struct Probe(bf::Stub);
 
 bf::object! {
-    Probe, INTERFACE, type 12,
-    cell (31, 301, 302, 303),
+    Probe, INTERFACE, type 13,
+    cell (46, 504, 505, 506),
     below [bf::Any]
 }
 
@@ -186,49 +285,49 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 144, x }
+        bf::call! { self.0, 158, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 145, x }
+        bf::call! { self.0, 159, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 146, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 147, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 148, x }
+        bf::call! { self.0, 162, x }
     }
 
     /// Theta: `same_bytes (x: bytes) returns (bytes)`
     #[track_caller]
     pub fn same_bytes(&self, x: impl bf::IntoArg<Vec<u8>>) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 149, x }
+        bf::call! { self.0, 163, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 150, x }
+        bf::call! { self.0, 164, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 165 }
     }
 
     /// Quotient and remainder.
@@ -240,13 +339,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 152, x, y }
+        bf::call! { self.0, 166, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 153, name }
+        bf::call! { self.0, 167, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -260,19 +359,25 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 154, b, i, r, c, s, item }
+        bf::call! { self.0, 168, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `tagged () returns (Tagged)`
     #[track_caller]
     pub fn tagged(&self) -> Tagged {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 170 }
+    }
+
+    /// Theta: `values () returns (Values)`
+    #[track_caller]
+    pub fn values(&self) -> Values {
+        bf::call! { self.0, 171 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -280,13 +385,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 157, name }
+        bf::call! { self.0, 172, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 158, item }
+        bf::call! { self.0, 173, item }
     }
 
     /// Always the same.
@@ -294,7 +399,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 174 }
     }
 
     /// Another one each time.
@@ -302,33 +407,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 161, item }
+        bf::call! { self.0, 176, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 162);
+        let iter = bf::Iter::of_method(&self.0, 177);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 163);
+        let iter = bf::Iter::of_method(&self.0, 178);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 164)
+        bf::Iter::of_method(&self.0, 179)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -336,7 +441,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 165, n }
+        bf::call! { self.0, 180, n }
     }
 
     /// n, after as many nested calls.
@@ -344,7 +449,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 166, n }
+        bf::call! { self.0, 181, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -352,7 +457,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 182 }
     }
 }
 
@@ -361,8 +466,8 @@ impl Probe {
 pub struct Point(bf::Stub);
 
 bf::object! {
-    Point, INTERFACE, type 13,
-    cell (32, 305, 306, 307),
+    Point, INTERFACE, type 14,
+    cell (47, 508, 509, 510),
     below [bf::Any]
 }
 
@@ -387,138 +492,131 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 170, v }
+        bf::call! { self.0, 185, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 171, v }
+        bf::call! { self.0, 186, v }
     }
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 172, x }
+        bf::call! { self.0, 187, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 173, x }
+        bf::call! { self.0, 188, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> Point {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 190 }
     }
 }
 
 /// Theta: `struct[name: string, at: record[x: int, y: int]]`
 #[derive(Clone, Debug)]
-pub struct StructOfNameStringAndAtRecordOfXIntAndYIntRef(bf::Stub);
+pub struct StructOfNameStringAndAtPointRef(bf::Stub);
 
 bf::object! {
-    StructOfNameStringAndAtRecordOfXIntAndYIntRef, INTERFACE, type 14,
-    cell (33, 312, 313, 314),
-    below [bf::Any], plain StructOfNameStringAndAtRecordOfXIntAndYInt
+    StructOfNameStringAndAtPointRef, INTERFACE, type 15,
+    cell (48, 515, 516, 517),
+    below [bf::Any], plain StructOfNameStringAndAtPoint
 }
 
-bf::contents! { StructOfNameStringAndAtRecordOfXIntAndYIntRef, StructOfNameStringAndAtRecordOfXIntAndYInt }
+bf::contents! { StructOfNameStringAndAtPointRef, StructOfNameStringAndAtPoint }
 
 /// The contents of `struct[name: string, at: record[x: int, y: int]]`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct StructOfNameStringAndAtRecordOfXIntAndYInt {
+pub struct StructOfNameStringAndAtPoint {
     pub name: String,
     pub at: Point,
 }
 
 bf::fields! {
-    StructOfNameStringAndAtRecordOfXIntAndYInt, [
+    StructOfNameStringAndAtPoint, [
         name: String,
         at: Point,
-    ]; for StructOfNameStringAndAtRecordOfXIntAndYIntRef
+    ]; for StructOfNameStringAndAtPointRef
 }
 
-impl StructOfNameStringAndAtRecordOfXIntAndYIntRef {
+bf::tuple! { StructOfNameStringAndAtPointRef, A 0 String, B 1 Point }
+
+impl StructOfNameStringAndAtPointRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn at(&self) -> Point {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
-    pub fn replace_name(
-        &self,
-        v: impl bf::IntoArg<String>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
-        bf::call! { self.0, 178, v }
+    pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> StructOfNameStringAndAtPointRef {
+        bf::call! { self.0, 193, v }
     }
 
     /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
-    pub fn replace_at(
-        &self,
-        v: impl bf::IntoArg<Point>,
-    ) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
-        bf::call! { self.0, 179, v }
+    pub fn replace_at(&self, v: impl bf::IntoArg<Point>) -> StructOfNameStringAndAtPointRef {
+        bf::call! { self.0, 194, v }
     }
 
     /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
     #[track_caller]
-    pub fn equal(
-        &self,
-        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYIntRef>,
-    ) -> bf::Promise<bool> {
-        bf::call! { self.0, 180, x }
+    pub fn equal(&self, x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 195, x }
     }
 
     /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(
         &self,
-        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYIntRef>,
+        x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 181, x }
+        bf::call! { self.0, 196, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
-    pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYIntRef {
-        bf::call! { self.0, 182 }
+    pub fn copy(&self) -> StructOfNameStringAndAtPointRef {
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 198 }
     }
 }
 
@@ -527,8 +625,8 @@ impl StructOfNameStringAndAtRecordOfXIntAndYIntRef {
 pub struct AnswerRef(bf::Stub);
 
 bf::object! {
-    AnswerRef, INTERFACE, type 15,
-    cell (34, 319, 320, 321),
+    AnswerRef, INTERFACE, type 16,
+    cell (49, 522, 523, 524),
     below [bf::Any], plain Answer
 }
 
@@ -555,67 +653,67 @@ impl AnswerRef {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `is_text () returns (bool)`
     #[track_caller]
     pub fn is_text(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `value_number () returns (int) signals (wrong_tag)`
     #[track_caller]
     pub fn value_number(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `value_text () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value_text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 190, x }
+        bf::call! { self.0, 205, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 191, x }
+        bf::call! { self.0, 206, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> AnswerRef {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 209 }
     }
 }
 
@@ -624,8 +722,8 @@ impl AnswerRef {
 pub struct MaybeOfPoint(bf::Stub);
 
 bf::object! {
-    MaybeOfPoint, INTERFACE, type 16,
-    cell (35, 326, 327, 328),
+    MaybeOfPoint, INTERFACE, type 17,
+    cell (50, 529, 530, 531),
     below [bf::Any], plain Option<Point>
 }
 
@@ -637,165 +735,918 @@ impl MaybeOfPoint {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Point {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Point>) -> Point {
-        bf::call! { self.0, 198, v }
+        bf::call! { self.0, 213, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 199, x }
+        bf::call! { self.0, 214, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 200, x }
+        bf::call! { self.0, 215, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfPoint {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 216 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 217 }
     }
 }
 
-/// Theta: `array[Item]`
+/// Theta: `sequence[int]`
 #[derive(Clone, Debug)]
-pub struct ArrayOfItem(bf::Stub);
+pub struct Numbers(bf::Stub);
 
 bf::object! {
-    ArrayOfItem, INTERFACE, type 17,
-    cell (36, 333, 334, 335),
-    below [bf::Any]
+    Numbers, INTERFACE, type 18,
+    cell (51, 536, 537, 538),
+    below [bf::Any], plain Vec<i64>
 }
 
-bf::contents! { ArrayOfItem, Vec<Item> }
+bf::contents! { Numbers, Vec<i64> }
 
-impl ArrayOfItem {
+bf::elements! { Numbers, i64 }
+
+impl Numbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 219 }
     }
 
-    /// Theta: `low () returns (int)`
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
-    pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 205 }
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 220, i }
     }
 
-    /// Theta: `high () returns (int)`
+    /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
-    pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 206 }
+    pub fn bottom(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 221 }
     }
 
-    /// Theta: `clear ()`
+    /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
-    pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 207 }
+    pub fn top(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 222 }
     }
 
-    /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
+    /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 208, i }
+    pub fn append(&self, v: impl bf::IntoArg<i64>) -> Numbers {
+        bf::call! { self.0, 223, v }
     }
 
-    /// Theta: `store (i: int, v: Item) signals (bounds)`
+    /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
-    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 209, i, v }
+    pub fn concat(&self, x: impl bf::IntoArg<Numbers>) -> Numbers {
+        bf::call! { self.0, 224, x }
     }
 
-    /// Theta: `bottom () returns (Item) signals (bounds)`
+    /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
-    pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 210 }
+    pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> Numbers {
+        bf::call! { self.0, 225, i, v }
     }
 
-    /// Theta: `top () returns (Item) signals (bounds)`
+    /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
-    pub fn top(&self) -> Item {
-        bf::call! { self.0, 211 }
+    pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Numbers {
+        bf::call! { self.0, 226, at, count }
     }
 
-    /// Theta: `append (v: Item)`
+    /// Theta: `elements () yields (int)`
     #[track_caller]
-    pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 212, v }
-    }
-
-    /// Theta: `append_low (v: Item)`
-    #[track_caller]
-    pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 213, v }
-    }
-
-    /// Theta: `remove () returns (Item) signals (bounds)`
-    #[track_caller]
-    pub fn remove(&self) -> Item {
-        bf::call! { self.0, 214 }
-    }
-
-    /// Theta: `remove_low () returns (Item) signals (bounds)`
-    #[track_caller]
-    pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 215 }
-    }
-
-    /// Theta: `elements () yields (Item)`
-    #[track_caller]
-    pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 216)
+    pub fn elements(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 227)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 217)
+        bf::Iter::of_method(&self.0, 228)
     }
 
-    /// Theta: `to_sequence () returns (sequence[Item])`
+    /// Theta: `to_array () returns (array[int])`
     #[track_caller]
-    pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 218 }
+    pub fn to_array(&self) -> ArrayOfInt {
+        bf::call! { self.0, 229 }
     }
 
-    /// Theta: `equal (x: array[Item]) returns (bool)`
+    /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 219, x }
+    pub fn equal(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 230, x }
+    }
+
+    /// Theta: `similar (x: sequence[int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 231, x }
+    }
+
+    /// Theta: `copy () returns (sequence[int])`
+    #[track_caller]
+    pub fn copy(&self) -> Numbers {
+        bf::call! { self.0, 232 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 233 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 234 }
+    }
+}
+
+/// Theta: `array[int]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfInt(bf::Stub);
+
+bf::object! {
+    ArrayOfInt, INTERFACE, type 19,
+    cell (52, 543, 544, 545),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfInt, Vec<i64> }
+
+impl ArrayOfInt {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 235 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 236 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 237 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 238 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 239 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 240, i }
+    }
+
+    /// Theta: `store (i: int, v: int) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 241, i, v }
+    }
+
+    /// Theta: `bottom () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 242 }
+    }
+
+    /// Theta: `top () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 243 }
+    }
+
+    /// Theta: `append (v: int)`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 244, v }
+    }
+
+    /// Theta: `append_low (v: int)`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 245, v }
+    }
+
+    /// Theta: `remove () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 246 }
+    }
+
+    /// Theta: `remove_low () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 247 }
+    }
+
+    /// Theta: `elements () yields (int)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 248)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 249)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[int])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> Numbers {
+        bf::call! { self.0, 250 }
+    }
+
+    /// Theta: `sort ()`
+    #[track_caller]
+    pub fn sort(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 251 }
+    }
+
+    /// Theta: `equal (x: array[int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 252, x }
+    }
+
+    /// Theta: `similar (x: array[int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 253, x }
+    }
+
+    /// Theta: `copy () returns (array[int])`
+    #[track_caller]
+    pub fn copy(&self) -> ArrayOfInt {
+        bf::call! { self.0, 254 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 255 }
+    }
+}
+
+/// Theta: `sequence[sequence[int]]`
+#[derive(Clone, Debug)]
+pub struct SequenceOfNumbers(bf::Stub);
+
+bf::object! {
+    SequenceOfNumbers, INTERFACE, type 20,
+    cell (53, 550, 551, 552),
+    below [bf::Any], plain Vec<Vec<i64>>
+}
+
+bf::contents! { SequenceOfNumbers, Vec<Vec<i64>> }
+
+bf::elements! { SequenceOfNumbers, Numbers }
+
+impl SequenceOfNumbers {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 256 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 257 }
+    }
+
+    /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
+        bf::call! { self.0, 258, i }
+    }
+
+    /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> Numbers {
+        bf::call! { self.0, 259 }
+    }
+
+    /// Theta: `top () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> Numbers {
+        bf::call! { self.0, 260 }
+    }
+
+    /// Theta: `append (v: sequence[int]) returns (sequence[sequence[int]])`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> SequenceOfNumbers {
+        bf::call! { self.0, 261, v }
+    }
+
+    /// Theta: `concat (x: sequence[sequence[int]]) returns (sequence[sequence[int]])`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> SequenceOfNumbers {
+        bf::call! { self.0, 262, x }
+    }
+
+    /// Theta: `replace (i: int, v: sequence[int]) returns (sequence[sequence[int]]) signals (bounds)`
+    #[track_caller]
+    pub fn replace(
+        &self,
+        i: impl bf::IntoArg<i64>,
+        v: impl bf::IntoArg<Numbers>,
+    ) -> SequenceOfNumbers {
+        bf::call! { self.0, 263, i, v }
+    }
+
+    /// Theta: `subseq (at: int, count: int) returns (sequence[sequence[int]]) signals (bounds)`
+    #[track_caller]
+    pub fn subseq(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        count: impl bf::IntoArg<i64>,
+    ) -> SequenceOfNumbers {
+        bf::call! { self.0, 264, at, count }
+    }
+
+    /// Theta: `elements () yields (sequence[int])`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(Numbers,)> {
+        bf::Iter::of_method(&self.0, 265)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 266)
+    }
+
+    /// Theta: `to_array () returns (array[sequence[int]])`
+    #[track_caller]
+    pub fn to_array(&self) -> ArrayOfNumbers {
+        bf::call! { self.0, 267 }
+    }
+
+    /// Theta: `equal (x: sequence[sequence[int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 268, x }
+    }
+
+    /// Theta: `similar (x: sequence[sequence[int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 269, x }
+    }
+
+    /// Theta: `copy () returns (sequence[sequence[int]])`
+    #[track_caller]
+    pub fn copy(&self) -> SequenceOfNumbers {
+        bf::call! { self.0, 270 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 271 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 272 }
+    }
+}
+
+/// Theta: `array[sequence[int]]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfNumbers(bf::Stub);
+
+bf::object! {
+    ArrayOfNumbers, INTERFACE, type 21,
+    cell (54, 557, 558, 559),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfNumbers, Vec<Vec<i64>> }
+
+impl ArrayOfNumbers {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 273 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 274 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 275 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 276 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 277 }
+    }
+
+    /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
+        bf::call! { self.0, 278, i }
+    }
+
+    /// Theta: `store (i: int, v: sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
+        bf::call! { self.0, 279, i, v }
+    }
+
+    /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> Numbers {
+        bf::call! { self.0, 280 }
+    }
+
+    /// Theta: `top () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> Numbers {
+        bf::call! { self.0, 281 }
+    }
+
+    /// Theta: `append (v: sequence[int])`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
+        bf::call! { self.0, 282, v }
+    }
+
+    /// Theta: `append_low (v: sequence[int])`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
+        bf::call! { self.0, 283, v }
+    }
+
+    /// Theta: `remove () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> Numbers {
+        bf::call! { self.0, 284 }
+    }
+
+    /// Theta: `remove_low () returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> Numbers {
+        bf::call! { self.0, 285 }
+    }
+
+    /// Theta: `elements () yields (sequence[int])`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(Numbers,)> {
+        bf::Iter::of_method(&self.0, 286)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 287)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[sequence[int]])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfNumbers {
+        bf::call! { self.0, 288 }
+    }
+
+    /// Theta: `equal (x: array[sequence[int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 289, x }
+    }
+
+    /// Theta: `similar (x: array[sequence[int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
+        bf::call! { self.0, 290, x }
+    }
+
+    /// Theta: `copy () returns (array[sequence[int]])`
+    #[track_caller]
+    pub fn copy(&self) -> ArrayOfNumbers {
+        bf::call! { self.0, 291 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 292 }
+    }
+}
+
+/// Theta: `struct[x: int, y: int]`
+#[derive(Clone, Debug)]
+pub struct SpotRef(bf::Stub);
+
+bf::object! {
+    SpotRef, INTERFACE, type 22,
+    cell (55, 564, 565, 566),
+    below [bf::Any], plain Spot
+}
+
+bf::contents! { SpotRef, Spot }
+
+/// The contents of `struct[x: int, y: int]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Spot {
+    pub x: i64,
+    pub y: i64,
+}
+
+bf::fields! {
+    Spot, [
+        x: i64,
+        y: i64,
+    ]; for SpotRef
+}
+
+bf::tuple! { SpotRef, A 0 i64, B 1 i64 }
+
+impl SpotRef {
+    /// Theta: `x () returns (int)`
+    #[track_caller]
+    pub fn x(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 293 }
+    }
+
+    /// Theta: `y () returns (int)`
+    #[track_caller]
+    pub fn y(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 294 }
+    }
+
+    /// Theta: `replace_x (v: int) returns (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn replace_x(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
+        bf::call! { self.0, 295, v }
+    }
+
+    /// Theta: `replace_y (v: int) returns (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn replace_y(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
+        bf::call! { self.0, 296, v }
+    }
+
+    /// Theta: `equal (x: struct[x: int, y: int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 297, x }
+    }
+
+    /// Theta: `similar (x: struct[x: int, y: int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 298, x }
+    }
+
+    /// Theta: `copy () returns (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn copy(&self) -> SpotRef {
+        bf::call! { self.0, 299 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 300 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 301 }
+    }
+}
+
+/// Theta: `struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]`
+#[derive(Clone, Debug)]
+pub struct LineRef(bf::Stub);
+
+bf::object! {
+    LineRef, INTERFACE, type 23,
+    cell (56, 571, 572, 573),
+    below [bf::Any], plain Line
+}
+
+bf::contents! { LineRef, Line }
+
+/// The contents of `struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Line {
+    pub name: String,
+    pub from: Spot,
+    pub to: Spot,
+}
+
+bf::fields! {
+    Line, [
+        name: String,
+        from: SpotRef,
+        to: SpotRef,
+    ]; for LineRef
+}
+
+bf::tuple! { LineRef, A 0 String, B 1 SpotRef, C 2 SpotRef }
+
+impl LineRef {
+    /// Theta: `name () returns (string)`
+    #[track_caller]
+    pub fn name(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 302 }
+    }
+
+    /// Theta: `from () returns (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn from(&self) -> SpotRef {
+        bf::call! { self.0, 303 }
+    }
+
+    /// Theta: `to () returns (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn to(&self) -> SpotRef {
+        bf::call! { self.0, 304 }
+    }
+
+    /// Theta: `replace_name (v: string) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> LineRef {
+        bf::call! { self.0, 305, v }
+    }
+
+    /// Theta: `replace_from (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn replace_from(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
+        bf::call! { self.0, 306, v }
+    }
+
+    /// Theta: `replace_to (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn replace_to(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
+        bf::call! { self.0, 307, v }
+    }
+
+    /// Theta: `equal (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 308, x }
+    }
+
+    /// Theta: `similar (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 309, x }
+    }
+
+    /// Theta: `copy () returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn copy(&self) -> LineRef {
+        bf::call! { self.0, 310 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 311 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 312 }
+    }
+}
+
+/// Theta: `oneof[dot: struct[x: int, y: int], circle: real, nothing: null]`
+#[derive(Clone, Debug)]
+pub struct ShapeRef(bf::Stub);
+
+bf::object! {
+    ShapeRef, INTERFACE, type 24,
+    cell (57, 578, 579, 580),
+    below [bf::Any], plain Shape
+}
+
+bf::contents! { ShapeRef, Shape }
+
+/// The value of a `oneof[dot: struct[x: int, y: int], circle: real, nothing: null]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Shape {
+    Dot(Spot),
+    Circle(f64),
+    Nothing,
+}
+
+bf::tags! {
+    Shape, [
+        0 Dot(SpotRef),
+        1 Circle(f64),
+        2 Nothing,
+    ]; for ShapeRef
+}
+
+impl ShapeRef {
+    /// Theta: `is_dot () returns (bool)`
+    #[track_caller]
+    pub fn is_dot(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 313 }
+    }
+
+    /// Theta: `is_circle () returns (bool)`
+    #[track_caller]
+    pub fn is_circle(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 314 }
+    }
+
+    /// Theta: `is_nothing () returns (bool)`
+    #[track_caller]
+    pub fn is_nothing(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 315 }
+    }
+
+    /// Theta: `value_dot () returns (struct[x: int, y: int]) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_dot(&self) -> SpotRef {
+        bf::call! { self.0, 316 }
+    }
+
+    /// Theta: `value_circle () returns (real) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_circle(&self) -> bf::Promise<f64> {
+        bf::call! { self.0, 317 }
+    }
+
+    /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_nothing(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 318 }
+    }
+
+    /// Theta: `equal (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 319, x }
+    }
+
+    /// Theta: `similar (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 320, x }
+    }
+
+    /// Theta: `copy () returns (oneof[dot: struct[x: int, y: int], circle: real, nothing: null])`
+    #[track_caller]
+    pub fn copy(&self) -> ShapeRef {
+        bf::call! { self.0, 321 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 322 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 323 }
+    }
+}
+
+/// Theta: `maybe[string]`
+#[derive(Clone, Debug)]
+pub struct MaybeOfString(bf::Stub);
+
+bf::object! {
+    MaybeOfString, INTERFACE, type 25,
+    cell (58, 585, 586, 587),
+    below [bf::Any], plain Option<String>
+}
+
+bf::contents! { MaybeOfString, Option<String> }
+
+bf::maybe! { MaybeOfString, String }
+
+impl MaybeOfString {
+    /// Theta: `is_some () returns (bool)`
+    #[track_caller]
+    pub fn is_some(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 324 }
+    }
+
+    /// Theta: `is_none () returns (bool)`
+    #[track_caller]
+    pub fn is_none(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 325 }
+    }
+
+    /// Theta: `value () returns (string) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 326 }
+    }
+
+    /// Theta: `value_or (v: string) returns (string)`
+    #[track_caller]
+    pub fn value_or(&self, v: impl bf::IntoArg<String>) -> bf::Promise<String> {
+        bf::call! { self.0, 327, v }
+    }
+
+    /// Theta: `equal (x: maybe[string]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 328, x }
+    }
+
+    /// Theta: `similar (x: maybe[string]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 329, x }
+    }
+
+    /// Theta: `copy () returns (maybe[string])`
+    #[track_caller]
+    pub fn copy(&self) -> MaybeOfString {
+        bf::call! { self.0, 330 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 331 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 332 }
     }
 }
 
@@ -804,8 +1655,8 @@ impl ArrayOfItem {
 pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
-    SequenceOfItem, INTERFACE, type 18,
-    cell (37, 337, 338, 339),
+    SequenceOfItem, INTERFACE, type 26,
+    cell (59, 592, 593, 594),
     below [bf::Any], plain Vec<Item>
 }
 
@@ -817,49 +1668,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 333 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 334 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 222, i }
+        bf::call! { self.0, 335, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 336 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 337 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 225, v }
+        bf::call! { self.0, 338, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 226, x }
+        bf::call! { self.0, 339, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 227, i, v }
+        bf::call! { self.0, 340, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -869,25 +1720,652 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 228, at, count }
+        bf::call! { self.0, 341, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 229)
+        bf::Iter::of_method(&self.0, 342)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 230)
+        bf::Iter::of_method(&self.0, 343)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 344 }
+    }
+}
+
+/// Theta: `array[Item]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfItem(bf::Stub);
+
+bf::object! {
+    ArrayOfItem, INTERFACE, type 27,
+    cell (60, 596, 597, 598),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfItem, Vec<Item> }
+
+impl ArrayOfItem {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 345 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 346 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 347 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 348 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 349 }
+    }
+
+    /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
+        bf::call! { self.0, 350, i }
+    }
+
+    /// Theta: `store (i: int, v: Item) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
+        bf::call! { self.0, 351, i, v }
+    }
+
+    /// Theta: `bottom () returns (Item) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> Item {
+        bf::call! { self.0, 352 }
+    }
+
+    /// Theta: `top () returns (Item) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> Item {
+        bf::call! { self.0, 353 }
+    }
+
+    /// Theta: `append (v: Item)`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
+        bf::call! { self.0, 354, v }
+    }
+
+    /// Theta: `append_low (v: Item)`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
+        bf::call! { self.0, 355, v }
+    }
+
+    /// Theta: `remove () returns (Item) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> Item {
+        bf::call! { self.0, 356 }
+    }
+
+    /// Theta: `remove_low () returns (Item) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> Item {
+        bf::call! { self.0, 357 }
+    }
+
+    /// Theta: `elements () yields (Item)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(Item,)> {
+        bf::Iter::of_method(&self.0, 358)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 359)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[Item])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfItem {
+        bf::call! { self.0, 360 }
+    }
+
+    /// Theta: `equal (x: array[Item]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
+        bf::call! { self.0, 361, x }
+    }
+}
+
+/// Theta: `struct[head: Item, members: sequence[Item]]`
+#[derive(Clone, Debug)]
+pub struct FamilyRef(bf::Stub);
+
+bf::object! {
+    FamilyRef, INTERFACE, type 28,
+    cell (61, 600, 601, 602),
+    below [bf::Any], plain Family
+}
+
+bf::contents! { FamilyRef, Family }
+
+/// The contents of `struct[head: Item, members: sequence[Item]]`.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Family {
+    pub head: Item,
+    pub members: Vec<Item>,
+}
+
+bf::fields! {
+    Family, [
+        head: Item,
+        members: SequenceOfItem,
+    ]; for FamilyRef
+}
+
+bf::tuple! { FamilyRef, A 0 Item, B 1 SequenceOfItem }
+
+impl FamilyRef {
+    /// Theta: `head () returns (Item)`
+    #[track_caller]
+    pub fn head(&self) -> Item {
+        bf::call! { self.0, 362 }
+    }
+
+    /// Theta: `members () returns (sequence[Item])`
+    #[track_caller]
+    pub fn members(&self) -> SequenceOfItem {
+        bf::call! { self.0, 363 }
+    }
+
+    /// Theta: `replace_head (v: Item) returns (struct[head: Item, members: sequence[Item]])`
+    #[track_caller]
+    pub fn replace_head(&self, v: impl bf::IntoArg<Item>) -> FamilyRef {
+        bf::call! { self.0, 364, v }
+    }
+
+    /// Theta: `replace_members (v: sequence[Item]) returns (struct[head: Item, members: sequence[Item]])`
+    #[track_caller]
+    pub fn replace_members(&self, v: impl bf::IntoArg<SequenceOfItem>) -> FamilyRef {
+        bf::call! { self.0, 365, v }
+    }
+}
+
+/// Theta: `map[string, struct[x: int, y: int]]`
+#[derive(Clone, Debug)]
+pub struct MapOfStringToSpot(bf::Stub);
+
+bf::object! {
+    MapOfStringToSpot, INTERFACE, type 29,
+    cell (62, 604, 605, 606),
+    below [bf::Any]
+}
+
+bf::contents! { MapOfStringToSpot, Vec<(String, Spot)> }
+
+impl MapOfStringToSpot {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 366 }
+    }
+
+    /// Theta: `contains (k: string) returns (bool)`
+    #[track_caller]
+    pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
+        bf::call! { self.0, 367, k }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 368 }
+    }
+
+    /// Theta: `fetch (k: string) returns (struct[x: int, y: int]) signals (not_found)`
+    #[track_caller]
+    pub fn fetch(&self, k: impl bf::IntoArg<String>) -> SpotRef {
+        bf::call! { self.0, 369, k }
+    }
+
+    /// Theta: `store (k: string, v: struct[x: int, y: int])`
+    #[track_caller]
+    pub fn store(
+        &self,
+        k: impl bf::IntoArg<String>,
+        v: impl bf::IntoArg<SpotRef>,
+    ) -> bf::Promise<()> {
+        bf::call! { self.0, 370, k, v }
+    }
+
+    /// Theta: `remove (k: string) signals (not_found)`
+    #[track_caller]
+    pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
+        bf::call! { self.0, 371, k }
+    }
+
+    /// Theta: `keys () yields (string)`
+    #[track_caller]
+    pub fn keys(&self) -> bf::Iter<(String,)> {
+        bf::Iter::of_method(&self.0, 372)
+    }
+
+    /// Theta: `values () yields (struct[x: int, y: int])`
+    #[track_caller]
+    pub fn values(&self) -> bf::Iter<(SpotRef,)> {
+        bf::Iter::of_method(&self.0, 373)
+    }
+
+    /// Theta: `pairs () yields (string, struct[x: int, y: int])`
+    #[track_caller]
+    pub fn pairs(&self) -> bf::Iter<(String, SpotRef)> {
+        bf::Iter::of_method(&self.0, 374)
+    }
+
+    /// Theta: `equal (x: map[string, struct[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
+        bf::call! { self.0, 375, x }
+    }
+
+    /// Theta: `similar (x: map[string, struct[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
+        bf::call! { self.0, 376, x }
+    }
+
+    /// Theta: `copy () returns (map[string, struct[x: int, y: int]])`
+    #[track_caller]
+    pub fn copy(&self) -> MapOfStringToSpot {
+        bf::call! { self.0, 377 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 378 }
+    }
+}
+
+/// Theta: `list[char]`
+#[derive(Clone, Debug)]
+pub struct ListOfChar(bf::Stub);
+
+bf::object! {
+    ListOfChar, INTERFACE, type 30,
+    cell (63, 611, 612, 613),
+    below [bf::Any]
+}
+
+bf::contents! { ListOfChar, Vec<char> }
+
+impl ListOfChar {
+    /// Theta: `first () returns (char) signals (empty)`
+    #[track_caller]
+    pub fn first(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 379 }
+    }
+
+    /// Theta: `next () returns (list[char]) signals (empty)`
+    #[track_caller]
+    pub fn next(&self) -> ListOfChar {
+        bf::call! { self.0, 380 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 381 }
+    }
+
+    /// Theta: `notEmpty () returns (bool)`
+    #[track_caller]
+    pub fn not_empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 382 }
+    }
+
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 383 }
+    }
+
+    /// Theta: `nth (n: int) returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn nth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<char> {
+        bf::call! { self.0, 384, n }
+    }
+
+    /// Theta: `cons (v: char) returns (list[char])`
+    #[track_caller]
+    pub fn cons(&self, v: impl bf::IntoArg<char>) -> ListOfChar {
+        bf::call! { self.0, 385, v }
+    }
+
+    /// Theta: `reverse () returns (list[char])`
+    #[track_caller]
+    pub fn reverse(&self) -> ListOfChar {
+        bf::call! { self.0, 386 }
+    }
+
+    /// Theta: `elements () yields (char)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(char,)> {
+        bf::Iter::of_method(&self.0, 387)
+    }
+
+    /// Theta: `equal (x: list[char]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 388, x }
+    }
+
+    /// Theta: `similar (x: list[char]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 389, x }
+    }
+
+    /// Theta: `copy () returns (list[char])`
+    #[track_caller]
+    pub fn copy(&self) -> ListOfChar {
+        bf::call! { self.0, 390 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 391 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 392 }
+    }
+}
+
+/// Theta: `sequence[char]`
+#[derive(Clone, Debug)]
+pub struct SequenceOfChar(bf::Stub);
+
+bf::object! {
+    SequenceOfChar, INTERFACE, type 31,
+    cell (64, 618, 619, 620),
+    below [bf::Any], plain Vec<char>
+}
+
+bf::contents! { SequenceOfChar, Vec<char> }
+
+bf::elements! { SequenceOfChar, char }
+
+impl SequenceOfChar {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 393 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 394 }
+    }
+
+    /// Theta: `fetch (i: int) returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
+        bf::call! { self.0, 395, i }
+    }
+
+    /// Theta: `bottom () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 396 }
+    }
+
+    /// Theta: `top () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 397 }
+    }
+
+    /// Theta: `append (v: char) returns (sequence[char])`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<char>) -> SequenceOfChar {
+        bf::call! { self.0, 398, v }
+    }
+
+    /// Theta: `concat (x: sequence[char]) returns (sequence[char])`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<SequenceOfChar>) -> SequenceOfChar {
+        bf::call! { self.0, 399, x }
+    }
+
+    /// Theta: `replace (i: int, v: char) returns (sequence[char]) signals (bounds)`
+    #[track_caller]
+    pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> SequenceOfChar {
+        bf::call! { self.0, 400, i, v }
+    }
+
+    /// Theta: `subseq (at: int, count: int) returns (sequence[char]) signals (bounds)`
+    #[track_caller]
+    pub fn subseq(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        count: impl bf::IntoArg<i64>,
+    ) -> SequenceOfChar {
+        bf::call! { self.0, 401, at, count }
+    }
+
+    /// Theta: `elements () yields (char)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(char,)> {
+        bf::Iter::of_method(&self.0, 402)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 403)
+    }
+
+    /// Theta: `to_array () returns (array[char])`
+    #[track_caller]
+    pub fn to_array(&self) -> ArrayOfChar {
+        bf::call! { self.0, 404 }
+    }
+
+    /// Theta: `equal (x: sequence[char]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 405, x }
+    }
+
+    /// Theta: `similar (x: sequence[char]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 406, x }
+    }
+
+    /// Theta: `copy () returns (sequence[char])`
+    #[track_caller]
+    pub fn copy(&self) -> SequenceOfChar {
+        bf::call! { self.0, 407 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 408 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 409 }
+    }
+}
+
+/// Theta: `array[char]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfChar(bf::Stub);
+
+bf::object! {
+    ArrayOfChar, INTERFACE, type 32,
+    cell (65, 625, 626, 627),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfChar, Vec<char> }
+
+impl ArrayOfChar {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 410 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 411 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 412 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 413 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 414 }
+    }
+
+    /// Theta: `fetch (i: int) returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
+        bf::call! { self.0, 415, i }
+    }
+
+    /// Theta: `store (i: int, v: char) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
+        bf::call! { self.0, 416, i, v }
+    }
+
+    /// Theta: `bottom () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 417 }
+    }
+
+    /// Theta: `top () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 418 }
+    }
+
+    /// Theta: `append (v: char)`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
+        bf::call! { self.0, 419, v }
+    }
+
+    /// Theta: `append_low (v: char)`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
+        bf::call! { self.0, 420, v }
+    }
+
+    /// Theta: `remove () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 421 }
+    }
+
+    /// Theta: `remove_low () returns (char) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> bf::Promise<char> {
+        bf::call! { self.0, 422 }
+    }
+
+    /// Theta: `elements () yields (char)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(char,)> {
+        bf::Iter::of_method(&self.0, 423)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 424)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[char])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfChar {
+        bf::call! { self.0, 425 }
+    }
+
+    /// Theta: `sort ()`
+    #[track_caller]
+    pub fn sort(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 426 }
+    }
+
+    /// Theta: `equal (x: array[char]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 427, x }
+    }
+
+    /// Theta: `similar (x: array[char]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
+        bf::call! { self.0, 428, x }
+    }
+
+    /// Theta: `copy () returns (array[char])`
+    #[track_caller]
+    pub fn copy(&self) -> ArrayOfChar {
+        bf::call! { self.0, 429 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 430 }
     }
 }
 

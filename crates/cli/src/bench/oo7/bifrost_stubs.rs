@@ -2377,6 +2377,8 @@ bf::fields! {
     ]; for StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef
 }
 
+bf::tuple! { StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef, A 0 BaseAssembly, B 1 ArrayOfInt, C 2 ArrayOfInt }
+
 impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
     /// Theta: `base () returns (BaseAssembly)`
     #[track_caller]
@@ -3844,6 +3846,8 @@ bf::fields! {
         outdated: i64,
     ]; for StructOfNewestIntAndOutdatedIntRef
 }
+
+bf::tuple! { StructOfNewestIntAndOutdatedIntRef, A 0 i64, B 1 i64 }
 
 impl StructOfNewestIntAndOutdatedIntRef {
     /// Theta: `newest () returns (int)`

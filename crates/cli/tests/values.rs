@@ -1,0 +1,196 @@
+//! Objects that cross by value, with the stubs of `conformance/conformance.theta`, against a server
+//! in another process.
+
+mod support;
+
+#[rustfmt::skip]
+#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[path = "conformance/bifrost_stubs.rs"]
+mod stubs;
+
+use std::path::Path;
+
+use bifrost_veneer::{Error, Misuse, Promise, Session};
+use stubs::{Family, Item, Line, Point, PointValue, Probe, Shape, Spot, SpotRef, Values};
+use support::Server;
+
+/// Runs a case with both engines, and with a collection at each allocation.
+fn everywhere(case: impl Fn(&Session, &Values)) {
+    everywhere_at(|_, s, v| case(s, v));
+}
+
+/// As [`everywhere`], with the address of the server.
+fn everywhere_at(case: impl Fn(&str, &Session, &Values)) {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    for (arguments, collect) in [(&[][..], "check"), (&[], "zeal"), (&["--interpret"], "zeal")] {
+        let server = Server::serve_collected(&program, collect, arguments);
+        let s = stubs::connect(&server.urls[0]).unwrap();
+        let p: Probe = s.lookup("probe");
+        case(&server.urls[0], &s, &p.values());
+        s.close().unwrap();
+    }
+}
+
+fn crossings(s: &Session) -> u64 {
+    s.counters().crossings
+}
+
+#[test]
+fn sequences_are_vectors() {
+    everywhere(|s, v| {
+        let n = s.value(4);
+        let sums = [
+            v.total([1, 2, 3]),
+            v.total(vec![5]),
+            v.total(&[][..] as &[i64]),
+            v.total([&n, &(&n + 1)]),
+            v.nested([vec![1, 2], vec![], vec![3]]),
+        ];
+        let twice = v.twice([1, 2]);
+        let again = v.total(&twice);
+        let contents = twice.get();
+        assert_eq!(contents.claim().unwrap(), [2, 4]);
+        assert_eq!(again.claim().unwrap(), 6);
+        let sums: Vec<i64> = sums.iter().map(|sum| sum.claim().unwrap()).collect();
+        assert_eq!(sums, [6, 5, 0, 9, 6]);
+        assert_eq!(crossings(s), 1);
+        let long: Vec<i64> = (0..10_000).collect();
+        assert_eq!(v.total(&long).claim().unwrap(), 49_995_000);
+        assert_eq!(v.twice(&long).get().claim().unwrap()[9_999], 19_998);
+    });
+}
+
+#[test]
+fn structs_and_oneofs_are_structs_and_enums() {
+    everywhere(|s, v| {
+        let line = Line { name: "ab".to_owned(), from: Spot { x: 1, y: 2 }, to: Spot { x: 5, y: 9 } };
+        let distance = v.distance(&line);
+        let n = s.value(3);
+        let with_promises = v.distance(("a", (&n, &n), Spot { x: 4, y: 5 }));
+        let areas = [
+            v.area(Shape::Circle(2.5)),
+            v.area(&Shape::Nothing),
+            v.area(Shape::Dot(Spot { x: 1, y: 2 })),
+            v.area(v.shape(1)),
+        ];
+        let shapes = [0, 1, 2].map(|n| v.shape(n).get());
+        assert_eq!(distance.claim().unwrap(), 211);
+        assert_eq!(with_promises.claim().unwrap(), 103);
+        let areas: Vec<String> = areas.iter().map(|area| area.claim().unwrap()).collect();
+        assert_eq!(areas, ["{circle: 2.5}", "{nothing: nil}", "{dot: {x: 1, y: 2}}", "{circle: 0.5}"]);
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.claim().unwrap()).collect();
+        assert_eq!(shapes, [Shape::Nothing, Shape::Circle(0.5), Shape::Dot(Spot { x: 2, y: 0 })]);
+        assert_eq!(crossings(s), 1);
+    });
+}
+
+#[test]
+fn maybe_is_an_option() {
+    everywhere(|_, v| {
+        let names = [v.name(0).get(), v.name(7).get()];
+        let named = [v.named(None::<String>), v.named(Some("ann")), v.named(v.name(5))];
+        let names: Vec<Option<String>> = names.iter().map(|name| name.claim().unwrap()).collect();
+        assert_eq!(names, [None, Some("7".to_owned())]);
+        let named: Vec<String> = named.iter().map(|name| name.claim().unwrap()).collect();
+        assert_eq!(named, ["nobody", "ann", "5"]);
+    });
+}
+
+#[test]
+fn objects_in_values_are_stubs() {
+    everywhere(|s, v| {
+        let family = v.family(3).get();
+        assert_eq!(crossings(s), 0);
+        let family: Family = family.claim().unwrap();
+        assert_eq!(family.members.len(), 3);
+        let names: Vec<Promise<String>> = family.members.iter().map(Item::name).collect();
+        let members = v.members(&family);
+        family.members[1].rename("two");
+        let renamed = v.members((&family.head, [&family.members[1]]));
+        assert_eq!(members.claim().unwrap(), "head,1,2,3");
+        assert_eq!(renamed.claim().unwrap(), "head,two");
+        assert_eq!(names[2].claim().unwrap(), "3");
+        assert_eq!(crossings(s), 2);
+        drop(family);
+    });
+}
+
+#[test]
+fn contents_of_collections_are_those_of_the_moment() {
+    everywhere(|_, v| {
+        let array = v.array();
+        let before = array.get();
+        array.append(9);
+        let after = array.get();
+        assert_eq!(before.claim().unwrap(), [7, 8]);
+        assert_eq!(after.claim().unwrap(), [7, 8, 9]);
+        let counts = v.counts().get().claim().unwrap();
+        let expected = [("one".to_owned(), Spot { x: 1, y: 1 }), ("two".to_owned(), Spot { x: 2, y: 2 })];
+        assert_eq!(counts, expected);
+        assert_eq!(v.list().get().claim().unwrap(), ['a', 'b']);
+    });
+}
+
+#[test]
+fn records_have_contents() {
+    everywhere(|s, _| {
+        let p: Probe = s.lookup("probe");
+        let point: Point = p.tagged().point(3, 4);
+        let (before, _) = (point.get(), point.set_x(5));
+        let after = point.get();
+        assert_eq!(before.claim().unwrap(), PointValue { x: 3, y: 4 });
+        assert_eq!(after.claim().unwrap(), PointValue { x: 5, y: 4 });
+        let found = p.tagged().found(2).get().claim().unwrap();
+        assert_eq!(found.unwrap().x().claim().unwrap(), 2);
+        assert_eq!(p.tagged().sum(Some(&point)).claim().unwrap(), 9);
+        assert_eq!(p.tagged().sum(None::<Point>).claim().unwrap(), 0);
+    });
+}
+
+#[test]
+fn rows_have_values_and_loops_make_them() {
+    everywhere(|s, v| {
+        let total = s.cell_with::<i64>(0);
+        let spots = s.collect(v.spots(3), |spot: SpotRef| {
+            total.put(total.get() + v.distance(("", &spot, (spot.x(), 5))) + v.total([spot.x(), spot.y()]));
+            (spot.clone(), spot.x())
+        });
+        let total = total.get();
+        let spots = spots.claim().unwrap();
+        assert_eq!(spots[2], (Spot { x: 3, y: -3 }, 3));
+        assert_eq!(spots.len(), 3);
+        // 5 - y for each spot.
+        assert_eq!(total.claim().unwrap(), 6 + 7 + 8);
+        assert_eq!(crossings(s), 1);
+    });
+}
+
+#[test]
+fn contents_are_not_taken_inside_structures() {
+    everywhere_at(|url, s, v| {
+        s.foreach(v.spots(3), |spot| drop(spot.get()));
+        let Err(Error::Unseen { failures, .. }) = s.flush() else { panic!("nothing was told") };
+        assert!(failures[0].to_string().contains("inside a structure"), "{}", failures[0]);
+        let other = stubs::connect(url).unwrap();
+        let foreign = v.total([other.value(1)]);
+        let Err(Error::NotSent { cause, .. }) = foreign.claim() else { panic!("it was sent") };
+        assert!(matches!(*cause, Error::Misuse(Misuse::OtherSession)), "{cause}");
+        assert_eq!(v.total([1]).claim().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_failed_part_fails_the_call() {
+    everywhere(|s, v| {
+        let p: Probe = s.lookup("probe");
+        let failed = p.choose(3);
+        let sum = v.total([&failed, &failed]);
+        let Err(Error::Unhandled { argument: 1, .. }) = sum.claim() else { panic!("{:?}", sum.claim()) };
+        assert!(failed.claim().is_err());
+        let later = v.distance(("x", (1, &failed), (1, 1)));
+        let Err(Error::Unhandled { argument: 1, cause: Some(cause), .. }) = later.claim() else {
+            panic!("{:?}", later.claim())
+        };
+        assert!(cause.to_string().contains("third"), "{cause}");
+    });
+}
