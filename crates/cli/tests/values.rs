@@ -12,7 +12,7 @@ use std::path::Path;
 
 use bifrost_veneer::{Error, Misuse, Promise, Session};
 use stubs::{Family, Item, Line, Point, PointValue, Probe, Shape, Spot, SpotRef, Values};
-use support::Server;
+use support::{Server, stderr, stdout};
 
 /// Runs a case with both engines, and with a collection at each allocation.
 fn everywhere(case: impl Fn(&Session, &Values)) {
@@ -193,4 +193,113 @@ fn a_failed_part_fails_the_call() {
         };
         assert!(cause.to_string().contains("third"), "{cause}");
     });
+}
+
+/// Says lines to a shell at a server of the conformance program; what it answers.
+#[track_caller]
+fn shell(arguments: &[&str], script: &str) -> String {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let server = Server::serve(&program, &[]);
+    let script = format!("$p := lookup probe: Probe\n$v := $p.values()\n{script}");
+    let output = server.shell(&server.urls[0], arguments, &script);
+    assert_eq!((stderr(&output), output.status.code()), ("", Some(0)));
+    stdout(&output).to_owned()
+}
+
+#[test]
+fn the_text_form_has_values() {
+    let said = shell(
+        &[],
+        r#"$n := 3
+? $v.total({1, $n, $n.add(1)}), $v.nested({{1}, {}, {2, 3}})
+? $v.distance({name: "ab", from: {1, 2}, to: {y: 9, x: 5}}), $v.area({dot: {x: 1, y: 2}}), $v.area({nothing: nil})
+? $v.named({none: nil}), $v.named({some: "ann"}), get $v.twice({1, 2}), get $v.shape(2), get $v.name(0)
+? get $v.counts(), get $v.array(), get $v.list(), get 5
+$f := get $v.family(2)
+? $f
+$g := $v.members($f)
+? $g
+$l := value line {"x", {1, 2}, {3, 4}}
+$w := value struct[x: int, y: int] {x: 1, y: 2}
+? $v.distance($l), $w.x()
+$t := rows spot, int
+foreach $s in $v.spots(2) do
+emit $t, $s, $v.distance({name: "", from: $s, to: {$s.x(), 5}})
+end
+? $t
+"#,
+    );
+    let expected = r#"@5 = 8
+@6 = 6
+ok 4 calls
+@1 = 211
+@2 = "{dot: {x: 1, y: 2}}"
+@3 = "{nothing: nil}"
+ok 3 calls
+@1 = "nobody"
+@2 = "ann"
+@4 = {2, 4}
+@6 = {dot: {x: 2, y: 0}}
+@8 = {none: nil}
+ok 8 calls
+@2 = {"one": {x: 1, y: 1}, "two": {x: 2, y: 2}}
+@4 = {7, 8}
+@6 = {'a', 'b'}
+@8 = 5
+ok 7 calls
+$f = {head: h3, members: {h4, h5}}
+ok 2 calls
+$g = "head,1,2"
+ok 1 calls
+@3 = 104
+@4 = 1
+ok 2 calls
+$t = 2 rows
+  struct[x: int, y: int]  int
+  {x: 1, y: -1}           6
+  {x: 2, y: -2}           7
+ok 9 calls
+"#;
+    assert_eq!(said.trim_end(), expected.trim_end(), "{said}");
+}
+
+#[test]
+fn values_are_json_for_programs() {
+    let said = shell(
+        &["--json"],
+        "? get $v.counts(), get $v.shape(1), get $v.family(1), get $v.twice({4}), get $v.name(3)\n",
+    );
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let values: Vec<_> = said["results"].as_array().unwrap().iter().map(|r| r["value"].clone()).collect();
+    let family = &values[2];
+    assert_eq!(values[0], serde_json::json!([["one", {"x": 1, "y": 1}], ["two", {"x": 2, "y": 2}]]));
+    assert_eq!(values[1], serde_json::json!({"circle": 0.5}));
+    assert!(family["head"]["handle"].is_i64() && family["members"][0]["handle"].is_i64(), "{said}");
+    assert_eq!(values[3], serde_json::json!([8]));
+    assert_eq!(values[4], serde_json::json!({"some": "3"}));
+}
+
+#[test]
+fn wrong_values_are_told_before_they_are_sent() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let server = Server::serve(&program, &[]);
+    let cases = [
+        ("$x := {1, 2}", "the type of the value is not known here: write `value TYPE {...}`"),
+        ("$x := value spot {1}", "the field `y` is missing"),
+        ("$x := value spot {1, 2, 3}", "`struct[x: int, y: int]` has only 2 fields"),
+        ("$x := value spot {x: 1, z: 2}", "`struct[x: int, y: int]` has no field `z`"),
+        (
+            "$x := value shape {1.5}",
+            "a `oneof[dot: struct[x: int, y: int], circle: real, nothing: null]` is written",
+        ),
+        ("$x := value shape {square: 1.5}", "has no tag `square`"),
+        ("$x := value numbers {first: 1}", "`sequence[int]` has no field `first`"),
+        ("$x := value array[int] {1}", "`array[int]` is not made by value"),
+        ("$x := value spot {1, 2", "`,` was expected"),
+        ("while\n$x := get 1", "`get` is not allowed inside a structure"),
+    ];
+    for (line, expected) in cases {
+        let output = server.shell(&server.urls[0], &[], &format!("{line}\n"));
+        assert!(stderr(&output).contains(expected), "{line}: {}", stderr(&output));
+    }
 }

@@ -25,7 +25,8 @@ pub fn value(value: &Value<'_>) -> Json {
         Value::Str(s) => json!({"string": s}),
         Value::Bytes(b) => json!({"bytes": hex(b)}),
         Value::Compound(c) => {
-            json!({"compound": {"type": c.ty().0, "items": c.iter().map(|a| arg(&a)).collect::<Vec<_>>()}})
+            let items: Vec<Json> = c.iter().map(|a| arg(&a)).collect();
+            json!({"compound": {"type": optional(c.ty().known()), "items": items}})
         }
     }
 }

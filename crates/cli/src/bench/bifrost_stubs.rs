@@ -5,30 +5,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [181, 48, 181, 154, 69, 38, 76, 240, 19, 222, 75, 73, 190, 24, 244, 226, 213, 63, 118, 247, 68, 8, 172, 202, 111, 137, 37, 131, 74, 173, 8, 99],
+    digest: [130, 35, 231, 13, 241, 191, 110, 122, 106, 143, 208, 57, 42, 183, 22, 14, 250, 198, 247, 192, 128, 153, 44, 42, 86, 224, 141, 30, 144, 80, 161, 243],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 16, put: 176, full: 177, get: 178 }),
-        (1, bf::CellNumbers { ty: 17, put: 183, full: 184, get: 185 }),
-        (2, bf::CellNumbers { ty: 18, put: 190, full: 191, get: 192 }),
-        (3, bf::CellNumbers { ty: 19, put: 197, full: 198, get: 199 }),
-        (4, bf::CellNumbers { ty: 20, put: 204, full: 205, get: 206 }),
-        (5, bf::CellNumbers { ty: 21, put: 211, full: 212, get: 213 }),
+        (0, bf::CellNumbers { ty: 18, put: 215, full: 216, get: 217 }),
+        (1, bf::CellNumbers { ty: 19, put: 222, full: 223, get: 224 }),
+        (2, bf::CellNumbers { ty: 20, put: 229, full: 230, get: 231 }),
+        (3, bf::CellNumbers { ty: 21, put: 236, full: 237, get: 238 }),
+        (4, bf::CellNumbers { ty: 22, put: 243, full: 244, get: 245 }),
+        (5, bf::CellNumbers { ty: 23, put: 250, full: 251, get: 252 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 22, put: 218, full: 219, get: 220 },
+            cell: bf::CellNumbers { ty: 24, put: 257, full: 258, get: 259 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 23, put: 222, full: 223, get: 224 },
+            cell: bf::CellNumbers { ty: 25, put: 261, full: 262, get: 263 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 24, put: 226, full: 227, get: 228 },
+            cell: bf::CellNumbers { ty: 26, put: 265, full: 266, get: 267 },
             first: 120,
         },
     ],
@@ -49,7 +49,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 9,
-    cell (25, 233, 234, 235),
+    cell (27, 272, 273, 274),
     below [bf::Any]
 }
 
@@ -117,6 +117,14 @@ impl Probe {
     pub fn nothing_loop(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
         bf::call! { self.0, 137, n }
     }
+
+    /// The same numbers.
+    ///
+    /// Theta: `ints (ns: sequence[int]) returns (sequence[int])`
+    #[track_caller]
+    pub fn ints(&self, ns: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
+        bf::call! { self.0, 138, ns }
+    }
 }
 
 /// Theta: `Record`
@@ -125,7 +133,7 @@ pub struct Record(bf::Stub);
 
 bf::object! {
     Record, INTERFACE, type 10,
-    cell (26, 237, 238, 239),
+    cell (28, 276, 277, 278),
     below [bf::Any]
 }
 
@@ -135,7 +143,7 @@ impl Record {
     /// Theta: `user () returns (string)`
     #[track_caller]
     pub fn user(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 }
 
@@ -145,7 +153,7 @@ pub struct Records(bf::Stub);
 
 bf::object! {
     Records, INTERFACE, type 11,
-    cell (27, 241, 242, 243),
+    cell (29, 280, 281, 282),
     below [bf::Any]
 }
 
@@ -155,7 +163,7 @@ impl Records {
     /// Theta: `fetch (user: string) returns (Record) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> Record {
-        bf::call! { self.0, 139, user }
+        bf::call! { self.0, 140, user }
     }
 
     /// Adds and fetches three times, n times over (Zondervan 1995, 7.1.5).
@@ -167,7 +175,7 @@ impl Records {
         user: impl bf::IntoArg<String>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 140, user, n }
+        bf::call! { self.0, 141, user, n }
     }
 }
 
@@ -179,7 +187,7 @@ pub struct IntList(bf::Stub);
 
 bf::object! {
     IntList, INTERFACE, type 12,
-    cell (28, 245, 246, 247),
+    cell (30, 284, 285, 286),
     below [bf::Any]
 }
 
@@ -187,13 +195,13 @@ impl IntList {
     /// Theta: `first () returns (int) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `next () returns (IntList) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> IntList {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 }
 
@@ -205,7 +213,7 @@ pub struct Point(bf::Stub);
 
 bf::object! {
     Point, INTERFACE, type 13,
-    cell (29, 249, 250, 251),
+    cell (31, 288, 289, 290),
     below [bf::Any]
 }
 
@@ -213,25 +221,283 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, v }
+        bf::call! { self.0, 146, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 147, v }
+    }
+}
+
+/// Theta: `sequence[int]`
+#[derive(Clone, Debug)]
+pub struct SequenceOfInt(bf::Stub);
+
+bf::object! {
+    SequenceOfInt, INTERFACE, type 14,
+    cell (32, 292, 293, 294),
+    below [bf::Any], plain Vec<i64>
+}
+
+bf::contents! { SequenceOfInt, Vec<i64> }
+
+bf::elements! { SequenceOfInt, i64 }
+
+impl SequenceOfInt {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 148 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 149 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 150, i }
+    }
+
+    /// Theta: `bottom () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 151 }
+    }
+
+    /// Theta: `top () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 152 }
+    }
+
+    /// Theta: `append (v: int) returns (sequence[int])`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
+        bf::call! { self.0, 153, v }
+    }
+
+    /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
+        bf::call! { self.0, 154, x }
+    }
+
+    /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
+        bf::call! { self.0, 155, i, v }
+    }
+
+    /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
+    #[track_caller]
+    pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
+        bf::call! { self.0, 156, at, count }
+    }
+
+    /// Theta: `elements () yields (int)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 157)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 158)
+    }
+
+    /// Theta: `to_array () returns (array[int])`
+    #[track_caller]
+    pub fn to_array(&self) -> ArrayOfInt {
+        bf::call! { self.0, 159 }
+    }
+
+    /// Theta: `equal (x: sequence[int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 160, x }
+    }
+
+    /// Theta: `similar (x: sequence[int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 161, x }
+    }
+
+    /// Theta: `copy () returns (sequence[int])`
+    #[track_caller]
+    pub fn copy(&self) -> SequenceOfInt {
+        bf::call! { self.0, 162 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 163 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 164 }
+    }
+}
+
+/// Theta: `array[int]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfInt(bf::Stub);
+
+bf::object! {
+    ArrayOfInt, INTERFACE, type 15,
+    cell (33, 299, 300, 301),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfInt, Vec<i64> }
+
+impl ArrayOfInt {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 165 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 166 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 167 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 168 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 169 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 170, i }
+    }
+
+    /// Theta: `store (i: int, v: int) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 171, i, v }
+    }
+
+    /// Theta: `bottom () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 172 }
+    }
+
+    /// Theta: `top () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 173 }
+    }
+
+    /// Theta: `append (v: int)`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 174, v }
+    }
+
+    /// Theta: `append_low (v: int)`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 175, v }
+    }
+
+    /// Theta: `remove () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 176 }
+    }
+
+    /// Theta: `remove_low () returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 177 }
+    }
+
+    /// Theta: `elements () yields (int)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 178)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 179)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[int])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfInt {
+        bf::call! { self.0, 180 }
+    }
+
+    /// Theta: `sort ()`
+    #[track_caller]
+    pub fn sort(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 181 }
+    }
+
+    /// Theta: `equal (x: array[int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 182, x }
+    }
+
+    /// Theta: `similar (x: array[int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 183, x }
+    }
+
+    /// Theta: `copy () returns (array[int])`
+    #[track_caller]
+    pub fn copy(&self) -> ArrayOfInt {
+        bf::call! { self.0, 184 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 185 }
     }
 }
 
@@ -240,8 +506,8 @@ impl Point {
 pub struct ArrayOfRecord(bf::Stub);
 
 bf::object! {
-    ArrayOfRecord, INTERFACE, type 14,
-    cell (30, 253, 254, 255),
+    ArrayOfRecord, INTERFACE, type 16,
+    cell (34, 306, 307, 308),
     below [bf::Any]
 }
 
@@ -251,103 +517,103 @@ impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 152, i }
+        bf::call! { self.0, 191, i }
     }
 
     /// Theta: `store (i: int, v: Record) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 153, i, v }
+        bf::call! { self.0, 192, i, v }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `append (v: Record)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 156, v }
+        bf::call! { self.0, 195, v }
     }
 
     /// Theta: `append_low (v: Record)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 157, v }
+        bf::call! { self.0, 196, v }
     }
 
     /// Theta: `remove () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Record {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `remove_low () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Record {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 160)
+        bf::Iter::of_method(&self.0, 199)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 161)
+        bf::Iter::of_method(&self.0, 200)
     }
 
     /// Theta: `to_sequence () returns (sequence[Record])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfRecord {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `equal (x: array[Record]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfRecord>) -> bf::Promise<bool> {
-        bf::call! { self.0, 163, x }
+        bf::call! { self.0, 202, x }
     }
 }
 
@@ -356,8 +622,8 @@ impl ArrayOfRecord {
 pub struct SequenceOfRecord(bf::Stub);
 
 bf::object! {
-    SequenceOfRecord, INTERFACE, type 15,
-    cell (31, 257, 258, 259),
+    SequenceOfRecord, INTERFACE, type 17,
+    cell (35, 310, 311, 312),
     below [bf::Any], plain Vec<Record>
 }
 
@@ -369,43 +635,43 @@ impl SequenceOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 166, i }
+        bf::call! { self.0, 205, i }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `append (v: Record) returns (sequence[Record])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> SequenceOfRecord {
-        bf::call! { self.0, 169, v }
+        bf::call! { self.0, 208, v }
     }
 
     /// Theta: `concat (x: sequence[Record]) returns (sequence[Record])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfRecord>) -> SequenceOfRecord {
-        bf::call! { self.0, 170, x }
+        bf::call! { self.0, 209, x }
     }
 
     /// Theta: `replace (i: int, v: Record) returns (sequence[Record]) signals (bounds)`
@@ -415,7 +681,7 @@ impl SequenceOfRecord {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Record>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 171, i, v }
+        bf::call! { self.0, 210, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Record]) signals (bounds)`
@@ -425,25 +691,25 @@ impl SequenceOfRecord {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 172, at, count }
+        bf::call! { self.0, 211, at, count }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 173)
+        bf::Iter::of_method(&self.0, 212)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 174)
+        bf::Iter::of_method(&self.0, 213)
     }
 
     /// Theta: `to_array () returns (array[Record])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfRecord {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 214 }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bifrost_recorder::{CallName, Closed, Error, ErrorValue};
 use bifrost_wire::encode::{self, Counters, Flushed};
-use bifrost_wire::{ErrorNumber, ExceptionKind, Outcome, Ref, TypeNumber, Value};
+use bifrost_wire::{Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, Ref, TypeNumber, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::Step;
@@ -54,6 +54,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 /// A value as `bifrost_wire::json` writes it.
+#[derive(Debug)]
 pub enum OwnedValue {
     Nil,
     Bool(bool),
@@ -62,6 +63,7 @@ pub enum OwnedValue {
     Char(char),
     Str(String),
     Bytes(Vec<u8>),
+    Compound(OwnedCompound),
 }
 
 impl OwnedValue {
@@ -79,6 +81,23 @@ impl OwnedValue {
                 None => OwnedValue::Str(text(value).to_owned()),
             },
             "bytes" => OwnedValue::Bytes(unhex(text(value))),
+            "compound" => {
+                let owned: Vec<Result<i64, OwnedValue>> = list(value, "items")
+                    .map(|item| match item.get("ref") {
+                        Some(handle) => Ok(handle.as_i64().expect("a handle")),
+                        None => Err(OwnedValue::new(item)),
+                    })
+                    .collect();
+                let items: Vec<Arg<'_>> = owned
+                    .iter()
+                    .map(|item| match item {
+                        Ok(handle) => Arg::Ref(Ref(*handle)),
+                        Err(value) => Arg::Value(value.view()),
+                    })
+                    .collect();
+                let ty = value["type"].as_u64().map_or(TypeNumber::NONE, |ty| TypeNumber(ty as u32));
+                OwnedValue::Compound(OwnedCompound::new(ty, &items))
+            }
             other => panic!("there are no values of kind `{other}`"),
         }
     }
@@ -92,6 +111,7 @@ impl OwnedValue {
             OwnedValue::Char(c) => Value::Char(*c),
             OwnedValue::Str(s) => Value::Str(s),
             OwnedValue::Bytes(b) => Value::Bytes(b),
+            OwnedValue::Compound(c) => Value::Compound(c.view()),
         }
     }
 }
@@ -139,8 +159,7 @@ impl OwnedOutcome {
             for cell in cells {
                 match cell.view() {
                     Outcome::Handle { handle, .. } => encode::word(bytes, handle.0 as u64),
-                    Outcome::Value(Value::Str(text)) => encode::bytes(bytes, text.as_bytes()),
-                    Outcome::Value(value) => encode::word(bytes, value.word()),
+                    Outcome::Value(value) => encode::value(bytes, &value),
                     other => panic!("{other:?} is no cell"),
                 }
             }

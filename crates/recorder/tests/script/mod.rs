@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bifrost_recorder::{
-    Admission, Block, Closed, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
-    Recorded, Recorder, Settings, Slot, Structure, Stubs,
+    Admission, Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
+    Owner, Recorded, Recorder, Settings, Slot, Structure, Stubs,
 };
 use bifrost_wire::encode::{self, Flushed};
 use bifrost_wire::interface::{Interface, Numbering};
@@ -391,7 +391,7 @@ impl<'c> Machine<'c> {
                 let recorded = self.recorder.cell(admitted, number, text(what), place);
                 self.results(step, recorded);
             }
-            "rows" | "emit" | "cast" | "test_type" | "read_rows" => {
+            "rows" | "emit" | "cast" | "test_type" | "read_rows" | "get" => {
                 return self.rows_and_types(step, op, what, operands);
             }
             "drop" => {
@@ -618,16 +618,36 @@ impl<'c> Machine<'c> {
         match argument {
             Json::String(_) => Argument::Stub(self.slot(argument)),
             object if object.get("foreign").is_some() => Argument::Foreign,
+            object if object.get("items").is_some() => {
+                let items = object["items"].as_array().into_iter().flatten();
+                Argument::Items(Items(items.map(|item| self.argument(item)).collect()))
+            }
             value => Argument::Value(OwnedValue::new(value)),
         }
     }
 }
 
 /// An argument of a step.
+#[derive(Debug)]
 enum Argument {
     Stub(Slot),
     Value(OwnedValue),
+    Items(Items),
     Foreign,
+}
+
+/// The items of a compound.
+#[derive(Debug)]
+struct Items(Vec<Argument>);
+
+impl Compose for Items {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn each(&self, _: Owner, put: &mut dyn FnMut(Operand<'_>)) {
+        self.0.iter().for_each(|item| put(item.operand()));
+    }
 }
 
 impl Argument {
@@ -635,6 +655,8 @@ impl Argument {
         match self {
             Argument::Stub(slot) => Operand::Stub(*slot),
             Argument::Value(value) => Operand::Value(value.view()),
+            // There is one session.
+            Argument::Items(items) => Operand::Compound(items, Owner(0)),
             Argument::Foreign => Operand::Foreign,
         }
     }

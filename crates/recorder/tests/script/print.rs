@@ -15,6 +15,7 @@ pub const OPERATIONS: &[&str] = &[
     "rows",
     "emit",
     "read_rows",
+    "get",
     "cast",
     "test_type",
     "drop",

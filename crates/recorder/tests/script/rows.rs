@@ -31,6 +31,10 @@ impl Machine<'_> {
                 let table = self.slot(what);
                 self.recorder.emit(admitted, table, operands, place)
             }
+            "get" => {
+                let object = self.slot(what);
+                self.recorder.get(admitted, object, place)
+            }
             _ => {
                 let (object, ty) = (self.slot(field(step, "on")), (self.client.ty(text(what)), text(what)));
                 match op {

@@ -406,6 +406,24 @@ pub fn measure(
     targets.push(Target::new("a row of two columns, beyond its calls", rows.value - each.value, 25.0, "ns"));
     sections.push(("Loops of null calls", vec![each, method, rows]));
 
+    bar.set_message("values with items");
+    let (ten, calls) = ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 1000);
+    let mut values = Vec::new();
+    for _ in 0..effort.samples / 10 {
+        let start = Instant::now();
+        let came: Vec<_> = (0..calls).map(|_| probe.ints(&ten).get()).collect();
+        s.flush()?;
+        for contents in &came {
+            black_box(contents.claim()?);
+        }
+        values.push(ns(start) / calls as f64);
+    }
+    let name = "call with ten ints, and their contents back";
+    let values = Case::new(name, calls, "ns", &mut values).crossed(1, 2 * calls);
+    let beyond = values.value - t_c;
+    targets.push(Target::new("ten ints as argument and result, beyond a null call", beyond, 60.0, "ns"));
+    sections.push(("Values with items", vec![values]));
+
     bar.set_message("setting up a WHILE");
     let (mut fresh, mut seen, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let count = s.cell_with::<i64>(0);
