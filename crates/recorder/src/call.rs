@@ -25,6 +25,10 @@ pub enum Operand<'a> {
     Value(Value<'a>),
     /// A compound that is composed when it is recorded. It has the type of its place.
     Compound(&'a dyn Compose, Owner),
+    /// A compound of integers.
+    Ints(&'a [i64]),
+    /// A compound of reals.
+    Reals(&'a [f64]),
     /// A stub of another session, for which the call is refused.
     Foreign,
 }
@@ -388,7 +392,7 @@ impl<S: Source> Recorder<S> {
             Operand::Stub(slot) => self.expect_reference(slot, place),
             Operand::Foreign => Err(misuse(Misuse::OtherSession)),
             // Such a place gives it no type.
-            Operand::Compound(..) => Err(misuse(Misuse::Untyped)),
+            Operand::Compound(..) | Operand::Ints(_) | Operand::Reals(_) => Err(misuse(Misuse::Untyped)),
             Operand::Value(value) => {
                 let slot = self.new_value(value);
                 let reference = self.expect_reference(slot, place);
@@ -441,9 +445,29 @@ impl<S: Source> Recorder<S> {
                 items.tag(&mut self.batch, tag::COMPOUND);
                 self.append_compound(inner, owner, argument, depth + 1)?;
             }
+            Operand::Ints(_) | Operand::Reals(_) => {
+                items.tag(&mut self.batch, tag::COMPOUND);
+                self.append_numbers(operand);
+            }
             Operand::Foreign => return Err(misuse(Misuse::OtherSession)),
         }
         Ok(())
+    }
+
+    /// Appends a compound of numbers.
+    #[inline(never)]
+    fn append_numbers(&mut self, numbers: Operand<'_>) {
+        match numbers {
+            Operand::Ints(ints) => {
+                let words = ints.iter().map(|int| *int as u64);
+                Items::words(&mut self.batch, TypeNumber::NONE, tag::INT, words);
+            }
+            Operand::Reals(reals) => {
+                let words = reals.iter().map(|real| real.to_bits());
+                Items::words(&mut self.batch, TypeNumber::NONE, tag::REAL, words);
+            }
+            Operand::Stub(_) | Operand::Value(_) | Operand::Compound(..) | Operand::Foreign => {}
+        }
     }
 
     /// Records a call: puts the arguments behind the words that are there already from `start` on,
@@ -486,6 +510,10 @@ impl<S: Source> Recorder<S> {
                             return Err(error);
                         }
                     }
+                }
+                Operand::Ints(_) | Operand::Reals(_) => {
+                    self.append_numbers(argument);
+                    tag::COMPOUND
                 }
                 Operand::Foreign => {
                     self.batch.truncate(start);

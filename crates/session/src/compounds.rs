@@ -10,7 +10,7 @@
 
 use bifrost_ir::{ClassId, Signature, TypeId, TypeKind, Types, tagged};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::content::{self, Meaning, Place, PlaceKind, Sink};
+use bifrost_runtime::content::{self, Alike, Meaning, Place, PlaceKind, Sink};
 use bifrost_runtime::{Cx, Object, Ret, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::Items;
@@ -99,6 +99,9 @@ enum Stop {
 /// The values of one object, as far as there is room for them.
 struct Parts {
     values: SmallVec<[content::Value; 12]>,
+    /// The values of a sequence, array or vector of numbers, and their tag.
+    numbers: SmallVec<[Word; 16]>,
+    tag: u8,
     room: usize,
 }
 
@@ -126,6 +129,19 @@ unsafe impl Sink for Parts {
     fn nothing(&mut self, _: Place) -> Result<(), TooMany> {
         Ok(())
     }
+
+    fn values(&mut self, values: Alike<'_>) -> Result<(), TooMany> {
+        self.tag = match values.place.kind {
+            PlaceKind::Int => tag::INT,
+            PlaceKind::Real => tag::REAL,
+            _ => return values.iter().try_for_each(|value| self.value(value)),
+        };
+        if values.words().len() > self.room {
+            return Err(TooMany);
+        }
+        self.numbers.extend_from_slice(values.words());
+        Ok(())
+    }
 }
 
 /// Takes the contents of an object into those of the batch.
@@ -142,28 +158,28 @@ impl Taker<'_> {
     }
 
     /// Returns the values of an object.
-    fn parts(&self, cx: &mut Cx, word: Word) -> Result<SmallVec<[content::Value; 12]>, Stop> {
+    fn parts(&self, cx: &mut Cx, word: Word) -> Result<Parts, Stop> {
         let room = self.bytes_max.saturating_sub(self.contents.bytes.len()) / 8;
-        let mut parts = Parts { values: SmallVec::new(), room };
+        let mut parts = Parts { values: SmallVec::new(), numbers: SmallVec::new(), tag: 0, room };
         // SAFETY: the words are references: operands, or values of places for objects.
         let open = cx.open_object(unsafe { Object::new(word) }).map_err(Stop::Ended)?;
         content::write(open, &mut parts).map_err(|TooMany| self.too_long())?;
-        Ok(parts.values)
+        Ok(parts)
     }
 
     /// Returns the elements of a list.
-    fn list(&self, cx: &mut Cx, mut word: Word) -> Result<SmallVec<[content::Value; 12]>, Stop> {
+    fn list(&self, cx: &mut Cx, word: Word) -> Result<Parts, Stop> {
+        let mut parts = self.parts(cx, word)?;
         let mut elements = SmallVec::new();
-        let room = self.bytes_max.saturating_sub(self.contents.bytes.len()) / 8;
         // The empty list at the end has neither an element nor a rest.
-        while let [first, rest] = *self.parts(cx, word)? {
-            if elements.len() >= room {
+        while let [first, rest] = *parts.values {
+            if elements.len() >= parts.room {
                 return Err(self.too_long());
             }
             elements.push(first);
-            word = rest.word();
+            parts = self.parts(cx, rest.word())?;
         }
-        Ok(elements)
+        Ok(Parts { values: elements, ..parts })
     }
 
     /// Appends the contents of an object, which is at this depth.
@@ -178,7 +194,7 @@ impl Taker<'_> {
             return Err(Stop::Refused(FailureKind::refused(ErrorNumber::ReplyTooLong, text)));
         }
         let kind = program.types.kind(ty);
-        let values = match kind {
+        let Parts { values, numbers, tag, .. } = match kind {
             TypeKind::List(_) => self.list(cx, word)?,
             TypeKind::Array(_)
             | TypeKind::Sequence(_)
@@ -193,6 +209,11 @@ impl Taker<'_> {
                 return Err(Stop::Refused(FailureKind::refused(ErrorNumber::WrongType, text)));
             }
         };
+        if !numbers.is_empty() {
+            let number = tables.type_number(ty);
+            Items::words(&mut self.contents.bytes, number, tag, numbers.iter().copied());
+            return self.has_room();
+        }
         let is_choice = matches!(kind, TypeKind::OneOf(_) | TypeKind::Maybe(_));
         let count = if is_choice { 2 } else { values.len() };
         let mut items = Items::begin(&mut self.contents.bytes, tables.type_number(ty), count as u32);
@@ -349,8 +370,18 @@ impl Session {
         let (program, image) = (tables.engine().program(), tables.engine().image());
         let shape = Shape::of(tables, compound, wanted)?;
         let mut words: SmallVec<[Word; 16]> = SmallVec::new();
-        for (at, item) in shape.items(compound).enumerate() {
-            words.push(self.item(cx, item, shape.part(at), argument)?);
+        let numbers = match &shape {
+            Shape::Elements(_, Types::INT) => compound.words(tag::INT),
+            Shape::Elements(_, Types::REAL) => compound.words(tag::REAL),
+            _ => None,
+        };
+        match numbers {
+            Some(numbers) => words.extend(numbers),
+            None => {
+                for (at, item) in shape.items(compound).enumerate() {
+                    words.push(self.item(cx, item, shape.part(at), argument)?);
+                }
+            }
         }
         let made = match &shape {
             Shape::Elements(ty, _) => cx.new_sequence(image.table_of(*ty), &[&words]),

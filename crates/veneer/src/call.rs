@@ -168,6 +168,8 @@ fn operand_of<'a>(owner: Owner, argument: &'a Argument<'a>) -> Operand<'a> {
         Argument::Stub(_) => Operand::Foreign,
         Argument::Value(value) => Operand::Value(*value),
         Argument::Compound(items) => Operand::Compound(items, owner),
+        Argument::Ints(ints) => Operand::Ints(ints),
+        Argument::Reals(reals) => Operand::Reals(reals),
     }
 }
 
@@ -280,6 +282,15 @@ pub(crate) fn client_type<T: Element>(numbers: &Numbers) -> u32 {
 pub trait IntoArg<T: ?Sized> {
     /// Returns the argument that is appended to the call.
     fn argument(&self) -> Argument<'_>;
+
+    /// Returns the argument for a sequence of these.
+    #[doc(hidden)]
+    fn sequence(elements: &[Self]) -> Argument<'_>
+    where
+        Self: Sized,
+    {
+        Argument::compound(elements.iter().map(IntoArg::argument))
+    }
 }
 
 /// An argument as it is recorded.
@@ -291,6 +302,10 @@ pub enum Argument<'a> {
     Value(bifrost_wire::Value<'a>),
     /// A compound, by its items.
     Compound(Composed<'a>),
+    /// A compound of integers.
+    Ints(&'a [i64]),
+    /// A compound of reals.
+    Reals(&'a [f64]),
 }
 
 /// The items of a compound that is an argument.
@@ -457,20 +472,26 @@ basic! {
 }
 
 macro_rules! by_value {
-    ($($ty:ty, $variant:ident;)*) => {$(
+    ($($ty:ty, $variant:ident $(, $sequence:ident)?;)*) => {$(
         impl IntoArg<$ty> for $ty {
             #[inline]
             fn argument(&self) -> Argument<'_> {
                 Argument::Value(bifrost_wire::Value::$variant(*self))
             }
+
+            $(
+                fn sequence(elements: &[$ty]) -> Argument<'_> {
+                    Argument::$sequence(elements)
+                }
+            )?
         }
     )*};
 }
 
 by_value! {
     bool, Bool;
-    i64, Int;
-    f64, Real;
+    i64, Int, Ints;
+    f64, Real, Reals;
     char, Char;
 }
 
@@ -557,6 +578,8 @@ pub(crate) enum Kept {
     Stub(Stub),
     Value(OwnedValue),
     Compound(Vec<Kept>),
+    Ints(Box<[i64]>),
+    Reals(Box<[f64]>),
 }
 
 impl Kept {
@@ -565,6 +588,8 @@ impl Kept {
             Argument::Stub(stub) => Kept::Stub(stub.clone()),
             Argument::Value(value) => Kept::Value(OwnedValue::from_wire(value)),
             Argument::Compound(items) => Kept::Compound(items.0.into_iter().map(Kept::new).collect()),
+            Argument::Ints(ints) => Kept::Ints(ints.into()),
+            Argument::Reals(reals) => Kept::Reals(reals.into()),
         }
     }
 
@@ -573,6 +598,8 @@ impl Kept {
             Kept::Stub(stub) => Argument::Stub(stub),
             Kept::Value(value) => Argument::Value(value.view()),
             Kept::Compound(items) => Argument::compound(items.iter().map(Kept::argument)),
+            Kept::Ints(ints) => Argument::Ints(ints),
+            Kept::Reals(reals) => Argument::Reals(reals),
         }
     }
 }

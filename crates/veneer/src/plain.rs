@@ -5,7 +5,8 @@
 //! oneof a generated enum. An object that does not cross by value is its stub.
 
 use bifrost_recorder::{Came, Known, Slot};
-use bifrost_wire::{Arg, Ref, Value};
+use bifrost_wire::value::tag;
+use bifrost_wire::{Arg, Compound, Ref, Value};
 
 use crate::call::{Reference, Stub};
 use crate::live::Live;
@@ -16,6 +17,12 @@ pub trait Plain: Sized + 'static {
     /// Takes the next item, if it has this type.
     #[doc(hidden)]
     fn take(items: &mut Items<'_, '_>) -> Option<Self>;
+
+    /// Returns all items of a compound if they can be had faster than one by one.
+    #[doc(hidden)]
+    fn take_all(_: &Compound<'_>) -> Option<Vec<Self>> {
+        None
+    }
 }
 
 /// Items that came: those of a compound, the cells of a row, or one value.
@@ -57,7 +64,7 @@ impl<'a> Items<'a, '_> {
 }
 
 macro_rules! values {
-    ($($ty:ty, $pattern:pat => $value:expr;)*) => {$(
+    ($($ty:ty, $pattern:pat => $value:expr $(, $tag:ident $from:expr)?;)*) => {$(
         impl Plain for $ty {
             fn take(items: &mut Items<'_, '_>) -> Option<Self> {
                 match items.value()? {
@@ -65,6 +72,12 @@ macro_rules! values {
                     _ => None,
                 }
             }
+
+            $(
+                fn take_all(compound: &Compound<'_>) -> Option<Vec<Self>> {
+                    Some(compound.words(tag::$tag)?.map($from).collect())
+                }
+            )?
         }
     )*};
 }
@@ -72,8 +85,8 @@ macro_rules! values {
 values! {
     (), Value::Nil => ();
     bool, Value::Bool(b) => b;
-    i64, Value::Int(i) => i;
-    f64, Value::Real(r) => r;
+    i64, Value::Int(i) => i, INT |word| word as i64;
+    f64, Value::Real(r) => r, REAL f64::from_bits;
     char, Value::Char(c) => c;
     String, Value::Str(s) => s.to_owned();
     Vec<u8>, Value::Bytes(b) => b.to_owned();
@@ -82,6 +95,9 @@ values! {
 impl<T: Plain> Plain for Vec<T> {
     fn take(items: &mut Items<'_, '_>) -> Option<Self> {
         let Some(Value::Compound(compound)) = items.value() else { return None };
+        if let Some(all) = T::take_all(&compound) {
+            return Some(all);
+        }
         let mut inner = compound.iter();
         let mut all = Vec::with_capacity(inner.len());
         while inner.len() > 0 {

@@ -236,8 +236,8 @@ impl Session {
     pub fn value<V: Value + IntoArg<V>>(&self, value: V) -> Promise<V> {
         let value = match value.argument() {
             Argument::Value(value) => value,
-            // A `Value` is neither.
-            Argument::Stub(_) | Argument::Compound(_) => bifrost_wire::Value::Nil,
+            // A `Value` is nothing else.
+            _ => bifrost_wire::Value::Nil,
         };
         let slot = self.core.live.borrow_mut().recorder.new_value(value);
         Promise::from_stub(Stub { core: self.core.clone(), slot })

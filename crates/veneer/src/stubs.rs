@@ -137,7 +137,7 @@ macro_rules! elements {
             T: $crate::IntoArg<$element>,
         {
             fn argument(&self) -> $crate::Argument<'_> {
-                $crate::Argument::compound(self.iter().map($crate::IntoArg::<$element>::argument))
+                <T as $crate::IntoArg<$element>>::sequence(&self[..])
             }
         }
     };

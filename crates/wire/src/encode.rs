@@ -159,6 +159,20 @@ impl Items {
         Items { start, count, index: 0 }
     }
 
+    /// Appends a compound of a type whose items are words with one tag.
+    pub fn words(out: &mut Vec<u8>, ty: TypeNumber, tag: u8, words: impl ExactSizeIterator<Item = u64>) {
+        let mut items = Items::begin(out, ty, words.len() as u32);
+        let (count, tags) = (items.count, items.start + 16);
+        out[tags..tags + count / 2].fill(tag << 4 | tag);
+        if count % 2 == 1 {
+            out[tags + count / 2] = tag;
+        }
+        out.reserve(8 * count);
+        words.for_each(|item| word(out, item));
+        items.index = count;
+        items.end(out);
+    }
+
     /// Notes the tag of the next item, whose words the caller appends. Items beyond the count have
     /// no place.
     pub fn tag(&mut self, out: &mut [u8], tag: u8) {

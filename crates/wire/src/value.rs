@@ -372,6 +372,14 @@ impl<'a> Compound<'a> {
         CompoundIter { bytes: self.bytes, count, index: 0, at: 8 + 8 * count.div_ceil(16) }
     }
 
+    /// Returns the words of the items if all have this tag, whose items are words.
+    pub fn words(&self, tag: u8) -> Option<impl ExactSizeIterator<Item = u64> + use<'a>> {
+        let count = self.len();
+        let tags = self.bytes.get(8..)?;
+        let items = self.bytes.get(8 + 8 * count.div_ceil(16)..)?;
+        is_uniform(tags, count, tag).then(|| items.chunks_exact(8).map(|word| word_at(word, 0)))
+    }
+
     /// Returns the bytes behind its length.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -401,6 +409,10 @@ impl<'a> Compound<'a> {
         let last = count % 16;
         let tail = if tags.is_empty() { 0 } else { word_at(tags, tags.len() - 8) };
         reader.check(last == 0 || tail >> (4 * last) == 0, "no tags beyond the items")?;
+        // Any word is a number.
+        if matches!(nibble(tags, 0), tag::INT | tag::REAL) && is_uniform(tags, count, nibble(tags, 0)) {
+            return reader.words(count as u64).map(drop);
+        }
         for index in 0..count {
             match nibble(tags, index) {
                 tag::REF => {
@@ -439,10 +451,21 @@ impl<'a> Compound<'a> {
 
     /// True if all references in it are handles, as in replies.
     pub(crate) fn has_handles_only(&self) -> bool {
+        if self.words(tag::INT).is_some() {
+            return true;
+        }
         let mut all = true;
         self.each_reference(&mut |reference| all &= reference.is_handle());
         all
     }
+}
+
+/// True if so many tags, which begin at a word, are all this one.
+fn is_uniform(tags: &[u8], count: usize, tag: u8) -> bool {
+    let pattern = u64::from(tag) * 0x1111_1111_1111_1111;
+    let full = (0..count / 16).all(|at| word_at(tags, 8 * at) == pattern);
+    let last = count % 16;
+    full && (last == 0 || (word_at(tags, 8 * (count / 16)) ^ pattern) << (64 - 4 * last) == 0)
 }
 
 /// Returns a tag of four bits.

@@ -5,30 +5,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [95, 255, 73, 97, 208, 133, 163, 237, 161, 7, 18, 130, 249, 133, 131, 228, 118, 81, 88, 230, 17, 120, 111, 111, 136, 202, 6, 73, 155, 12, 247, 69],
+    digest: [82, 212, 133, 163, 209, 29, 158, 10, 21, 100, 146, 148, 171, 137, 155, 154, 71, 196, 178, 54, 157, 174, 87, 156, 184, 22, 78, 222, 16, 146, 49, 233],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),
-        (1, bf::CellNumbers { ty: 14, put: 173, full: 174, get: 175 }),
-        (2, bf::CellNumbers { ty: 15, put: 180, full: 181, get: 182 }),
-        (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
-        (4, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
-        (5, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
+        (0, bf::CellNumbers { ty: 16, put: 214, full: 215, get: 216 }),
+        (1, bf::CellNumbers { ty: 17, put: 221, full: 222, get: 223 }),
+        (2, bf::CellNumbers { ty: 18, put: 228, full: 229, get: 230 }),
+        (3, bf::CellNumbers { ty: 19, put: 235, full: 236, get: 237 }),
+        (4, bf::CellNumbers { ty: 20, put: 242, full: 243, get: 244 }),
+        (5, bf::CellNumbers { ty: 21, put: 249, full: 250, get: 251 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 },
+            cell: bf::CellNumbers { ty: 22, put: 256, full: 257, get: 258 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 20, put: 212, full: 213, get: 214 },
+            cell: bf::CellNumbers { ty: 23, put: 260, full: 261, get: 262 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 21, put: 216, full: 217, get: 218 },
+            cell: bf::CellNumbers { ty: 24, put: 264, full: 265, get: 266 },
             first: 120,
         },
     ],
@@ -51,7 +51,7 @@ pub struct DataElem(bf::Stub);
 
 bf::object! {
     DataElem, INTERFACE, type 9,
-    cell (22, 223, 224, 225),
+    cell (25, 271, 272, 273),
     below [bf::Any]
 }
 
@@ -83,7 +83,7 @@ pub struct DataBase(bf::Stub);
 
 bf::object! {
     DataBase, INTERFACE, type 10,
-    cell (23, 227, 228, 229),
+    cell (26, 275, 276, 277),
     below [bf::Any]
 }
 
@@ -112,6 +112,14 @@ impl DataBase {
         bf::Iter::of_method(&self.0, 135)
     }
 
+    /// The names that begin with the prefix and have at least so many visits.
+    ///
+    /// Theta: `matching (q: struct[prefix: string, visits: int]) returns (sequence[string])`
+    #[track_caller]
+    pub fn matching(&self, q: impl bf::IntoArg<QueryRef>) -> SequenceOfString {
+        bf::call! { self.0, 136, q }
+    }
+
     /// Fetches u three times in each of iters rounds: the loop that `bifrost demo` batches in five ways.
     ///
     /// Theta: `loop_fetch (u: string, iters: int)`
@@ -121,7 +129,358 @@ impl DataBase {
         u: impl bf::IntoArg<String>,
         iters: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 136, u, iters }
+        bf::call! { self.0, 137, u, iters }
+    }
+}
+
+/// Theta: `struct[prefix: string, visits: int]`
+#[derive(Clone, Debug)]
+pub struct QueryRef(bf::Stub);
+
+bf::object! {
+    QueryRef, INTERFACE, type 11,
+    cell (27, 279, 280, 281),
+    below [bf::Any], plain Query
+}
+
+bf::contents! { QueryRef, Query }
+
+/// The contents of `struct[prefix: string, visits: int]`.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Query {
+    pub prefix: String,
+    pub visits: i64,
+}
+
+bf::fields! {
+    Query, [
+        prefix: String,
+        visits: i64,
+    ]; for QueryRef
+}
+
+bf::tuple! { QueryRef, A 0 String, B 1 i64 }
+
+impl QueryRef {
+    /// Theta: `prefix () returns (string)`
+    #[track_caller]
+    pub fn prefix(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 138 }
+    }
+
+    /// Theta: `visits () returns (int)`
+    #[track_caller]
+    pub fn visits(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 139 }
+    }
+
+    /// Theta: `replace_prefix (v: string) returns (struct[prefix: string, visits: int])`
+    #[track_caller]
+    pub fn replace_prefix(&self, v: impl bf::IntoArg<String>) -> QueryRef {
+        bf::call! { self.0, 140, v }
+    }
+
+    /// Theta: `replace_visits (v: int) returns (struct[prefix: string, visits: int])`
+    #[track_caller]
+    pub fn replace_visits(&self, v: impl bf::IntoArg<i64>) -> QueryRef {
+        bf::call! { self.0, 141, v }
+    }
+
+    /// Theta: `equal (x: struct[prefix: string, visits: int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<QueryRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 142, x }
+    }
+
+    /// Theta: `similar (x: struct[prefix: string, visits: int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<QueryRef>) -> bf::Promise<bool> {
+        bf::call! { self.0, 143, x }
+    }
+
+    /// Theta: `copy () returns (struct[prefix: string, visits: int])`
+    #[track_caller]
+    pub fn copy(&self) -> QueryRef {
+        bf::call! { self.0, 144 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 145 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 146 }
+    }
+}
+
+/// Theta: `sequence[string]`
+#[derive(Clone, Debug)]
+pub struct SequenceOfString(bf::Stub);
+
+bf::object! {
+    SequenceOfString, INTERFACE, type 12,
+    cell (28, 286, 287, 288),
+    below [bf::Any], plain Vec<String>
+}
+
+bf::contents! { SequenceOfString, Vec<String> }
+
+bf::elements! { SequenceOfString, String }
+
+impl SequenceOfString {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 147 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 148 }
+    }
+
+    /// Theta: `fetch (i: int) returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
+        bf::call! { self.0, 149, i }
+    }
+
+    /// Theta: `bottom () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 150 }
+    }
+
+    /// Theta: `top () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 151 }
+    }
+
+    /// Theta: `append (v: string) returns (sequence[string])`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
+        bf::call! { self.0, 152, v }
+    }
+
+    /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
+        bf::call! { self.0, 153, x }
+    }
+
+    /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
+    #[track_caller]
+    pub fn replace(
+        &self,
+        i: impl bf::IntoArg<i64>,
+        v: impl bf::IntoArg<String>,
+    ) -> SequenceOfString {
+        bf::call! { self.0, 154, i, v }
+    }
+
+    /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
+    #[track_caller]
+    pub fn subseq(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        count: impl bf::IntoArg<i64>,
+    ) -> SequenceOfString {
+        bf::call! { self.0, 155, at, count }
+    }
+
+    /// Theta: `elements () yields (string)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(String,)> {
+        bf::Iter::of_method(&self.0, 156)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 157)
+    }
+
+    /// Theta: `to_array () returns (array[string])`
+    #[track_caller]
+    pub fn to_array(&self) -> ArrayOfString {
+        bf::call! { self.0, 158 }
+    }
+
+    /// Theta: `equal (x: sequence[string]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 159, x }
+    }
+
+    /// Theta: `similar (x: sequence[string]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 160, x }
+    }
+
+    /// Theta: `copy () returns (sequence[string])`
+    #[track_caller]
+    pub fn copy(&self) -> SequenceOfString {
+        bf::call! { self.0, 161 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 162 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 163 }
+    }
+}
+
+/// Theta: `array[string]`
+#[derive(Clone, Debug)]
+pub struct ArrayOfString(bf::Stub);
+
+bf::object! {
+    ArrayOfString, INTERFACE, type 13,
+    cell (29, 293, 294, 295),
+    below [bf::Any]
+}
+
+bf::contents! { ArrayOfString, Vec<String> }
+
+impl ArrayOfString {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 164 }
+    }
+
+    /// Theta: `empty () returns (bool)`
+    #[track_caller]
+    pub fn empty(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 165 }
+    }
+
+    /// Theta: `low () returns (int)`
+    #[track_caller]
+    pub fn low(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 166 }
+    }
+
+    /// Theta: `high () returns (int)`
+    #[track_caller]
+    pub fn high(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 167 }
+    }
+
+    /// Theta: `clear ()`
+    #[track_caller]
+    pub fn clear(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 168 }
+    }
+
+    /// Theta: `fetch (i: int) returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
+        bf::call! { self.0, 169, i }
+    }
+
+    /// Theta: `store (i: int, v: string) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
+        bf::call! { self.0, 170, i, v }
+    }
+
+    /// Theta: `bottom () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn bottom(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 171 }
+    }
+
+    /// Theta: `top () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn top(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 172 }
+    }
+
+    /// Theta: `append (v: string)`
+    #[track_caller]
+    pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
+        bf::call! { self.0, 173, v }
+    }
+
+    /// Theta: `append_low (v: string)`
+    #[track_caller]
+    pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
+        bf::call! { self.0, 174, v }
+    }
+
+    /// Theta: `remove () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn remove(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 175 }
+    }
+
+    /// Theta: `remove_low () returns (string) signals (bounds)`
+    #[track_caller]
+    pub fn remove_low(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 176 }
+    }
+
+    /// Theta: `elements () yields (string)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(String,)> {
+        bf::Iter::of_method(&self.0, 177)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 178)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[string])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfString {
+        bf::call! { self.0, 179 }
+    }
+
+    /// Theta: `sort ()`
+    #[track_caller]
+    pub fn sort(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 180 }
+    }
+
+    /// Theta: `equal (x: array[string]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 181, x }
+    }
+
+    /// Theta: `similar (x: array[string]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
+        bf::call! { self.0, 182, x }
+    }
+
+    /// Theta: `copy () returns (array[string])`
+    #[track_caller]
+    pub fn copy(&self) -> ArrayOfString {
+        bf::call! { self.0, 183 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 184 }
     }
 }
 
@@ -130,8 +489,8 @@ impl DataBase {
 pub struct ArrayOfDataElem(bf::Stub);
 
 bf::object! {
-    ArrayOfDataElem, INTERFACE, type 11,
-    cell (24, 231, 232, 233),
+    ArrayOfDataElem, INTERFACE, type 14,
+    cell (30, 300, 301, 302),
     below [bf::Any]
 }
 
@@ -141,37 +500,37 @@ impl ArrayOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 142, i }
+        bf::call! { self.0, 190, i }
     }
 
     /// Theta: `store (i: int, v: DataElem) signals (bounds)`
@@ -181,67 +540,67 @@ impl ArrayOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 143, i, v }
+        bf::call! { self.0, 191, i, v }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `append (v: DataElem)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 194, v }
     }
 
     /// Theta: `append_low (v: DataElem)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 147, v }
+        bf::call! { self.0, 195, v }
     }
 
     /// Theta: `remove () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> DataElem {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `remove_low () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> DataElem {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 150)
+        bf::Iter::of_method(&self.0, 198)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 151)
+        bf::Iter::of_method(&self.0, 199)
     }
 
     /// Theta: `to_sequence () returns (sequence[DataElem])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfDataElem {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `equal (x: array[DataElem]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfDataElem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 153, x }
+        bf::call! { self.0, 201, x }
     }
 }
 
@@ -250,8 +609,8 @@ impl ArrayOfDataElem {
 pub struct SequenceOfDataElem(bf::Stub);
 
 bf::object! {
-    SequenceOfDataElem, INTERFACE, type 12,
-    cell (25, 235, 236, 237),
+    SequenceOfDataElem, INTERFACE, type 15,
+    cell (31, 304, 305, 306),
     below [bf::Any], plain Vec<DataElem>
 }
 
@@ -263,43 +622,43 @@ impl SequenceOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 156, i }
+        bf::call! { self.0, 204, i }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `append (v: DataElem) returns (sequence[DataElem])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 159, v }
+        bf::call! { self.0, 207, v }
     }
 
     /// Theta: `concat (x: sequence[DataElem]) returns (sequence[DataElem])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfDataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 208, x }
     }
 
     /// Theta: `replace (i: int, v: DataElem) returns (sequence[DataElem]) signals (bounds)`
@@ -309,7 +668,7 @@ impl SequenceOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 161, i, v }
+        bf::call! { self.0, 209, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[DataElem]) signals (bounds)`
@@ -319,25 +678,25 @@ impl SequenceOfDataElem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 162, at, count }
+        bf::call! { self.0, 210, at, count }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 211)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 164)
+        bf::Iter::of_method(&self.0, 212)
     }
 
     /// Theta: `to_array () returns (array[DataElem])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfDataElem {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 213 }
     }
 }
 

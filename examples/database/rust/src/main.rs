@@ -6,7 +6,7 @@
 #[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
 mod bifrost_stubs;
 
-use bifrost_stubs::{DataBase, DataElem, connect};
+use bifrost_stubs::{DataBase, DataElem, Query, connect};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let s = connect(&std::env::var("BIFROST_URL")?)?;
@@ -58,6 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, visits) in users.claim()? {
         println!("{name}: {visits} visits");
     }
+
+    // A struct as argument and a sequence as result: values cross with all their items.
+    let often = db.matching(Query { prefix: "e".to_owned(), visits: 2 });
+    println!("often here: {:?}", often.get().claim()?);
 
     // Others see what this session has done when it commits. A failure that nobody was told of
     // would prevent that; zoe's was told.
