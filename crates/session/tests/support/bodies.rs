@@ -4,8 +4,8 @@ use bifrost_session::Limits;
 use bifrost_wire::interface::{Interface, Kind};
 use bifrost_wire::{
     Arg, Command, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome,
-    ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_call, decode_reply, encode,
-    op,
+    OwnedCompound, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_call,
+    decode_reply, encode, op,
 };
 
 use super::{Client, World};
@@ -253,9 +253,13 @@ impl Maker {
         self.known = self.handles.clone();
         self.open.clear();
         self.tables.clear();
-        for (name, ty) in
-            [("tally", "Tally"), ("db", "DataBase"), ("square", "Square"), ("rectangle", "Shape")]
-        {
+        for (name, ty) in [
+            ("tally", "Tally"),
+            ("db", "DataBase"),
+            ("square", "Square"),
+            ("values", "Values"),
+            ("rectangle", "Shape"),
+        ] {
             let ty = self.ty(ty);
             encode::lookup(&mut self.out, name, Some(ty));
             self.define(ty);
@@ -319,7 +323,13 @@ impl Maker {
 
     fn command(&mut self, choices: &mut Choices<'_>) {
         let innermost = self.open.last().map(|(o, _)| *o);
-        match choices.below(42) {
+        match choices.below(45) {
+            42..=44 if innermost.is_none() || choices.rarely(20) => {
+                // The result can only be wanted.
+                let (object, _) = self.known[choices.below(self.known.len())];
+                encode::get(&mut self.out, object);
+                self.next += 1;
+            }
             0..=11 => self.call(choices, None),
             12 | 13 => self.routine(choices),
             14 => {
@@ -453,7 +463,18 @@ impl Maker {
     }
 
     fn rows(&mut self, choices: &mut Choices<'_>) {
-        let names = ["int", "string", "Shape", "DataElem", "bool", "any", "real", "cell[int]"];
+        let names = [
+            "int",
+            "string",
+            "Shape",
+            "DataElem",
+            "bool",
+            "any",
+            "real",
+            "cell[int]",
+            "struct[x: int, name: string]",
+            "sequence[int]",
+        ];
         let columns: Vec<TypeNumber> =
             (0..1 + choices.below(3)).map(|_| self.ty(names[choices.below(names.len())])).collect();
         encode::rows(&mut self.out, columns.iter().copied());
@@ -507,6 +528,9 @@ impl Maker {
             return Arg::Ref(found);
         }
         let kind = self.interface.ty(ty).map(|t| t.kind);
+        if kind.is_some_and(Kind::is_compound) {
+            return self.compound(ty, choices);
+        }
         let int = choices.below(12) as i64 - 3;
         match kind {
             Some(Kind::Int) => Arg::Value(Value::Int(int)),
@@ -520,6 +544,33 @@ impl Maker {
                 n => Arg::Ref(self.known[choices.below(n)].0),
             },
         }
+    }
+
+    /// A value with items, which is of another type or has other items once in a while.
+    fn compound(&self, ty: TypeNumber, choices: &mut Choices<'_>) -> Arg<'static> {
+        let def = self.interface.ty(ty).expect("a type");
+        let mut items: Vec<Arg<'static>> = match def.kind {
+            Kind::Sequence => {
+                let element = def.element.expect("sequences have one");
+                (0..choices.below(5)).map(|_| self.operand(element, choices)).collect()
+            }
+            Kind::Struct => def.fields.iter().map(|field| self.operand(field.ty, choices)).collect(),
+            _ => {
+                let tag = choices.below(def.fields.len());
+                vec![Arg::Value(Value::Int(tag as i64)), self.operand(def.fields[tag].ty, choices)]
+            }
+        };
+        if choices.rarely(60) {
+            items.pop();
+        }
+        let ty = match choices.below(40) {
+            0..=9 => ty,
+            10 => TypeNumber(choices.below(self.interface.types.len()) as u32),
+            _ => TypeNumber::NONE,
+        };
+        // The tests run for a while, and not for ever.
+        let compound = Box::leak(Box::new(OwnedCompound::new(ty, &items)));
+        Arg::Value(Value::Compound(compound.view()))
     }
 
     fn call(&mut self, choices: &mut Choices<'_>, iterator: Option<()>) {
