@@ -157,29 +157,24 @@ impl Taker<'_> {
         Stop::Refused(FailureKind::refused(number, self.session.limits.exceeded(number, Limit::ReplyBytes)))
     }
 
-    /// Returns the values of an object.
-    fn parts(&self, cx: &mut Cx, word: Word) -> Result<Parts, Stop> {
-        let room = self.bytes_max.saturating_sub(self.contents.bytes.len()) / 8;
-        let mut parts = Parts { values: SmallVec::new(), numbers: SmallVec::new(), tag: 0, room };
+    /// Adds the values of an object.
+    fn parts(&self, cx: &mut Cx, word: Word, parts: &mut Parts) -> Result<(), Stop> {
         // SAFETY: the words are references: operands, or values of places for objects.
         let open = cx.open_object(unsafe { Object::new(word) }).map_err(Stop::Ended)?;
-        content::write(open, &mut parts).map_err(|TooMany| self.too_long())?;
-        Ok(parts)
+        content::write(open, parts).map_err(|TooMany| self.too_long())
     }
 
-    /// Returns the elements of a list.
-    fn list(&self, cx: &mut Cx, word: Word) -> Result<Parts, Stop> {
-        let mut parts = self.parts(cx, word)?;
-        let mut elements = SmallVec::new();
-        // The empty list at the end has neither an element nor a rest.
-        while let [first, rest] = *parts.values {
-            if elements.len() >= parts.room {
-                return Err(self.too_long());
+    /// Adds the elements of a list.
+    fn list(&self, cx: &mut Cx, mut word: Word, parts: &mut Parts) -> Result<(), Stop> {
+        loop {
+            let before = parts.values.len();
+            self.parts(cx, word, parts)?;
+            // The empty list at the end has neither an element nor a rest.
+            if parts.values.len() == before {
+                return Ok(());
             }
-            elements.push(first);
-            parts = self.parts(cx, rest.word())?;
+            word = parts.values.pop().map_or(0, content::Value::word);
         }
-        Ok(Parts { values: elements, ..parts })
     }
 
     /// Appends the contents of an object, which is at this depth.
@@ -194,8 +189,10 @@ impl Taker<'_> {
             return Err(Stop::Refused(FailureKind::refused(ErrorNumber::ReplyTooLong, text)));
         }
         let kind = program.types.kind(ty);
-        let Parts { values, numbers, tag, .. } = match kind {
-            TypeKind::List(_) => self.list(cx, word)?,
+        let room = self.bytes_max.saturating_sub(self.contents.bytes.len()) / 8;
+        let mut parts = Parts { values: SmallVec::new(), numbers: SmallVec::new(), tag: 0, room };
+        match kind {
+            TypeKind::List(_) => self.list(cx, word, &mut parts)?,
             TypeKind::Array(_)
             | TypeKind::Sequence(_)
             | TypeKind::Vector(_)
@@ -203,15 +200,16 @@ impl Taker<'_> {
             | TypeKind::Record(_)
             | TypeKind::Struct(_)
             | TypeKind::OneOf(_)
-            | TypeKind::Maybe(_) => self.parts(cx, word)?,
+            | TypeKind::Maybe(_) => self.parts(cx, word, &mut parts)?,
             _ => {
                 let text = format!("objects of `{}` do not cross by value", tables.type_name(ty));
                 return Err(Stop::Refused(FailureKind::refused(ErrorNumber::WrongType, text)));
             }
-        };
+        }
+        let Parts { values, numbers, tag, .. } = &parts;
         if !numbers.is_empty() {
             let number = tables.type_number(ty);
-            Items::words(&mut self.contents.bytes, number, tag, numbers.iter().copied());
+            Items::words(&mut self.contents.bytes, number, *tag, numbers.iter().copied());
             return self.has_room();
         }
         let is_choice = matches!(kind, TypeKind::OneOf(_) | TypeKind::Maybe(_));
@@ -226,7 +224,7 @@ impl Taker<'_> {
             }
         }
         for value in values {
-            self.item(cx, &mut items, value, depth)?;
+            self.item(cx, &mut items, *value, depth)?;
         }
         items.end(&mut self.contents.bytes);
         Ok(())
@@ -376,7 +374,10 @@ impl Session {
             _ => None,
         };
         match numbers {
-            Some(numbers) => words.extend(numbers),
+            Some(numbers) => {
+                words.reserve(numbers.len());
+                words.extend(numbers);
+            }
             None => {
                 for (at, item) in shape.items(compound).enumerate() {
                     words.push(self.item(cx, item, shape.part(at), argument)?);
