@@ -11,11 +11,12 @@ mod stubs;
 
 use std::path::{Path, PathBuf};
 
+use bifrost_veneer::signals::WrongType;
 use bifrost_veneer::wire::ErrorNumber;
 use bifrost_veneer::{
     Cell, Element, Error, ErrorValue, IntoArg, Misuse, Procedure, Promise, Reference, Session,
 };
-use stubs::{Counter, Item, Probe};
+use stubs::{Counter, Item, Probe, signals};
 use support::Server;
 
 fn program() -> PathBuf {
@@ -425,9 +426,9 @@ fn handlers_get_names_and_values() {
                 });
                 say(p.choose(&i).unparse());
             })
-            .when("third", || say(p.same_string("third")))
-            .when_with::<(i64,)>("odd", |(n,)| say(n.unparse() + "!"))
-            .when_with::<(bool, i64, f64, char, String)>("everything", |(b, i, r, c, text)| {
+            .when::<signals::Third>(|_| say(p.same_string("third")))
+            .when::<signals::Odd>(|(n,)| say(n.unparse() + "!"))
+            .when::<signals::Everything>(|(b, i, r, c, text)| {
                 say(p.all(b, i, r, c, text, p.item("a")));
             })
             .others_named(say);
@@ -442,7 +443,7 @@ fn handlers_get_names_and_values() {
                 p.choose(3);
                 seen.put(1);
             })
-            .when("odd", || {
+            .when_named::<()>("odd", |_| {
                 seen.put(2);
             });
             seen.put(3);
@@ -812,7 +813,7 @@ fn objects_are_seen_as_what_they_are() {
         let values = s.rows::<(String, i64)>();
         s.foreach(p.items(), |item| {
             s.except(|| values.push((item.name(), item.as_::<Counter>().value())))
-                .when("wrong_type", || values.push((item.name(), -1)));
+                .when::<WrongType>(|_| values.push((item.name(), -1)));
         });
         let values = values.claim().unwrap();
         assert!(values.iter().any(|(_, value)| *value >= 0) && !values.is_empty(), "{values:?}");

@@ -207,7 +207,7 @@ fn failures_are_those_of_the_call_and_of_what_needs_it() {
     s.except(|| {
         let _ = counter.fail(5);
     })
-    .when_with::<(i64,)>("broken", |(n,)| {
+    .when_named::<(i64,)>("broken", |(n,)| {
         caught.put(n);
     });
     assert_eq!(caught.get().claim().map_err(told), Ok(5));

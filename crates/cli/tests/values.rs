@@ -10,7 +10,9 @@ mod stubs;
 
 use std::path::Path;
 
-use bifrost_veneer::{Error, Misuse, Promise, Session};
+use bifrost_veneer::signals::Failure;
+use bifrost_veneer::{Error, Misuse, Promise, Reference, Session};
+use stubs::signals::{Nothing, Rejected};
 use stubs::{Family, Item, Line, Point, PointValue, Probe, Shape, Spot, SpotRef, Values};
 use support::{Server, stderr, stdout};
 
@@ -192,6 +194,52 @@ fn a_failed_part_fails_the_call() {
             panic!("{:?}", later.claim())
         };
         assert!(cause.to_string().contains("third"), "{cause}");
+    });
+}
+
+#[test]
+fn exceptions_are_types() {
+    everywhere(|s, v| {
+        let p: Probe = s.lookup("probe");
+        let item = p.fresh();
+        let (rejected, nothing) = (v.reject(&item, 3), v.reject(&item, 0));
+        assert!(rejected.caught::<Rejected>().is_none(), "not known yet");
+        assert!(rejected.claim().is_err() && nothing.claim().is_err());
+        assert!(rejected.caught::<Nothing>().is_none() && nothing.caught::<Rejected>().is_none());
+        let Rejected(of, n, spot) = rejected.caught().unwrap();
+        let Rejected(again, ..) = rejected.caught().unwrap();
+        assert!(nothing.caught::<Nothing>().is_some());
+        assert_eq!(n, 3);
+        // They are stubs of the object, which outlive the failure.
+        drop(rejected);
+        of.rename("told");
+        let (name, x) = (again.name(), spot.x());
+        assert_eq!((name.claim().unwrap().as_str(), x.claim().unwrap()), ("told", 3));
+        assert!(of.stub().is_same(item.stub()));
+
+        let heard = s.rows::<(String, i64)>();
+        s.except(|| drop(v.reject(&item, 7)))
+            .when::<Nothing>(|_| heard.push(("nothing", 0)))
+            .when::<Rejected>(|(of, n, spot)| heard.push((of.name(), n + spot.x())));
+        assert_eq!(heard.claim().unwrap(), [("told".to_owned(), 14)]);
+    });
+}
+
+#[test]
+fn a_failure_that_was_caught_was_told() {
+    everywhere(|s, v| {
+        let p: Probe = s.lookup("probe");
+        s.commit().claim().unwrap();
+        let rejected = v.reject(p.fresh(), 3);
+        let Err(Error::Unseen { .. }) = s.commit().claim() else { panic!("it was not told") };
+        let rejected_again = v.reject(p.fresh(), 3);
+        let _ = s.flush();
+        assert!(rejected_again.caught::<Rejected>().is_some());
+        s.commit().claim().unwrap();
+        drop(rejected);
+        let failed = p.choose(1);
+        assert!(failed.claim().is_err());
+        assert!(failed.caught::<Failure>().is_none());
     });
 }
 

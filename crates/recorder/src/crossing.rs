@@ -332,7 +332,10 @@ impl<S: Source> Recorder<S> {
                     (Tag::Rows, self.new_extra(Extra::Rows(rows.into())))
                 }
                 Some(Outcome::Exception(n)) => match errors.get(n as usize) {
-                    Some(error) => (Tag::Failed, self.new_extra(Extra::Failed(error.clone()))),
+                    Some(error) => {
+                        error.each_object(&mut |handle| self.hold_handle(handle, None));
+                        (Tag::Failed, self.new_extra(Extra::Failed(error.clone())))
+                    }
                     None => return Err(Closed::WrongReply("an exception that is not listed")),
                 },
                 Some(Outcome::Absent) => {
@@ -351,6 +354,9 @@ impl<S: Source> Recorder<S> {
             }
         }
         short |= outcomes.next().is_some();
+        for handle in std::mem::take(&mut self.signalled) {
+            self.drop_handle(handle);
+        }
         if short {
             Err(Closed::WrongReply("the number of outcomes is not that of the requested futures"))
         } else {
@@ -449,18 +455,17 @@ impl<S: Source> Recorder<S> {
             Outcome::Value(Value::Str(s)) => ErrorValue::Str(s.into()),
             Outcome::Value(Value::Bytes(b)) => ErrorValue::Bytes(b.into()),
             Outcome::Handle { handle, .. } => {
-                // An error can outlive its session, a stub cannot: the object is given back, unless
-                // a stub has it too.
+                // It is given back when all stubs of the batch have what they hold.
                 self.hold_handle(handle, None);
-                self.drop_handle(handle);
-                ErrorValue::Object
+                self.signalled.push(handle);
+                ErrorValue::Object(handle)
             }
             Outcome::Value(Value::Compound(compound)) => {
                 compound.each_reference(&mut |handle| {
                     self.hold_handle(handle, None);
-                    self.drop_handle(handle);
+                    self.signalled.push(handle);
                 });
-                ErrorValue::Object
+                ErrorValue::Nil
             }
             Outcome::Rows(_) | Outcome::Exception(_) | Outcome::Absent => ErrorValue::Nil,
         }

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
+use bifrost_wire::{Arg, DecodeError, ErrorNumber, InterfaceError, Ref, Value};
 
 use crate::Source;
 
@@ -216,8 +216,24 @@ pub enum ErrorValue {
     Str(Arc<str>),
     /// Bytes.
     Bytes(Arc<[u8]>),
-    /// An object, which is not kept.
-    Object,
+    /// An object, by its handle, which is held while a stub has this failure.
+    Object(Ref),
+}
+
+impl ErrorValue {
+    /// Returns it as an item that came.
+    pub(crate) fn arg(&self) -> Arg<'_> {
+        Arg::Value(match self {
+            ErrorValue::Nil => Value::Nil,
+            ErrorValue::Bool(b) => Value::Bool(*b),
+            ErrorValue::Int(i) => Value::Int(*i),
+            ErrorValue::Real(r) => Value::Real(*r),
+            ErrorValue::Char(c) => Value::Char(*c),
+            ErrorValue::Str(s) => Value::Str(s),
+            ErrorValue::Bytes(b) => Value::Bytes(b),
+            ErrorValue::Object(handle) => return Arg::Ref(*handle),
+        })
+    }
 }
 
 impl fmt::Display for ErrorValue {
@@ -234,7 +250,19 @@ impl fmt::Display for ErrorValue {
                 b.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
                 f.write_str("\"")
             }
-            ErrorValue::Object => f.write_str("an object"),
+            ErrorValue::Object(_) => f.write_str("an object"),
+        }
+    }
+}
+
+impl<S> Error<S> {
+    /// Calls a function for each object among the values of the exception.
+    pub(crate) fn each_object(&self, each: &mut dyn FnMut(Ref)) {
+        let Error::Signal { values, .. } = self else { return };
+        for value in &**values {
+            if let ErrorValue::Object(handle) = value {
+                each(*handle);
+            }
         }
     }
 }

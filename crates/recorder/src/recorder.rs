@@ -199,6 +199,8 @@ pub struct Recorder<S> {
     /// The failed stubs that calls of this batch have as arguments: the position of the call, the
     /// argument, and the failure, by position.
     pub(crate) error_handles: Vec<(u32, u32, Arc<Error<S>>)>,
+    /// The objects of the exceptions of the answer that is read, each held once.
+    pub(crate) signalled: Vec<Ref>,
     /// The outermost structures of this batch, by position.
     pub(crate) structures: Vec<Sent<S>>,
     /// The number of tables of this batch, which is not flushed by itself while there are some.
@@ -245,6 +247,7 @@ impl<S: Source> Recorder<S> {
             history_omitted: 0,
             seen: Seen::default(),
             error_handles: Vec::new(),
+            signalled: Vec::new(),
             structures: Vec::with_capacity(64),
             tables: 0,
             shipping: false,

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use bifrost_wire::reply::{OwnedRows, Rows};
-use bifrost_wire::{Compound, OwnedCompound, Ref, Value};
+use bifrost_wire::{Arg, Compound, OwnedCompound, Ref, Value};
 
 use crate::Source;
-use crate::error::{CallName, Error};
+use crate::error::{CallName, Error, ErrorValue};
 use crate::recorder::{Maker, Recorder};
 
 /// The number of a stub's slot.
@@ -140,7 +140,10 @@ impl<S: Source> Recorder<S> {
         let extra = std::mem::replace(extra, Extra::Free);
         self.free_extras.push(index as u32);
         match extra {
-            Extra::Failed(error) => self.seen.dropped(&error),
+            Extra::Failed(error) => {
+                error.each_object(&mut |handle| self.drop_handle(handle));
+                self.seen.dropped(&error);
+            }
             Extra::Rows(rows) => rows.view().each_handle(&mut |handle| self.drop_handle(handle)),
             Extra::Compound(compound) => {
                 compound.view().each_reference(&mut |handle| self.drop_handle(handle));
@@ -293,6 +296,20 @@ impl<S: Source> Recorder<S> {
             *place = extra;
         }
         Some(result)
+    }
+
+    /// Reads the exception that the call of a stub has signalled: hands its name and values to
+    /// `read`, as [`Recorder::read_items`] does. Nothing if the slot has no such failure.
+    pub fn read_signal<R>(
+        &mut self,
+        slot: Slot,
+        read: impl FnOnce(&str, &mut dyn Iterator<Item = Arg<'_>>, &mut dyn FnMut(Ref) -> Slot) -> R,
+    ) -> Option<R> {
+        let Known::Failed(error) = self.known(slot) else { return None };
+        let error = error.clone();
+        let Error::Signal { name, values, .. } = &*error else { return None };
+        let mut values = values.iter().map(ErrorValue::arg);
+        Some(read(name, &mut values, &mut |handle| self.new_object(handle)))
     }
 
     /// Makes a slot for a further stub of an object that the session has a handle for.

@@ -131,7 +131,7 @@ fn check_with(limits: Limits, script: &str, expected: &str) {
         for (split, collect) in [None, Some(1), Some(9)].into_iter().zip(collections().into_iter().cycle()) {
             let cx = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
             let mut world = World::of(tables, cx);
-            let mut client = world.client_with(limits.clone());
+            let mut client = world.client_with(limits);
             client.split = split;
             let told = client.play(&format!("s = new_shop()\n{script}"));
             assert_text(&told, expected, &format!("{mode:?}, split {split:?}, {collect:?}"));

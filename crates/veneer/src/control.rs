@@ -12,6 +12,7 @@ use crate::iter::{Iter, Yields};
 use crate::procedure::{Params, has_result};
 use crate::promise::Promise;
 use crate::session::Session;
+use crate::signals::{Futures, Signal};
 
 /// The condition of [`Session::if_`]: a promise, or a closure that makes one.
 #[diagnostic::on_unimplemented(
@@ -166,20 +167,21 @@ pub struct Except<'s> {
 }
 
 impl<'s> Except<'s> {
-    /// Runs `body` at the server when a call of the block signals the exception.
+    /// Runs `body` at the server when a call of the block signals the exception, with its values:
+    /// `when::<signals::NotFound>(|(name,)| ...)`.
     #[track_caller]
-    pub fn when(self, name: &str, body: impl FnOnce()) -> Except<'s> {
-        let block = Block::When { name, values: &[] };
-        let guard = reopen(self.session, self.ended, block, Place::caller());
-        body();
-        Except { session: self.session, ended: guard.end() }
+    pub fn when<S: Signal>(self, body: impl FnOnce(Futures<S>)) -> Except<'s> {
+        self.handle::<S::Values>(S::NAME, body, Place::caller())
     }
 
-    /// As [`Except::when`], with the exception's values, whose types are named as a tuple:
-    /// `when_with::<(i64,)>`.
+    /// As [`Except::when`], for an exception that the program knows by its name only. `P` are the
+    /// types of its values: `when_named::<(i64,)>("odd", |(n,)| ...)`.
     #[track_caller]
-    pub fn when_with<P: Params>(self, name: &str, body: impl FnOnce(P::Futures)) -> Except<'s> {
-        let place = Place::caller();
+    pub fn when_named<P: Params>(self, name: &str, body: impl FnOnce(P::Futures)) -> Except<'s> {
+        self.handle::<P>(name, body, Place::caller())
+    }
+
+    fn handle<P: Params>(self, name: &str, body: impl FnOnce(P::Futures), place: Place) -> Except<'s> {
         let values = P::types(&Numbered(self.session.core.live.borrow().recorder.numbers()));
         let guard = reopen(self.session, self.ended, Block::When { name, values: &values }, place);
         body(self.session.variables(place));

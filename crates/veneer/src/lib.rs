@@ -50,6 +50,7 @@ mod procedure;
 mod promise;
 mod rows;
 mod session;
+pub mod signals;
 mod stubs;
 
 pub use builtin::{Any, Directory};
@@ -66,6 +67,7 @@ pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
 pub use rows::{Cellular, Columns, Row, Rows};
 pub use session::{Builder, How, Session};
+pub use signals::Signal;
 pub use stubs::Object;
 
 pub use bifrost_recorder::{

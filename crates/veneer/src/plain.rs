@@ -38,6 +38,15 @@ impl std::fmt::Debug for Items<'_, '_> {
 }
 
 impl<'a> Items<'a, '_> {
+    /// Passes items on.
+    pub(crate) fn read<T>(
+        items: &mut dyn Iterator<Item = Arg<'a>>,
+        stubs: &mut dyn FnMut(Ref) -> Stub,
+        take: impl FnOnce(&mut Items<'_, '_>) -> T,
+    ) -> T {
+        take(&mut Items { items, stubs })
+    }
+
     /// Takes a value.
     pub(crate) fn value(&mut self) -> Option<Value<'a>> {
         match self.items.next()? {

@@ -16,6 +16,7 @@ use crate::cell::Cell;
 use crate::error::{Error, Place};
 use crate::plain::{Plain, take_value};
 use crate::session::Session;
+use crate::signals::Signal;
 
 /// The value that a call will have returned. It can be an argument or a receiver of further calls
 /// before it is known; [`claim`](Promise::claim) it when the program itself needs it.
@@ -81,6 +82,12 @@ impl<V: Plain> Promise<V> {
         }
         drop(live);
         Some(value.map_or_else(|| self.nonsense(), Ok))
+    }
+
+    /// Returns the exception that the call has signalled, if it is this one and its batch was
+    /// answered. Its objects are stubs. The program is told with it.
+    pub fn caught<S: Signal>(&self) -> Option<S> {
+        self.stub.caught()
     }
 
     fn nonsense(&self) -> Result<V, Error> {

@@ -23,6 +23,12 @@ macro_rules! typed {
                 self.0.cast::<T>()
             }
 
+            /// Returns the exception that the call of the stub has signalled, if it is this one and
+            /// its batch was answered. The program is told with it.
+            pub fn caught<S: $crate::Signal>(&self) -> ::core::option::Option<S> {
+                self.0.caught()
+            }
+
             /// True if the object has the type.
             #[track_caller]
             pub fn is_<T: $crate::Element>(&self) -> $crate::Promise<bool> {

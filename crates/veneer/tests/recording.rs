@@ -198,10 +198,10 @@ fn handlers_follow_their_block() {
     s.except(|| {
         found.put(db.fetch("x"));
     })
-    .when("not_found", || {
+    .when_named::<()>("not_found", |_| {
         found.put(db.new_user("x"));
     })
-    .when_with::<(String, i64)>("exists", |(name, _)| {
+    .when_named::<(String, i64)>("exists", |(name, _)| {
         db.fetch(name);
     })
     .others_named(|name| {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use bifrost_wire::interface::{Interface, Kind, Method, Shape, Type};
+use bifrost_wire::interface::{Interface, Kind, Method, Shape, Signal, Type};
 use bifrost_wire::operator;
 use bifrost_wire::{MethodNumber, TypeNumber, builtin};
 
@@ -25,6 +25,21 @@ pub struct Model {
     pub types: Vec<TypeModel>,
     /// The routines.
     pub routines: Vec<MethodModel>,
+    /// The exceptions, each with other values once, by name.
+    pub signals: Vec<SignalModel>,
+}
+
+/// An exception.
+#[derive(Serialize, Debug)]
+pub struct SignalModel {
+    /// Its name in the language.
+    pub name: String,
+    /// Its name in Theta.
+    pub theta: String,
+    /// Its heading in Theta.
+    pub heading: String,
+    /// The types of its values, objects as stubs.
+    pub values: Vec<String>,
 }
 
 /// A basic type.
@@ -187,6 +202,7 @@ impl Model {
         let mut taken = Vec::new();
         let routines = interface.routines.iter().enumerate();
         let routines = routines.map(|(i, r)| builder.method(i as u32, r, &mut taken)).collect();
+        let signals = builder.signals();
         Ok(Model {
             digest: interface.digest().to_vec(),
             basic,
@@ -194,6 +210,7 @@ impl Model {
             operators: operator::numbers(interface).into_iter().map(|n| n.0).collect(),
             types,
             routines,
+            signals,
         })
     }
 }
@@ -292,6 +309,31 @@ impl Builder<'_> {
     fn value(&self, number: TypeNumber) -> ValueModel {
         let kind = self.interface.ty(number).map_or(Kind::Any, |t| t.kind);
         ValueModel { ty: self.names[number.index()].stub.clone(), value: kind.is_value() }
+    }
+
+    /// Returns the exceptions of all headings. One of the same name with other values has `_`
+    /// behind its name.
+    fn signals(&self) -> Vec<SignalModel> {
+        let methods = self.interface.types.iter().flat_map(|ty| &ty.methods).chain(&self.interface.routines);
+        let mut all: Vec<&Signal> = methods.flat_map(|method| &method.heading.signals).collect();
+        all.sort_by_key(|signal| (&signal.name, &signal.values));
+        all.dedup();
+        let mut taken = Vec::new();
+        let signals = all.into_iter().map(|signal| {
+            let mut name = self.naming.upper(&signal.name.split('_').collect::<Vec<_>>());
+            while taken.contains(&name) {
+                name.push('_');
+            }
+            taken.push(name.clone());
+            let types: Vec<&str> = signal.values.iter().map(|ty| self.interface.type_name(*ty)).collect();
+            let heading = match types.as_slice() {
+                [] => signal.name.clone(),
+                types => format!("{} ({})", signal.name, types.join(", ")),
+            };
+            let values = signal.values.iter().map(|ty| self.names[ty.index()].stub.clone()).collect();
+            SignalModel { name, theta: signal.name.clone(), heading, values }
+        });
+        signals.collect()
     }
 
     /// Returns the type of a part in contents.

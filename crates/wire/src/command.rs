@@ -17,8 +17,8 @@ use crate::word::{Read, Reader, Stop, word_at};
 ///
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
-/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Get`, `Transaction`, `Commit`, `Abort`
-///   take one.
+/// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Get`, `Transaction`, `Commit`,
+///   `Abort` take one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
 /// - `Procedure` takes one for each parameter, `When` one for each value.

@@ -5,30 +5,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [98, 177, 112, 8, 171, 138, 253, 175, 208, 118, 185, 52, 239, 220, 139, 92, 116, 97, 164, 246, 182, 152, 177, 48, 10, 132, 64, 191, 26, 28, 243, 6],
+    digest: [7, 253, 229, 141, 165, 132, 141, 228, 17, 167, 42, 143, 224, 177, 211, 240, 189, 106, 197, 52, 141, 101, 198, 98, 194, 114, 129, 190, 189, 103, 150, 155],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 33, put: 431, full: 432, get: 433 }),
-        (1, bf::CellNumbers { ty: 34, put: 438, full: 439, get: 440 }),
-        (2, bf::CellNumbers { ty: 35, put: 445, full: 446, get: 447 }),
-        (3, bf::CellNumbers { ty: 36, put: 452, full: 453, get: 454 }),
-        (4, bf::CellNumbers { ty: 37, put: 459, full: 460, get: 461 }),
-        (5, bf::CellNumbers { ty: 38, put: 466, full: 467, get: 468 }),
+        (0, bf::CellNumbers { ty: 33, put: 432, full: 433, get: 434 }),
+        (1, bf::CellNumbers { ty: 34, put: 439, full: 440, get: 441 }),
+        (2, bf::CellNumbers { ty: 35, put: 446, full: 447, get: 448 }),
+        (3, bf::CellNumbers { ty: 36, put: 453, full: 454, get: 455 }),
+        (4, bf::CellNumbers { ty: 37, put: 460, full: 461, get: 462 }),
+        (5, bf::CellNumbers { ty: 38, put: 467, full: 468, get: 469 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 39, put: 473, full: 474, get: 475 },
+            cell: bf::CellNumbers { ty: 39, put: 474, full: 475, get: 476 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 40, put: 477, full: 478, get: 479 },
+            cell: bf::CellNumbers { ty: 40, put: 478, full: 479, get: 480 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 41, put: 481, full: 482, get: 483 },
+            cell: bf::CellNumbers { ty: 41, put: 482, full: 483, get: 484 },
             first: 120,
         },
     ],
@@ -49,7 +49,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (42, 488, 489, 490),
+    cell (42, 489, 490, 491),
     below [bf::Any]
 }
 
@@ -73,7 +73,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (43, 492, 493, 494),
+    cell (43, 493, 494, 495),
     below [Item, bf::Any]
 }
 
@@ -111,7 +111,7 @@ pub struct Tagged(bf::Stub);
 
 bf::object! {
     Tagged, INTERFACE, type 11,
-    cell (44, 496, 497, 498),
+    cell (44, 497, 498, 499),
     below [bf::Any]
 }
 
@@ -180,7 +180,7 @@ pub struct Values(bf::Stub);
 
 bf::object! {
     Values, INTERFACE, type 12,
-    cell (45, 500, 501, 502),
+    cell (45, 501, 502, 503),
     below [bf::Any]
 }
 
@@ -269,6 +269,18 @@ impl Values {
     pub fn list(&self) -> ListOfChar {
         bf::call! { self.0, 157 }
     }
+
+    /// Signals rejected with its arguments; nothing if n is 0.
+    ///
+    /// Theta: `reject (item: Item, n: int) signals (rejected (Item, int, struct[x: int, y: int]), nothing)`
+    #[track_caller]
+    pub fn reject(
+        &self,
+        item: impl bf::IntoArg<Item>,
+        n: impl bf::IntoArg<i64>,
+    ) -> bf::Promise<()> {
+        bf::call! { self.0, 158, item, n }
+    }
 }
 
 /// Theta: `Probe`
@@ -277,7 +289,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 13,
-    cell (46, 504, 505, 506),
+    cell (46, 505, 506, 507),
     below [bf::Any]
 }
 
@@ -285,49 +297,49 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 158, x }
+        bf::call! { self.0, 159, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 159, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 161, x }
+        bf::call! { self.0, 162, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 162, x }
+        bf::call! { self.0, 163, x }
     }
 
     /// Theta: `same_bytes (x: bytes) returns (bytes)`
     #[track_caller]
     pub fn same_bytes(&self, x: impl bf::IntoArg<Vec<u8>>) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 163, x }
+        bf::call! { self.0, 164, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 164, x }
+        bf::call! { self.0, 165, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Quotient and remainder.
@@ -339,13 +351,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 166, x, y }
+        bf::call! { self.0, 167, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 167, name }
+        bf::call! { self.0, 168, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -359,25 +371,25 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 168, b, i, r, c, s, item }
+        bf::call! { self.0, 169, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `tagged () returns (Tagged)`
     #[track_caller]
     pub fn tagged(&self) -> Tagged {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `values () returns (Values)`
     #[track_caller]
     pub fn values(&self) -> Values {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -385,13 +397,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 172, name }
+        bf::call! { self.0, 173, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 173, item }
+        bf::call! { self.0, 174, item }
     }
 
     /// Always the same.
@@ -399,7 +411,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Another one each time.
@@ -407,33 +419,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 176, item }
+        bf::call! { self.0, 177, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 177);
+        let iter = bf::Iter::of_method(&self.0, 178);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 178);
+        let iter = bf::Iter::of_method(&self.0, 179);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 179)
+        bf::Iter::of_method(&self.0, 180)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -441,7 +453,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 180, n }
+        bf::call! { self.0, 181, n }
     }
 
     /// n, after as many nested calls.
@@ -449,7 +461,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 181, n }
+        bf::call! { self.0, 182, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -457,7 +469,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 }
 
@@ -467,7 +479,7 @@ pub struct Point(bf::Stub);
 
 bf::object! {
     Point, INTERFACE, type 14,
-    cell (47, 508, 509, 510),
+    cell (47, 509, 510, 511),
     below [bf::Any]
 }
 
@@ -492,49 +504,49 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 185, v }
+        bf::call! { self.0, 186, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 186, v }
+        bf::call! { self.0, 187, v }
     }
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 187, x }
+        bf::call! { self.0, 188, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 188, x }
+        bf::call! { self.0, 189, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> Point {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 }
 
@@ -544,7 +556,7 @@ pub struct StructOfNameStringAndAtPointRef(bf::Stub);
 
 bf::object! {
     StructOfNameStringAndAtPointRef, INTERFACE, type 15,
-    cell (48, 515, 516, 517),
+    cell (48, 516, 517, 518),
     below [bf::Any], plain StructOfNameStringAndAtPoint
 }
 
@@ -571,31 +583,31 @@ impl StructOfNameStringAndAtPointRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn at(&self) -> Point {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 193, v }
+        bf::call! { self.0, 194, v }
     }
 
     /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn replace_at(&self, v: impl bf::IntoArg<Point>) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 194, v }
+        bf::call! { self.0, 195, v }
     }
 
     /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 195, x }
+        bf::call! { self.0, 196, x }
     }
 
     /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -604,19 +616,19 @@ impl StructOfNameStringAndAtPointRef {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 196, x }
+        bf::call! { self.0, 197, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 }
 
@@ -626,7 +638,7 @@ pub struct AnswerRef(bf::Stub);
 
 bf::object! {
     AnswerRef, INTERFACE, type 16,
-    cell (49, 522, 523, 524),
+    cell (49, 523, 524, 525),
     below [bf::Any], plain Answer
 }
 
@@ -653,67 +665,67 @@ impl AnswerRef {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `is_text () returns (bool)`
     #[track_caller]
     pub fn is_text(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `value_number () returns (int) signals (wrong_tag)`
     #[track_caller]
     pub fn value_number(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `value_text () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value_text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 205, x }
+        bf::call! { self.0, 206, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 206, x }
+        bf::call! { self.0, 207, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> AnswerRef {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 }
 
@@ -723,7 +735,7 @@ pub struct MaybeOfPoint(bf::Stub);
 
 bf::object! {
     MaybeOfPoint, INTERFACE, type 17,
-    cell (50, 529, 530, 531),
+    cell (50, 530, 531, 532),
     below [bf::Any], plain Option<Point>
 }
 
@@ -735,49 +747,49 @@ impl MaybeOfPoint {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Point {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Point>) -> Point {
-        bf::call! { self.0, 213, v }
+        bf::call! { self.0, 214, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 214, x }
+        bf::call! { self.0, 215, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 215, x }
+        bf::call! { self.0, 216, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfPoint {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 }
 
@@ -787,7 +799,7 @@ pub struct Numbers(bf::Stub);
 
 bf::object! {
     Numbers, INTERFACE, type 18,
-    cell (51, 536, 537, 538),
+    cell (51, 537, 538, 539),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -799,103 +811,103 @@ impl Numbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 220, i }
+        bf::call! { self.0, 221, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 222 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 223, v }
+        bf::call! { self.0, 224, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<Numbers>) -> Numbers {
-        bf::call! { self.0, 224, x }
+        bf::call! { self.0, 225, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 225, i, v }
+        bf::call! { self.0, 226, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 226, at, count }
+        bf::call! { self.0, 227, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 227)
+        bf::Iter::of_method(&self.0, 228)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 229)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 230, x }
+        bf::call! { self.0, 231, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 231, x }
+        bf::call! { self.0, 232, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> Numbers {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 233 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 233 }
+        bf::call! { self.0, 234 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 234 }
+        bf::call! { self.0, 235 }
     }
 }
 
@@ -905,7 +917,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 19,
-    cell (52, 543, 544, 545),
+    cell (52, 544, 545, 546),
     below [bf::Any]
 }
 
@@ -915,127 +927,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 240, i }
+        bf::call! { self.0, 241, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 241, i, v }
+        bf::call! { self.0, 242, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 244, v }
+        bf::call! { self.0, 245, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 245, v }
+        bf::call! { self.0, 246, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 246 }
+        bf::call! { self.0, 247 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 247 }
+        bf::call! { self.0, 248 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 248)
+        bf::Iter::of_method(&self.0, 249)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 249)
+        bf::Iter::of_method(&self.0, 250)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> Numbers {
-        bf::call! { self.0, 250 }
+        bf::call! { self.0, 251 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 251 }
+        bf::call! { self.0, 252 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 252, x }
+        bf::call! { self.0, 253, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 253, x }
+        bf::call! { self.0, 254, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 254 }
+        bf::call! { self.0, 255 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 256 }
     }
 }
 
@@ -1045,7 +1057,7 @@ pub struct SequenceOfNumbers(bf::Stub);
 
 bf::object! {
     SequenceOfNumbers, INTERFACE, type 20,
-    cell (53, 550, 551, 552),
+    cell (53, 551, 552, 553),
     below [bf::Any], plain Vec<Vec<i64>>
 }
 
@@ -1057,43 +1069,43 @@ impl SequenceOfNumbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 257 }
+        bf::call! { self.0, 258 }
     }
 
     /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 258, i }
+        bf::call! { self.0, 259, i }
     }
 
     /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Numbers {
-        bf::call! { self.0, 259 }
+        bf::call! { self.0, 260 }
     }
 
     /// Theta: `top () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Numbers {
-        bf::call! { self.0, 260 }
+        bf::call! { self.0, 261 }
     }
 
     /// Theta: `append (v: sequence[int]) returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> SequenceOfNumbers {
-        bf::call! { self.0, 261, v }
+        bf::call! { self.0, 262, v }
     }
 
     /// Theta: `concat (x: sequence[sequence[int]]) returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> SequenceOfNumbers {
-        bf::call! { self.0, 262, x }
+        bf::call! { self.0, 263, x }
     }
 
     /// Theta: `replace (i: int, v: sequence[int]) returns (sequence[sequence[int]]) signals (bounds)`
@@ -1103,7 +1115,7 @@ impl SequenceOfNumbers {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Numbers>,
     ) -> SequenceOfNumbers {
-        bf::call! { self.0, 263, i, v }
+        bf::call! { self.0, 264, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[sequence[int]]) signals (bounds)`
@@ -1113,55 +1125,55 @@ impl SequenceOfNumbers {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfNumbers {
-        bf::call! { self.0, 264, at, count }
+        bf::call! { self.0, 265, at, count }
     }
 
     /// Theta: `elements () yields (sequence[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Numbers,)> {
-        bf::Iter::of_method(&self.0, 265)
+        bf::Iter::of_method(&self.0, 266)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 266)
+        bf::Iter::of_method(&self.0, 267)
     }
 
     /// Theta: `to_array () returns (array[sequence[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfNumbers {
-        bf::call! { self.0, 267 }
+        bf::call! { self.0, 268 }
     }
 
     /// Theta: `equal (x: sequence[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 268, x }
+        bf::call! { self.0, 269, x }
     }
 
     /// Theta: `similar (x: sequence[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 269, x }
+        bf::call! { self.0, 270, x }
     }
 
     /// Theta: `copy () returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfNumbers {
-        bf::call! { self.0, 270 }
+        bf::call! { self.0, 271 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 271 }
+        bf::call! { self.0, 272 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 272 }
+        bf::call! { self.0, 273 }
     }
 }
 
@@ -1171,7 +1183,7 @@ pub struct ArrayOfNumbers(bf::Stub);
 
 bf::object! {
     ArrayOfNumbers, INTERFACE, type 21,
-    cell (54, 557, 558, 559),
+    cell (54, 558, 559, 560),
     below [bf::Any]
 }
 
@@ -1181,121 +1193,121 @@ impl ArrayOfNumbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 273 }
+        bf::call! { self.0, 274 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 274 }
+        bf::call! { self.0, 275 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 275 }
+        bf::call! { self.0, 276 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 276 }
+        bf::call! { self.0, 277 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 277 }
+        bf::call! { self.0, 278 }
     }
 
     /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 278, i }
+        bf::call! { self.0, 279, i }
     }
 
     /// Theta: `store (i: int, v: sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 279, i, v }
+        bf::call! { self.0, 280, i, v }
     }
 
     /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Numbers {
-        bf::call! { self.0, 280 }
+        bf::call! { self.0, 281 }
     }
 
     /// Theta: `top () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Numbers {
-        bf::call! { self.0, 281 }
+        bf::call! { self.0, 282 }
     }
 
     /// Theta: `append (v: sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 282, v }
+        bf::call! { self.0, 283, v }
     }
 
     /// Theta: `append_low (v: sequence[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 283, v }
+        bf::call! { self.0, 284, v }
     }
 
     /// Theta: `remove () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Numbers {
-        bf::call! { self.0, 284 }
+        bf::call! { self.0, 285 }
     }
 
     /// Theta: `remove_low () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Numbers {
-        bf::call! { self.0, 285 }
+        bf::call! { self.0, 286 }
     }
 
     /// Theta: `elements () yields (sequence[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Numbers,)> {
-        bf::Iter::of_method(&self.0, 286)
+        bf::Iter::of_method(&self.0, 287)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 287)
+        bf::Iter::of_method(&self.0, 288)
     }
 
     /// Theta: `to_sequence () returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfNumbers {
-        bf::call! { self.0, 288 }
+        bf::call! { self.0, 289 }
     }
 
     /// Theta: `equal (x: array[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 289, x }
+        bf::call! { self.0, 290, x }
     }
 
     /// Theta: `similar (x: array[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 290, x }
+        bf::call! { self.0, 291, x }
     }
 
     /// Theta: `copy () returns (array[sequence[int]])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfNumbers {
-        bf::call! { self.0, 291 }
+        bf::call! { self.0, 292 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 292 }
+        bf::call! { self.0, 293 }
     }
 }
 
@@ -1305,7 +1317,7 @@ pub struct SpotRef(bf::Stub);
 
 bf::object! {
     SpotRef, INTERFACE, type 22,
-    cell (55, 564, 565, 566),
+    cell (55, 565, 566, 567),
     below [bf::Any], plain Spot
 }
 
@@ -1332,55 +1344,55 @@ impl SpotRef {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 293 }
+        bf::call! { self.0, 294 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 294 }
+        bf::call! { self.0, 295 }
     }
 
     /// Theta: `replace_x (v: int) returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn replace_x(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
-        bf::call! { self.0, 295, v }
+        bf::call! { self.0, 296, v }
     }
 
     /// Theta: `replace_y (v: int) returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn replace_y(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
-        bf::call! { self.0, 296, v }
+        bf::call! { self.0, 297, v }
     }
 
     /// Theta: `equal (x: struct[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 297, x }
+        bf::call! { self.0, 298, x }
     }
 
     /// Theta: `similar (x: struct[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 298, x }
+        bf::call! { self.0, 299, x }
     }
 
     /// Theta: `copy () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> SpotRef {
-        bf::call! { self.0, 299 }
+        bf::call! { self.0, 300 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 300 }
+        bf::call! { self.0, 301 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 301 }
+        bf::call! { self.0, 302 }
     }
 }
 
@@ -1390,7 +1402,7 @@ pub struct LineRef(bf::Stub);
 
 bf::object! {
     LineRef, INTERFACE, type 23,
-    cell (56, 571, 572, 573),
+    cell (56, 572, 573, 574),
     below [bf::Any], plain Line
 }
 
@@ -1419,67 +1431,67 @@ impl LineRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 302 }
+        bf::call! { self.0, 303 }
     }
 
     /// Theta: `from () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn from(&self) -> SpotRef {
-        bf::call! { self.0, 303 }
+        bf::call! { self.0, 304 }
     }
 
     /// Theta: `to () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn to(&self) -> SpotRef {
-        bf::call! { self.0, 304 }
+        bf::call! { self.0, 305 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> LineRef {
-        bf::call! { self.0, 305, v }
+        bf::call! { self.0, 306, v }
     }
 
     /// Theta: `replace_from (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_from(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
-        bf::call! { self.0, 306, v }
+        bf::call! { self.0, 307, v }
     }
 
     /// Theta: `replace_to (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_to(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
-        bf::call! { self.0, 307, v }
+        bf::call! { self.0, 308, v }
     }
 
     /// Theta: `equal (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 308, x }
+        bf::call! { self.0, 309, x }
     }
 
     /// Theta: `similar (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 309, x }
+        bf::call! { self.0, 310, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> LineRef {
-        bf::call! { self.0, 310 }
+        bf::call! { self.0, 311 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 311 }
+        bf::call! { self.0, 312 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 312 }
+        bf::call! { self.0, 313 }
     }
 }
 
@@ -1489,7 +1501,7 @@ pub struct ShapeRef(bf::Stub);
 
 bf::object! {
     ShapeRef, INTERFACE, type 24,
-    cell (57, 578, 579, 580),
+    cell (57, 579, 580, 581),
     below [bf::Any], plain Shape
 }
 
@@ -1516,67 +1528,67 @@ impl ShapeRef {
     /// Theta: `is_dot () returns (bool)`
     #[track_caller]
     pub fn is_dot(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 313 }
+        bf::call! { self.0, 314 }
     }
 
     /// Theta: `is_circle () returns (bool)`
     #[track_caller]
     pub fn is_circle(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 314 }
+        bf::call! { self.0, 315 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 315 }
+        bf::call! { self.0, 316 }
     }
 
     /// Theta: `value_dot () returns (struct[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value_dot(&self) -> SpotRef {
-        bf::call! { self.0, 316 }
+        bf::call! { self.0, 317 }
     }
 
     /// Theta: `value_circle () returns (real) signals (wrong_tag)`
     #[track_caller]
     pub fn value_circle(&self) -> bf::Promise<f64> {
-        bf::call! { self.0, 317 }
+        bf::call! { self.0, 318 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 318 }
+        bf::call! { self.0, 319 }
     }
 
     /// Theta: `equal (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 319, x }
+        bf::call! { self.0, 320, x }
     }
 
     /// Theta: `similar (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 320, x }
+        bf::call! { self.0, 321, x }
     }
 
     /// Theta: `copy () returns (oneof[dot: struct[x: int, y: int], circle: real, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> ShapeRef {
-        bf::call! { self.0, 321 }
+        bf::call! { self.0, 322 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 322 }
+        bf::call! { self.0, 323 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 323 }
+        bf::call! { self.0, 324 }
     }
 }
 
@@ -1586,7 +1598,7 @@ pub struct MaybeOfString(bf::Stub);
 
 bf::object! {
     MaybeOfString, INTERFACE, type 25,
-    cell (58, 585, 586, 587),
+    cell (58, 586, 587, 588),
     below [bf::Any], plain Option<String>
 }
 
@@ -1598,55 +1610,55 @@ impl MaybeOfString {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 324 }
+        bf::call! { self.0, 325 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 325 }
+        bf::call! { self.0, 326 }
     }
 
     /// Theta: `value () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 326 }
+        bf::call! { self.0, 327 }
     }
 
     /// Theta: `value_or (v: string) returns (string)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 327, v }
+        bf::call! { self.0, 328, v }
     }
 
     /// Theta: `equal (x: maybe[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 328, x }
+        bf::call! { self.0, 329, x }
     }
 
     /// Theta: `similar (x: maybe[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 329, x }
+        bf::call! { self.0, 330, x }
     }
 
     /// Theta: `copy () returns (maybe[string])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfString {
-        bf::call! { self.0, 330 }
+        bf::call! { self.0, 331 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 331 }
+        bf::call! { self.0, 332 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 332 }
+        bf::call! { self.0, 333 }
     }
 }
 
@@ -1656,7 +1668,7 @@ pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
     SequenceOfItem, INTERFACE, type 26,
-    cell (59, 592, 593, 594),
+    cell (59, 593, 594, 595),
     below [bf::Any], plain Vec<Item>
 }
 
@@ -1668,49 +1680,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 333 }
+        bf::call! { self.0, 334 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 334 }
+        bf::call! { self.0, 335 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 335, i }
+        bf::call! { self.0, 336, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 336 }
+        bf::call! { self.0, 337 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 337 }
+        bf::call! { self.0, 338 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 338, v }
+        bf::call! { self.0, 339, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 339, x }
+        bf::call! { self.0, 340, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 340, i, v }
+        bf::call! { self.0, 341, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -1720,25 +1732,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 341, at, count }
+        bf::call! { self.0, 342, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 342)
+        bf::Iter::of_method(&self.0, 343)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 343)
+        bf::Iter::of_method(&self.0, 344)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 344 }
+        bf::call! { self.0, 345 }
     }
 }
 
@@ -1748,7 +1760,7 @@ pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
     ArrayOfItem, INTERFACE, type 27,
-    cell (60, 596, 597, 598),
+    cell (60, 597, 598, 599),
     below [bf::Any]
 }
 
@@ -1758,103 +1770,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 345 }
+        bf::call! { self.0, 346 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 346 }
+        bf::call! { self.0, 347 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 347 }
+        bf::call! { self.0, 348 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 348 }
+        bf::call! { self.0, 349 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 349 }
+        bf::call! { self.0, 350 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 350, i }
+        bf::call! { self.0, 351, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 351, i, v }
+        bf::call! { self.0, 352, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 352 }
+        bf::call! { self.0, 353 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 353 }
+        bf::call! { self.0, 354 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 354, v }
+        bf::call! { self.0, 355, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 355, v }
+        bf::call! { self.0, 356, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 356 }
+        bf::call! { self.0, 357 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 357 }
+        bf::call! { self.0, 358 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 358)
+        bf::Iter::of_method(&self.0, 359)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 359)
+        bf::Iter::of_method(&self.0, 360)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 360 }
+        bf::call! { self.0, 361 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 361, x }
+        bf::call! { self.0, 362, x }
     }
 }
 
@@ -1864,7 +1876,7 @@ pub struct FamilyRef(bf::Stub);
 
 bf::object! {
     FamilyRef, INTERFACE, type 28,
-    cell (61, 600, 601, 602),
+    cell (61, 601, 602, 603),
     below [bf::Any], plain Family
 }
 
@@ -1891,25 +1903,25 @@ impl FamilyRef {
     /// Theta: `head () returns (Item)`
     #[track_caller]
     pub fn head(&self) -> Item {
-        bf::call! { self.0, 362 }
+        bf::call! { self.0, 363 }
     }
 
     /// Theta: `members () returns (sequence[Item])`
     #[track_caller]
     pub fn members(&self) -> SequenceOfItem {
-        bf::call! { self.0, 363 }
+        bf::call! { self.0, 364 }
     }
 
     /// Theta: `replace_head (v: Item) returns (struct[head: Item, members: sequence[Item]])`
     #[track_caller]
     pub fn replace_head(&self, v: impl bf::IntoArg<Item>) -> FamilyRef {
-        bf::call! { self.0, 364, v }
+        bf::call! { self.0, 365, v }
     }
 
     /// Theta: `replace_members (v: sequence[Item]) returns (struct[head: Item, members: sequence[Item]])`
     #[track_caller]
     pub fn replace_members(&self, v: impl bf::IntoArg<SequenceOfItem>) -> FamilyRef {
-        bf::call! { self.0, 365, v }
+        bf::call! { self.0, 366, v }
     }
 }
 
@@ -1919,7 +1931,7 @@ pub struct MapOfStringToSpot(bf::Stub);
 
 bf::object! {
     MapOfStringToSpot, INTERFACE, type 29,
-    cell (62, 604, 605, 606),
+    cell (62, 605, 606, 607),
     below [bf::Any]
 }
 
@@ -1929,25 +1941,25 @@ impl MapOfStringToSpot {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 366 }
+        bf::call! { self.0, 367 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 367, k }
+        bf::call! { self.0, 368, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 368 }
+        bf::call! { self.0, 369 }
     }
 
     /// Theta: `fetch (k: string) returns (struct[x: int, y: int]) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> SpotRef {
-        bf::call! { self.0, 369, k }
+        bf::call! { self.0, 370, k }
     }
 
     /// Theta: `store (k: string, v: struct[x: int, y: int])`
@@ -1957,55 +1969,55 @@ impl MapOfStringToSpot {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<SpotRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 370, k, v }
+        bf::call! { self.0, 371, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 371, k }
+        bf::call! { self.0, 372, k }
     }
 
     /// Theta: `keys () yields (string)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 372)
+        bf::Iter::of_method(&self.0, 373)
     }
 
     /// Theta: `values () yields (struct[x: int, y: int])`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(SpotRef,)> {
-        bf::Iter::of_method(&self.0, 373)
+        bf::Iter::of_method(&self.0, 374)
     }
 
     /// Theta: `pairs () yields (string, struct[x: int, y: int])`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, SpotRef)> {
-        bf::Iter::of_method(&self.0, 374)
+        bf::Iter::of_method(&self.0, 375)
     }
 
     /// Theta: `equal (x: map[string, struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
-        bf::call! { self.0, 375, x }
+        bf::call! { self.0, 376, x }
     }
 
     /// Theta: `similar (x: map[string, struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
-        bf::call! { self.0, 376, x }
+        bf::call! { self.0, 377, x }
     }
 
     /// Theta: `copy () returns (map[string, struct[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MapOfStringToSpot {
-        bf::call! { self.0, 377 }
+        bf::call! { self.0, 378 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 378 }
+        bf::call! { self.0, 379 }
     }
 }
 
@@ -2015,7 +2027,7 @@ pub struct ListOfChar(bf::Stub);
 
 bf::object! {
     ListOfChar, INTERFACE, type 30,
-    cell (63, 611, 612, 613),
+    cell (63, 612, 613, 614),
     below [bf::Any]
 }
 
@@ -2025,85 +2037,85 @@ impl ListOfChar {
     /// Theta: `first () returns (char) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 379 }
+        bf::call! { self.0, 380 }
     }
 
     /// Theta: `next () returns (list[char]) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> ListOfChar {
-        bf::call! { self.0, 380 }
+        bf::call! { self.0, 381 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 381 }
+        bf::call! { self.0, 382 }
     }
 
     /// Theta: `notEmpty () returns (bool)`
     #[track_caller]
     pub fn not_empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 382 }
+        bf::call! { self.0, 383 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 383 }
+        bf::call! { self.0, 384 }
     }
 
     /// Theta: `nth (n: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn nth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 384, n }
+        bf::call! { self.0, 385, n }
     }
 
     /// Theta: `cons (v: char) returns (list[char])`
     #[track_caller]
     pub fn cons(&self, v: impl bf::IntoArg<char>) -> ListOfChar {
-        bf::call! { self.0, 385, v }
+        bf::call! { self.0, 386, v }
     }
 
     /// Theta: `reverse () returns (list[char])`
     #[track_caller]
     pub fn reverse(&self) -> ListOfChar {
-        bf::call! { self.0, 386 }
+        bf::call! { self.0, 387 }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 387)
+        bf::Iter::of_method(&self.0, 388)
     }
 
     /// Theta: `equal (x: list[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 388, x }
+        bf::call! { self.0, 389, x }
     }
 
     /// Theta: `similar (x: list[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 389, x }
+        bf::call! { self.0, 390, x }
     }
 
     /// Theta: `copy () returns (list[char])`
     #[track_caller]
     pub fn copy(&self) -> ListOfChar {
-        bf::call! { self.0, 390 }
+        bf::call! { self.0, 391 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 391 }
+        bf::call! { self.0, 392 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 392 }
+        bf::call! { self.0, 393 }
     }
 }
 
@@ -2113,7 +2125,7 @@ pub struct SequenceOfChar(bf::Stub);
 
 bf::object! {
     SequenceOfChar, INTERFACE, type 31,
-    cell (64, 618, 619, 620),
+    cell (64, 619, 620, 621),
     below [bf::Any], plain Vec<char>
 }
 
@@ -2125,49 +2137,49 @@ impl SequenceOfChar {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 393 }
+        bf::call! { self.0, 394 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 394 }
+        bf::call! { self.0, 395 }
     }
 
     /// Theta: `fetch (i: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 395, i }
+        bf::call! { self.0, 396, i }
     }
 
     /// Theta: `bottom () returns (char) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 396 }
+        bf::call! { self.0, 397 }
     }
 
     /// Theta: `top () returns (char) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 397 }
+        bf::call! { self.0, 398 }
     }
 
     /// Theta: `append (v: char) returns (sequence[char])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<char>) -> SequenceOfChar {
-        bf::call! { self.0, 398, v }
+        bf::call! { self.0, 399, v }
     }
 
     /// Theta: `concat (x: sequence[char]) returns (sequence[char])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfChar>) -> SequenceOfChar {
-        bf::call! { self.0, 399, x }
+        bf::call! { self.0, 400, x }
     }
 
     /// Theta: `replace (i: int, v: char) returns (sequence[char]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> SequenceOfChar {
-        bf::call! { self.0, 400, i, v }
+        bf::call! { self.0, 401, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[char]) signals (bounds)`
@@ -2177,55 +2189,55 @@ impl SequenceOfChar {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfChar {
-        bf::call! { self.0, 401, at, count }
+        bf::call! { self.0, 402, at, count }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 402)
+        bf::Iter::of_method(&self.0, 403)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 403)
+        bf::Iter::of_method(&self.0, 404)
     }
 
     /// Theta: `to_array () returns (array[char])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfChar {
-        bf::call! { self.0, 404 }
+        bf::call! { self.0, 405 }
     }
 
     /// Theta: `equal (x: sequence[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 405, x }
+        bf::call! { self.0, 406, x }
     }
 
     /// Theta: `similar (x: sequence[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 406, x }
+        bf::call! { self.0, 407, x }
     }
 
     /// Theta: `copy () returns (sequence[char])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfChar {
-        bf::call! { self.0, 407 }
+        bf::call! { self.0, 408 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 408 }
+        bf::call! { self.0, 409 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 409 }
+        bf::call! { self.0, 410 }
     }
 }
 
@@ -2235,7 +2247,7 @@ pub struct ArrayOfChar(bf::Stub);
 
 bf::object! {
     ArrayOfChar, INTERFACE, type 32,
-    cell (65, 625, 626, 627),
+    cell (65, 626, 627, 628),
     below [bf::Any]
 }
 
@@ -2245,127 +2257,127 @@ impl ArrayOfChar {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 410 }
+        bf::call! { self.0, 411 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 411 }
+        bf::call! { self.0, 412 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 412 }
+        bf::call! { self.0, 413 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 413 }
+        bf::call! { self.0, 414 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 414 }
+        bf::call! { self.0, 415 }
     }
 
     /// Theta: `fetch (i: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 415, i }
+        bf::call! { self.0, 416, i }
     }
 
     /// Theta: `store (i: int, v: char) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 416, i, v }
+        bf::call! { self.0, 417, i, v }
     }
 
     /// Theta: `bottom () returns (char) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 417 }
+        bf::call! { self.0, 418 }
     }
 
     /// Theta: `top () returns (char) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 418 }
+        bf::call! { self.0, 419 }
     }
 
     /// Theta: `append (v: char)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 419, v }
+        bf::call! { self.0, 420, v }
     }
 
     /// Theta: `append_low (v: char)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 420, v }
+        bf::call! { self.0, 421, v }
     }
 
     /// Theta: `remove () returns (char) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 421 }
+        bf::call! { self.0, 422 }
     }
 
     /// Theta: `remove_low () returns (char) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 422 }
+        bf::call! { self.0, 423 }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 423)
+        bf::Iter::of_method(&self.0, 424)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 424)
+        bf::Iter::of_method(&self.0, 425)
     }
 
     /// Theta: `to_sequence () returns (sequence[char])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfChar {
-        bf::call! { self.0, 425 }
+        bf::call! { self.0, 426 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 426 }
+        bf::call! { self.0, 427 }
     }
 
     /// Theta: `equal (x: array[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 427, x }
+        bf::call! { self.0, 428, x }
     }
 
     /// Theta: `similar (x: array[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 428, x }
+        bf::call! { self.0, 429, x }
     }
 
     /// Theta: `copy () returns (array[char])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfChar {
-        bf::call! { self.0, 429 }
+        bf::call! { self.0, 430 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 430 }
+        bf::call! { self.0, 431 }
     }
 }
 
@@ -2386,4 +2398,107 @@ pub fn new_probe(session: &bf::Session) -> Probe {
 pub fn squares(session: &bf::Session, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
     let iter = bf::Iter::of_routine(session, &INTERFACE, 2);
     iter.arg(limit)
+}
+
+/// The exceptions of the program, as types.
+pub mod signals {
+    #[allow(unused_imports, reason = "the values may be basic")]
+    use super::*;
+
+    /// Theta: `bad_format`
+    #[derive(Clone, Debug)]
+    pub struct BadFormat();
+
+    bf::signal! { BadFormat, "bad_format" }
+
+    /// Theta: `bounds`
+    #[derive(Clone, Debug)]
+    pub struct Bounds();
+
+    bf::signal! { Bounds, "bounds" }
+
+    /// Theta: `empty`
+    #[derive(Clone, Debug)]
+    pub struct Empty();
+
+    bf::signal! { Empty, "empty" }
+
+    /// Theta: `everything (bool, int, real, char, string)`
+    #[derive(Clone, Debug)]
+    pub struct Everything(pub bool, pub i64, pub f64, pub char, pub String);
+
+    bf::signal! { Everything, "everything", bool, i64, f64, char, String }
+
+    /// Theta: `illegal_char`
+    #[derive(Clone, Debug)]
+    pub struct IllegalChar();
+
+    bf::signal! { IllegalChar, "illegal_char" }
+
+    /// Theta: `negative`
+    #[derive(Clone, Debug)]
+    pub struct Negative();
+
+    bf::signal! { Negative, "negative" }
+
+    /// Theta: `not_found`
+    #[derive(Clone, Debug)]
+    pub struct NotFound();
+
+    bf::signal! { NotFound, "not_found" }
+
+    /// Theta: `not_found (string, int)`
+    #[allow(non_camel_case_types)]
+    #[derive(Clone, Debug)]
+    pub struct NotFound_(pub String, pub i64);
+
+    bf::signal! { NotFound_, "not_found", String, i64 }
+
+    /// Theta: `not_possible`
+    #[derive(Clone, Debug)]
+    pub struct NotPossible();
+
+    bf::signal! { NotPossible, "not_possible" }
+
+    /// Theta: `nothing`
+    #[derive(Clone, Debug)]
+    pub struct Nothing();
+
+    bf::signal! { Nothing, "nothing" }
+
+    /// Theta: `odd (int)`
+    #[derive(Clone, Debug)]
+    pub struct Odd(pub i64);
+
+    bf::signal! { Odd, "odd", i64 }
+
+    /// Theta: `overflow`
+    #[derive(Clone, Debug)]
+    pub struct Overflow();
+
+    bf::signal! { Overflow, "overflow" }
+
+    /// Theta: `rejected (Item, int, struct[x: int, y: int])`
+    #[derive(Clone, Debug)]
+    pub struct Rejected(pub Item, pub i64, pub SpotRef);
+
+    bf::signal! { Rejected, "rejected", Item, i64, SpotRef }
+
+    /// Theta: `third`
+    #[derive(Clone, Debug)]
+    pub struct Third();
+
+    bf::signal! { Third, "third" }
+
+    /// Theta: `wrong_tag`
+    #[derive(Clone, Debug)]
+    pub struct WrongTag();
+
+    bf::signal! { WrongTag, "wrong_tag" }
+
+    /// Theta: `zero`
+    #[derive(Clone, Debug)]
+    pub struct Zero();
+
+    bf::signal! { Zero, "zero" }
 }

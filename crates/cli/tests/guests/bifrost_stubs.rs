@@ -1382,3 +1382,69 @@ pub fn new_keeper(session: &bf::Session, k: impl bf::IntoArg<i64>) -> Keeper {
 pub fn many(session: &bf::Session, count: impl bf::IntoArg<i64>) -> ArrayOfCounter {
     bf::call_routine! { session, INTERFACE, 14, count }
 }
+
+/// The exceptions of the program, as types.
+pub mod signals {
+    #[allow(unused_imports, reason = "the values may be basic")]
+    use super::*;
+
+    /// Theta: `bad_format`
+    #[derive(Clone, Debug)]
+    pub struct BadFormat();
+
+    bf::signal! { BadFormat, "bad_format" }
+
+    /// Theta: `bounds`
+    #[derive(Clone, Debug)]
+    pub struct Bounds();
+
+    bf::signal! { Bounds, "bounds" }
+
+    /// Theta: `broken (int)`
+    #[derive(Clone, Debug)]
+    pub struct Broken(pub i64);
+
+    bf::signal! { Broken, "broken", i64 }
+
+    /// Theta: `illegal_char`
+    #[derive(Clone, Debug)]
+    pub struct IllegalChar();
+
+    bf::signal! { IllegalChar, "illegal_char" }
+
+    /// Theta: `negative`
+    #[derive(Clone, Debug)]
+    pub struct Negative();
+
+    bf::signal! { Negative, "negative" }
+
+    /// Theta: `not_found`
+    #[derive(Clone, Debug)]
+    pub struct NotFound();
+
+    bf::signal! { NotFound, "not_found" }
+
+    /// Theta: `not_possible`
+    #[derive(Clone, Debug)]
+    pub struct NotPossible();
+
+    bf::signal! { NotPossible, "not_possible" }
+
+    /// Theta: `overflow`
+    #[derive(Clone, Debug)]
+    pub struct Overflow();
+
+    bf::signal! { Overflow, "overflow" }
+
+    /// Theta: `wrong_tag`
+    #[derive(Clone, Debug)]
+    pub struct WrongTag();
+
+    bf::signal! { WrongTag, "wrong_tag" }
+
+    /// Theta: `zero`
+    #[derive(Clone, Debug)]
+    pub struct Zero();
+
+    bf::signal! { Zero, "zero" }
+}

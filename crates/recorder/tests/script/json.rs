@@ -231,7 +231,7 @@ fn error_value(value: &ErrorValue) -> Json {
         ErrorValue::Char(c) => json!({"char": c.to_string()}),
         ErrorValue::Str(s) => json!({"string": &**s}),
         ErrorValue::Bytes(b) => json!({"bytes": hex(b)}),
-        ErrorValue::Object => json!("object"),
+        ErrorValue::Object(_) => json!("object"),
     }
 }
 

@@ -252,6 +252,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfInt, Vec<i64> }
+
 impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -381,8 +383,12 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 12,
     cell (4294967295, 4294967295, 4294967295, 4294967295),
-    below [bf::Any]
+    below [bf::Any], plain Vec<i64>
 }
+
+bf::contents! { SequenceOfInt, Vec<i64> }
+
+bf::elements! { SequenceOfInt, i64 }
 
 impl SequenceOfInt {
     /// Theta: `length () returns (int)`
@@ -485,6 +491,8 @@ bf::object! {
     cell (23, 215, 216, 217),
     below [bf::Any]
 }
+
+bf::contents! { ListOfInt, Vec<i64> }
 
 impl ListOfInt {
     /// Theta: `first () returns (int) signals (empty)`
@@ -631,4 +639,76 @@ pub fn nth(
 pub fn primes(session: &bf::Session, below: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
     let iter = bf::Iter::of_routine(session, &INTERFACE, 7);
     iter.arg(below)
+}
+
+/// The exceptions of the program, as types.
+pub mod signals {
+    #[allow(unused_imports, reason = "the values may be basic")]
+    use super::*;
+
+    /// Theta: `bad_format`
+    #[derive(Clone, Debug)]
+    pub struct BadFormat();
+
+    bf::signal! { BadFormat, "bad_format" }
+
+    /// Theta: `bounds`
+    #[derive(Clone, Debug)]
+    pub struct Bounds();
+
+    bf::signal! { Bounds, "bounds" }
+
+    /// Theta: `empty`
+    #[derive(Clone, Debug)]
+    pub struct Empty();
+
+    bf::signal! { Empty, "empty" }
+
+    /// Theta: `exists (string, int)`
+    #[derive(Clone, Debug)]
+    pub struct Exists(pub String, pub i64);
+
+    bf::signal! { Exists, "exists", String, i64 }
+
+    /// Theta: `illegal_char`
+    #[derive(Clone, Debug)]
+    pub struct IllegalChar();
+
+    bf::signal! { IllegalChar, "illegal_char" }
+
+    /// Theta: `negative`
+    #[derive(Clone, Debug)]
+    pub struct Negative();
+
+    bf::signal! { Negative, "negative" }
+
+    /// Theta: `no_title`
+    #[derive(Clone, Debug)]
+    pub struct NoTitle();
+
+    bf::signal! { NoTitle, "no_title" }
+
+    /// Theta: `not_found`
+    #[derive(Clone, Debug)]
+    pub struct NotFound();
+
+    bf::signal! { NotFound, "not_found" }
+
+    /// Theta: `not_possible`
+    #[derive(Clone, Debug)]
+    pub struct NotPossible();
+
+    bf::signal! { NotPossible, "not_possible" }
+
+    /// Theta: `overflow`
+    #[derive(Clone, Debug)]
+    pub struct Overflow();
+
+    bf::signal! { Overflow, "overflow" }
+
+    /// Theta: `zero`
+    #[derive(Clone, Debug)]
+    pub struct Zero();
+
+    bf::signal! { Zero, "zero" }
 }

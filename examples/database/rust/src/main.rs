@@ -6,6 +6,7 @@
 #[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
 mod bifrost_stubs;
 
+use bifrost_stubs::signals::NotFound;
 use bifrost_stubs::{DataBase, DataElem, Query, connect};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     s.except(|| {
         found.put(db.fetch("zoe"));
     })
-    .when("not_found", || {
+    .when::<NotFound>(|_| {
         found.put(db.new_user("zoe"));
     });
     println!("{} is there now", found.get().name().claim()?);

@@ -9,7 +9,7 @@ mod index;
 
 use std::error::Error;
 
-use bifrost_stubs::{Package, PackageIndex, connect, package_list, package_set};
+use bifrost_stubs::{Package, PackageIndex, connect, package_list, package_set, signals};
 use bifrost_veneer::{How, Session};
 use index::{Paragraph, paragraphs};
 
@@ -58,7 +58,7 @@ fn import(s: &Session, packages: &PackageIndex, text: &str) -> Result<(), Box<dy
                         packages.need(&p, need.join(" "));
                     }
                 })
-                .when("exists", || ());
+                .when::<signals::Exists>(|_| ());
             }
         })?;
     }
@@ -103,7 +103,7 @@ fn by_hand(s: &Session, p: &Package) -> Result<(), Box<dyn Error>> {
                         work.append(&q);
                     });
                 })
-                .when("unmet", || {
+                .when::<signals::Unmet>(|_| {
                     unmet.put(unmet.get() + 1);
                 });
             });

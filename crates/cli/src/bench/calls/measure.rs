@@ -411,7 +411,7 @@ pub fn measure(
     let mut values = Vec::new();
     for _ in 0..effort.samples / 10 {
         let start = Instant::now();
-        let came: Vec<_> = (0..calls).map(|_| probe.ints(&ten).get()).collect();
+        let came: Vec<_> = (0..calls).map(|_| probe.ints(ten).get()).collect();
         s.flush()?;
         for contents in &came {
             black_box(contents.claim()?);

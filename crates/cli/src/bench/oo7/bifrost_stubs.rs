@@ -5676,3 +5676,87 @@ pub fn check_graph(
 ) -> bf::Promise<()> {
     bf::call_routine! { session, INTERFACE, 63, composites }
 }
+
+/// The exceptions of the program, as types.
+pub mod signals {
+    #[allow(unused_imports, reason = "the values may be basic")]
+    use super::*;
+
+    /// Theta: `at_end`
+    #[derive(Clone, Debug)]
+    pub struct AtEnd();
+
+    bf::signal! { AtEnd, "at_end" }
+
+    /// Theta: `bad_format`
+    #[derive(Clone, Debug)]
+    pub struct BadFormat();
+
+    bf::signal! { BadFormat, "bad_format" }
+
+    /// Theta: `bounds`
+    #[derive(Clone, Debug)]
+    pub struct Bounds();
+
+    bf::signal! { Bounds, "bounds" }
+
+    /// Theta: `illegal_char`
+    #[derive(Clone, Debug)]
+    pub struct IllegalChar();
+
+    bf::signal! { IllegalChar, "illegal_char" }
+
+    /// Theta: `negative`
+    #[derive(Clone, Debug)]
+    pub struct Negative();
+
+    bf::signal! { Negative, "negative" }
+
+    /// Theta: `not_found`
+    #[derive(Clone, Debug)]
+    pub struct NotFound();
+
+    bf::signal! { NotFound, "not_found" }
+
+    /// Theta: `not_possible`
+    #[derive(Clone, Debug)]
+    pub struct NotPossible();
+
+    bf::signal! { NotPossible, "not_possible" }
+
+    /// Theta: `overflow`
+    #[derive(Clone, Debug)]
+    pub struct Overflow();
+
+    bf::signal! { Overflow, "overflow" }
+
+    /// Theta: `unknown`
+    #[derive(Clone, Debug)]
+    pub struct Unknown();
+
+    bf::signal! { Unknown, "unknown" }
+
+    /// Theta: `wrong (string)`
+    #[derive(Clone, Debug)]
+    pub struct Wrong(pub String);
+
+    bf::signal! { Wrong, "wrong", String }
+
+    /// Theta: `wrong_kind`
+    #[derive(Clone, Debug)]
+    pub struct WrongKind();
+
+    bf::signal! { WrongKind, "wrong_kind" }
+
+    /// Theta: `wrong_tag`
+    #[derive(Clone, Debug)]
+    pub struct WrongTag();
+
+    bf::signal! { WrongTag, "wrong_tag" }
+
+    /// Theta: `zero`
+    #[derive(Clone, Debug)]
+    pub struct Zero();
+
+    bf::signal! { Zero, "zero" }
+}

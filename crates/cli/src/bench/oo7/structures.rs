@@ -340,7 +340,8 @@ impl<'s> Structures<'s> {
         self.counted(|n| {
             s.foreach(self.db.atomic_parts(), |part| {
                 let id = part.doc_id();
-                s.except(|| s_count_if(s, self.db.document(&id).id().eq_(&id), n)).when("not_found", || {});
+                s.except(|| s_count_if(s, self.db.document(&id).id().eq_(&id), n))
+                    .when_named::<()>("not_found", |_| {});
             });
         })
     }

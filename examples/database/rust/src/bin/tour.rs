@@ -15,6 +15,7 @@ mod bifrost_stubs;
 use std::error::Error;
 use std::io::Write;
 
+use bifrost_stubs::signals::NotFound;
 use bifrost_stubs::{DataBase, DataElem, INTERFACE};
 use bifrost_veneer::Session;
 
@@ -98,7 +99,7 @@ fn exceptions(s: &Session, db: &DataBase, out: &mut impl Write) -> Result<(), Bo
     s.except(|| {
         found.put(db.fetch("dora"));
     })
-    .when("not_found", || {
+    .when::<NotFound>(|_| {
         found.put(db.new_user("dora"));
     });
     writeln!(out, "{} is there now", found.get().name().claim()?)?;
