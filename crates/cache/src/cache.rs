@@ -17,7 +17,9 @@
 
 use std::sync::Arc;
 
-use bifrost_repository::{BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid};
+use bifrost_repository::{
+    BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid, Watcher, Watching,
+};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::reference::{Blank, Open, Unseen};
 use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Object, Overtaken, UNDONE};
@@ -183,6 +185,28 @@ impl Cache {
         debug_assert!(cx.changed().next().is_none(), "what was changed is committed or aborted");
         self.shared.end_transaction(cx, &mut self.shared.residents.lock(), false);
         let _ = self.shared.advance(cx);
+    }
+
+    /// Watches the objects that the transaction has read, until the result is dropped; none if
+    /// others have changed one of them already. So no commit is missed between the read and the
+    /// watch.
+    ///
+    /// Cost: linear in the objects read.
+    pub fn watch(&self, cx: &mut Cx, watcher: Arc<dyn Watcher>) -> Option<Watching> {
+        let read = {
+            let residents = self.shared.residents.lock();
+            let here = cx.reads().iter().filter(|object| object.number() != 0);
+            let here = here.map(|object| residents.oref(object.number()));
+            here.chain(residents.gone().iter().copied()).collect()
+        };
+        let watching = self.shared.schema.repository().watch(read, watcher);
+        (!self.is_overtaken(cx)).then_some(watching)
+    }
+
+    /// True if others have committed a change to an object that the transaction has read: it can no
+    /// longer commit. Costs one load if there is nothing new.
+    pub fn is_overtaken(&self, cx: &mut Cx) -> bool {
+        self.shared.advance(cx).is_err()
     }
 
     /// Names objects that calls will touch which have come and were not begun. When one object is

@@ -274,6 +274,7 @@ impl<S: Source> Recorder<S> {
         self.tables = 0;
         self.batch.clear();
         self.commands = 0;
+        self.wait_ms = 0;
         self.published = 0;
         self.batch_number += 1;
         self.phase = Phase::Recording;
@@ -416,6 +417,7 @@ impl<S: Source> Recorder<S> {
                 && ErrorNumber::from_number(number).is_some_and(|n| n.scope() == Scope::Batch)
             {
                 end = Some(error.clone());
+                self.ends += 1;
             }
             by_call.insert(position, errors.len());
             errors.push(error.clone());

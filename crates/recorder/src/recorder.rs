@@ -91,6 +91,8 @@ pub enum Maker {
     Commit(u32),
     /// The end of the transaction with this number.
     Abort(u32),
+    /// A wait for changes of others.
+    Wait,
     /// The error-handle's call, by which the server learns that calls were refused.
     Refused,
 }
@@ -137,6 +139,7 @@ pub(crate) struct Bounds {
     pub(crate) commands: u64,
     pub(crate) futures: usize,
     pub(crate) depth: usize,
+    pub(crate) wait_ms: u32,
 }
 
 impl Default for Bounds {
@@ -147,6 +150,7 @@ impl Default for Bounds {
             commands: Limit::BatchCommands.default_value(),
             futures: Limit::Futures.default_value() as usize,
             depth: Limit::Depth.default_value() as usize,
+            wait_ms: Limit::WaitMs.default_value() as u32,
         }
     }
 }
@@ -160,6 +164,7 @@ impl Bounds {
             Limit::BatchCommands => self.commands = value,
             Limit::Futures => self.futures = size,
             Limit::Depth => self.depth = size,
+            Limit::WaitMs => self.wait_ms = u32::try_from(value).unwrap_or(u32::MAX),
             _ => {}
         }
     }
@@ -209,6 +214,10 @@ pub struct Recorder<S> {
     pub(crate) shipping: bool,
     /// The first failure of the last batch that was a transaction, by its order.
     pub(crate) shipped_from: u64,
+    /// The milliseconds that the batch may wait for changes of others.
+    pub(crate) wait_ms: u64,
+    /// The number of times that a transaction ended, or may have.
+    pub(crate) ends: u64,
     pub(crate) phase: Phase,
     pub(crate) batch_number: u64,
     /// When either is reached, [`Recorder::due`] looks more closely.
@@ -252,6 +261,8 @@ impl<S: Source> Recorder<S> {
             tables: 0,
             shipping: false,
             shipped_from: 0,
+            wait_ms: 0,
+            ends: 0,
             phase: Phase::Recording,
             batch_number: 1,
             attention_bytes: PUBLISH_BYTES,

@@ -388,12 +388,12 @@ impl<S: Source> Recorder<S> {
 
     /// Returns the order of the next failure, from which all can be told with
     /// [`Recorder::tell_since`].
-    pub(crate) fn mark_seen(&self) -> u64 {
+    pub fn mark_seen(&self) -> u64 {
         self.seen.order
     }
 
     /// Tells the program of all failures since a [mark](Recorder::mark_seen).
-    pub(crate) fn tell_since(&mut self, mark: u64) {
+    pub fn tell_since(&mut self, mark: u64) {
         self.seen.take(|u| u.order >= mark);
         self.attend();
     }

@@ -215,6 +215,23 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// True if two stubs are known to have the same result: equal values, one object, or tables of
+    /// equal rows. Failures are never the same.
+    ///
+    /// Cost: linear in the bytes of the results.
+    pub fn is_same(&self, one: Slot, other: Slot) -> bool {
+        match (self.known(one), self.known(other)) {
+            (Known::Handle(one), Known::Handle(other)) => one == other,
+            // By its bits: a real that is no number is the same as itself.
+            (Known::Value(Value::Real(one)), Known::Value(Value::Real(other))) => {
+                one.to_bits() == other.to_bits()
+            }
+            (Known::Value(one), Known::Value(other)) => one == other,
+            (Known::Rows(one), Known::Rows(other)) => one == other,
+            _ => false,
+        }
+    }
+
     /// Claims a stub whose knowledge is there.
     ///
     /// # Errors
@@ -388,6 +405,7 @@ impl<S: Source> Recorder<S> {
             Maker::Transaction => "transaction".into(),
             Maker::Commit(_) => "commit".into(),
             Maker::Abort(_) => "abort".into(),
+            Maker::Wait => "wait".into(),
             Maker::Cell => "cell".into(),
             Maker::Rows => "rows".into(),
             Maker::Emit => "emit".into(),

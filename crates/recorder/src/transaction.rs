@@ -38,6 +38,7 @@ impl<S: Source> Recorder<S> {
         match admitted.and_then(|()| self.commit_due()) {
             Ok(_) => {
                 self.before_commit(place);
+                self.ends += 1;
                 let ended = self.next_transaction();
                 encode::plain(&mut self.batch, op::COMMIT);
                 self.recorded();
@@ -51,6 +52,7 @@ impl<S: Source> Recorder<S> {
     pub fn abort(&mut self, admitted: Admission<S>, place: S) -> Recorded<S> {
         match admitted.and_then(|()| self.commit_due()) {
             Ok(_) => {
+                self.ends += 1;
                 let ended = self.next_transaction();
                 encode::plain(&mut self.batch, op::ABORT);
                 self.recorded();
@@ -58,6 +60,34 @@ impl<S: Source> Recorder<S> {
             }
             Err(error) => Err(self.refuse("abort", place, error)),
         }
+    }
+
+    /// Records a wait of at most so many milliseconds, which has one result: true if others have
+    /// changed an object that the transaction has read. The server's limit counts if it is lower.
+    pub fn wait(&mut self, admitted: Admission<S>, ms: u32, place: S) -> Recorded<S> {
+        match admitted.and_then(|()| self.commit_due()) {
+            Ok(_) => {
+                let ms = ms.min(self.bounds.wait_ms);
+                self.wait_ms += u64::from(ms);
+                encode::wait(&mut self.batch, ms);
+                self.recorded();
+                Ok(Maker::Wait)
+            }
+            Err(error) => Err(self.refuse("wait", place, error)),
+        }
+    }
+
+    /// Returns the milliseconds that the batch may wait for changes of others: a client waits so
+    /// much longer for the answer.
+    pub fn wait_ms(&self) -> u64 {
+        self.wait_ms
+    }
+
+    /// Returns the number of times that a transaction of the session has ended, or may have: by a
+    /// `commit`, an `abort`, a batch that is a transaction, or an error that ended a batch. While it
+    /// stays the same, the transaction has read all that was read since.
+    pub fn transaction_ends(&self) -> u64 {
+        self.ends
     }
 
     /// Begins a batch that is a transaction; it has one result, whose slot is returned. The caller
@@ -82,6 +112,7 @@ impl<S: Source> Recorder<S> {
             return Err(error);
         }
         self.clear_told();
+        self.ends += 1;
         encode::transaction(&mut self.batch, tries, batch);
         self.recorded();
         self.shipping = true;

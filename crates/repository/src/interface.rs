@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use crate::holders::{Holder, Registration};
 use crate::record::ClassDescriptor;
+use crate::watchers::{Watcher, Watching};
 use crate::{BatchId, ClassNumber, CommitError, Error, OBJECT_BYTES, Oref, Tid};
 
 /// The state of an object: its record, and the commit that wrote it.
@@ -285,6 +286,14 @@ pub trait Repository: Send + Sync {
     /// Registers a holder: objects that it names are not collected from now on, until the
     /// registration is dropped.
     fn register(&self, holder: Arc<dyn Holder>) -> Registration;
+
+    /// Calls a watcher after each commit that has written one of these objects, until the result is
+    /// dropped. [`changes`](Self::changes) has the commit then.
+    ///
+    /// A caller that must miss no commit asks for the changes after it has entered the watch. The
+    /// watcher may be called for commits that were known before, and more than once. An engine that
+    /// other processes share calls it for their commits when it learns of them.
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching;
 
     /// Returns at most `limit` objects from `from` on, in the order of their orefs. Not a snapshot:
     /// states that are written between two calls may be seen or not.

@@ -30,6 +30,7 @@ mod place;
 pub mod postgres;
 pub mod record;
 pub mod store;
+mod watchers;
 
 pub use error::{CommitError, Error};
 pub use holders::{Holder, Holders, Registration};
@@ -40,3 +41,4 @@ pub use interface::{
 };
 pub use limits::*;
 pub use place::Place;
+pub use watchers::{Watcher, Watching};

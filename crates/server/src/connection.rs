@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 use bifrost_capsule::Space;
 use bifrost_runtime::HeapStats;
 use bifrost_session::{Session, Welcome};
-use bifrost_transport::{Deadline, ReadError, Stream, WriteError};
+use bifrost_transport::{Deadline, HangUp, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
+use crate::bell::{Bell, Rested};
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Refusal};
 use crate::server::Shared;
@@ -88,11 +89,13 @@ struct Opened {
     number: u64,
     space: Arc<Space>,
     session: Session,
+    bell: Arc<Bell>,
 }
 
 /// Gives a client that has said `hello` the place of a session.
 fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) -> Result<Opened, Refusal> {
-    let number = place.open_session(stream).map_err(|most| {
+    let bell = Arc::new(Bell::default());
+    let number = place.open_session(stream, &bell).map_err(|most| {
         tracing::warn!(sessions_max = most, "session.refused");
         let text = format!("{most} sessions are open, and that is the limit (sessions_max)");
         Refusal::new(form, ErrorNumber::TooManySessions, text)
@@ -114,13 +117,14 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     }
     place.runs_in(&space);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
-    let session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
-    Ok(Opened { number, space, session })
+    let mut session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
+    session.set_waker(bell.clone());
+    Ok(Opened { number, space, session, bell })
 }
 
 /// Runs a session to its end, and returns the figures of its heap.
 fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Opened) -> HeapStats {
-    let Opened { number, space, mut session } = opened;
+    let Opened { number, space, mut session, bell } = opened;
     let peer = stream.describe_peer();
     tracing::info!(session = number, peer, "session.open");
     let mut form = match greeted.form {
@@ -133,7 +137,7 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     // Room for all that is read at once: a place that does not change, and pages of its own.
     let mut input = Vec::with_capacity(READ_BYTES);
     input.extend_from_slice(&greeted.input);
-    let work = || run(shared, &space, &mut stream, &mut session, &mut form, input);
+    let work = || run(shared, &space, &mut stream, &mut session, &bell, &mut form, input);
     let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
         Err(_) => {
@@ -263,9 +267,12 @@ fn run(
     space: &Space,
     stream: &mut Stream,
     session: &mut Session,
+    bell: &Arc<Bell>,
     form: &mut Form,
     mut input: Vec<u8>,
 ) -> End {
+    // Made when the session first waits for commits of others.
+    let mut last_byte = None;
     let patience = shared.patience;
     let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
     let mut times = Times {
@@ -285,8 +292,14 @@ fn run(
                 Err(end) => return end,
             }
             if let Some(pause) = session.pause() {
-                // Others have committed in between: the batch runs again after a pause.
-                std::thread::sleep(pause);
+                if last_byte.is_none() && session.is_waiting() {
+                    last_byte = Some(watch_last_byte(bell, stream));
+                }
+                match bell.rest(pause) {
+                    Rested::Rung => {}
+                    Rested::SentLast => session.wait_no_more(),
+                    Rested::Stopped => return End::Stopped,
+                }
             } else if !form.has_more() {
                 break;
             }
@@ -325,6 +338,11 @@ fn run(
             }
         }
     }
+}
+
+/// Watches a client whose session waits. Without means for that it waits for its whole time.
+fn watch_last_byte(bell: &Arc<Bell>, stream: &Stream) -> Option<HangUp> {
+    bell.watch(stream).inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok()
 }
 
 /// Sends the bytes to be sent, and returns whether there were some; or the reason why the

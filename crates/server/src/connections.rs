@@ -20,6 +20,8 @@ use bifrost_runtime::cx::Kill;
 use bifrost_transport::{Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bell::Bell;
+
 /// The time that a stop waits for connections to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The time that sessions have to tell their clients.
@@ -59,12 +61,20 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 struct Open {
     newcomers: Newcomers,
-    /// The means to end each session, and where it runs.
-    sessions: HashMap<u64, (StreamStopper, Weak<Space>)>,
+    sessions: HashMap<u64, Means>,
     addresses: HashMap<Origin, Visits>,
     stopping: bool,
     /// The figures of the heaps of sessions that have ended.
     past: HeapStats,
+}
+
+/// The means to end a session.
+#[derive(Debug)]
+struct Means {
+    stopper: StreamStopper,
+    /// The place where it runs.
+    space: Weak<Space>,
+    bell: Arc<Bell>,
 }
 
 /// The history of an address.
@@ -166,7 +176,7 @@ impl Connections {
         let (past, spaces) = {
             let open = self.open.lock();
             let spaces: Vec<Arc<Space>> =
-                open.sessions.values().filter_map(|(_, space)| space.upgrade()).collect();
+                open.sessions.values().filter_map(|means| means.space.upgrade()).collect();
             (open.past, spaces)
         };
         spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
@@ -185,7 +195,7 @@ impl Connections {
         open.stopping = true;
         self.changed.notify_all();
         while !(open.sessions.is_empty() && open.newcomers.is_empty()) && start.elapsed() < STOP_WITHIN {
-            let stoppers = open.sessions.values().map(|(stopper, _)| stopper);
+            let stoppers = open.sessions.values().map(|means| &means.stopper);
             for stopper in stoppers.chain(open.newcomers.stoppers()) {
                 stopper.stop_reading();
                 // A client that does not take the last word is not waited for.
@@ -193,8 +203,11 @@ impl Connections {
                     stopper.stop();
                 }
             }
-            for space in open.sessions.values().filter_map(|(_, space)| space.upgrade()) {
-                space.interrupt(Kill::Stop);
+            for means in open.sessions.values() {
+                means.bell.stop();
+                if let Some(space) = means.space.upgrade() {
+                    space.interrupt(Kill::Stop);
+                }
             }
             self.changed.wait_for(&mut open, Duration::from_millis(50));
         }
@@ -292,7 +305,7 @@ impl Place {
     ///
     /// # Errors
     /// The limit, if there are as many sessions as there may be.
-    pub(crate) fn open_session(&mut self, stream: &Stream) -> Result<u64, usize> {
+    pub(crate) fn open_session(&mut self, stream: &Stream, bell: &Arc<Bell>) -> Result<u64, usize> {
         let connections = &self.connections;
         let mut open = connections.open.lock();
         if open.sessions.len() >= connections.limits.sessions {
@@ -300,7 +313,8 @@ impl Place {
         }
         let number = connections.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         open.newcomers.leave(self.newcomer);
-        open.sessions.insert(number, (stream.stopper(), Weak::new()));
+        let means = Means { stopper: stream.stopper(), space: Weak::new(), bell: bell.clone() };
+        open.sessions.insert(number, means);
         self.session = Some(number);
         Ok(number)
     }
@@ -308,8 +322,8 @@ impl Place {
     /// Notes where the session runs.
     pub(crate) fn runs_in(&self, space: &Arc<Space>) {
         let mut open = self.connections.open.lock();
-        if let Some((_, runs_in)) = self.session.and_then(|number| open.sessions.get_mut(&number)) {
-            *runs_in = Arc::downgrade(space);
+        if let Some(means) = self.session.and_then(|number| open.sessions.get_mut(&number)) {
+            means.space = Arc::downgrade(space);
         }
     }
 

@@ -12,6 +12,7 @@
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
 
+mod bell;
 mod collector;
 pub mod config;
 mod connection;

@@ -7,8 +7,8 @@ use crate::config::Config;
 /// Descriptors of a connection over a socket, and of one over shared memory.
 const SOCKET_DESCRIPTORS: u64 = 1;
 const SHARED_DESCRIPTORS: u64 = 2;
-/// Descriptors of a session besides, if the program has actors: it watches its client while it
-/// waits.
+/// Descriptors of a session besides: it watches its client while it waits for commits of others,
+/// and, if the program has actors, while it waits for their answers.
 const WATCH_DESCRIPTORS: u64 = 1;
 /// Descriptors of the process besides those of connections: listeners, the store, standard streams.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -28,7 +28,7 @@ fn compare(config: &Config, actors: bool, descriptors: Option<u64>, threads: Opt
     let connections = sessions.saturating_add(newcomers);
     let shared = config.listen.is_empty() || config.listen.iter().any(|url| url.starts_with("shm:"));
     let each = if shared { SHARED_DESCRIPTORS } else { SOCKET_DESCRIPTORS };
-    let watches = if actors { sessions.saturating_mul(WATCH_DESCRIPTORS) } else { 0 };
+    let watches = sessions.saturating_mul(if actors { 2 * WATCH_DESCRIPTORS } else { WATCH_DESCRIPTORS });
     let settings = format!("sessions_max = {sessions} with greetings_max = {newcomers}");
     let needs = [
         (
@@ -61,10 +61,10 @@ mod tests {
         let config = Config { sessions_max: 100, greetings_max: 10, ..Config::default() };
         let said = |descriptors, threads| compare(&config, true, descriptors, threads);
         assert!(said(None, None).is_empty());
-        assert!(said(Some(384), Some(127)).is_empty());
-        let short = said(Some(383), Some(126));
+        assert!(said(Some(484), Some(127)).is_empty());
+        let short = said(Some(483), Some(126));
         assert_eq!(short.len(), 2);
-        for (text, limit, need) in [(&short[0], "383 open files", "384"), (&short[1], "126 threads", "127")] {
+        for (text, limit, need) in [(&short[0], "483 open files", "484"), (&short[1], "126 threads", "127")] {
             assert!(
                 text.contains(limit) && text.contains(need) && text.contains("sessions_max = 100"),
                 "{text}"
@@ -72,6 +72,6 @@ mod tests {
         }
         // Sockets alone take less.
         let sockets = Config { listen: vec!["tcp://127.0.0.1:0".into()], ..config.clone() };
-        assert!(compare(&sockets, false, Some(174), None).is_empty());
+        assert!(compare(&sockets, false, Some(274), None).is_empty());
     }
 }

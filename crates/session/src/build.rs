@@ -401,6 +401,7 @@ impl<'t> Builder<'t> {
             | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort
+            | Command::Wait { .. }
             | Command::Flush { .. }
             | Command::Bye => return Err(self.internal("a command that does not belong into a structure")),
         }

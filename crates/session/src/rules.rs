@@ -151,6 +151,7 @@ rules! {
     Command::Transaction { .. } => TRANSACTION, Refused(1), Refused, Skipped;
     Command::Commit => COMMIT, Refused(1), Refused, Skipped;
     Command::Abort => ABORT, Refused(1), Refused, Skipped;
+    Command::Wait { .. } => WAIT, Refused(1), Refused, Skipped;
     Command::Hello(_) => HELLO, Refused(0), Refused, Executed;
     Command::Describe => DESCRIBE, Refused(0), Refused, Executed;
     Command::History => HISTORY, Refused(0), Refused, Executed;

@@ -331,6 +331,7 @@ impl Session {
             | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort
+            | Command::Wait { .. }
             | Command::Flush { .. }
             | Command::Bye => {}
         }

@@ -36,6 +36,7 @@ use crate::scan::Scan;
 use crate::shipped::Shipped;
 use crate::tables::Tables;
 use crate::transactions::Transactions;
+use crate::wait::{Resting, Waker};
 use crate::work::Run;
 
 /// A server's answer to `hello`. The server has checked the client's token: the session does not.
@@ -159,6 +160,9 @@ pub struct Session {
     pub(crate) output: Vec<u8>,
     /// The batch that is a transaction, from `transaction` until it has run to its end.
     pub(crate) shipped: Option<Shipped>,
+    /// The `wait` under way.
+    pub(crate) resting: Option<Resting>,
+    pub(crate) waker: Option<Waker>,
 }
 
 impl Session {
@@ -184,6 +188,8 @@ impl Session {
             counters: Counters::default(),
             output: Vec::new(),
             shipped: None,
+            resting: None,
+            waker: None,
         }
     }
 
@@ -203,6 +209,7 @@ impl Session {
         self.transactions.refresh(cx, self.batch.commands == 0);
         let mut run = Run::begin(cx, &self.batch);
         self.run_again(&mut run);
+        self.wake(&mut run);
         let at = if self.pause().is_none() { self.work(&mut run, bytes) } else { 0 };
         run.end(&mut self.batch);
         bifrost_actors::post_messages(cx);

@@ -53,10 +53,14 @@ pub(crate) struct Shipped {
 
 impl Session {
     /// Returns the time for which the caller waits before it calls [`Session::handle`] again. That
-    /// then runs a batch again after a conflict. Bytes that have not been counted as used are
+    /// then runs a batch again after a conflict, or ends a `wait`; it may be called before, and is
+    /// when the [waker](Session::set_waker) was. Bytes that have not been counted as used are
     /// handed in then as well.
     pub fn pause(&self) -> Option<Duration> {
-        self.shipped.as_ref()?.pause
+        match &self.shipped {
+            Some(shipped) => shipped.pause,
+            None => self.rest_left(),
+        }
     }
 
     /// Executes `transaction`: the batch is collected from here on. The future is nil if all goes

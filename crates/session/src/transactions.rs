@@ -98,6 +98,14 @@ impl Transactions {
         unchanged
     }
 
+    /// Ends a transaction that has changed nothing and that others have overtaken. Exceptions that
+    /// the client has not looked at end with it.
+    pub fn end_overtaken(&mut self, cx: &mut Cx) {
+        self.busy = false;
+        self.unseen = false;
+        self.cache.end(cx);
+    }
+
     /// Returns the reply of a batch that was committed before, if it was; or the reason why that is
     /// unknown.
     pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, FailureKind> {

@@ -148,6 +148,9 @@ impl Session {
                     }
                     at += used;
                     self.command(run, command);
+                    if self.is_waiting() {
+                        break;
+                    }
                     if self.output.len() > self.output_max() {
                         let text = "the replies to the commands of one send are too long";
                         self.fail(ErrorNumber::ReplyTooLong, text);
@@ -233,6 +236,7 @@ impl Session {
             Command::Transaction { tries, batch } => self.ship(run, tries, batch),
             Command::Commit => self.commit(run),
             Command::Abort => self.abort(run),
+            Command::Wait { ms } => self.wait(run, ms),
             Command::Bye => {
                 self.ended = true;
                 encode::farewell(&mut self.output);

@@ -178,7 +178,8 @@ impl Drop for Connection {
     }
 }
 
-/// The watch for the hang-up of a stream's peer ([`Stream::on_hang_up`]), until it is dropped.
+/// The watch for the end of a stream's peer ([`Stream::on_hang_up`], [`Stream::on_sent_last`]), until
+/// it is dropped.
 #[derive(Debug)]
 pub struct HangUp {
     _watch: shm::Watch,
@@ -372,12 +373,25 @@ impl Stream {
     /// # Errors
     /// The system has no means for it.
     pub fn on_hang_up(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
-        // Shared memory watches the socket itself, too.
-        let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?);
         let sign = match self.medium {
             Medium::Shm(_) => shm::Sign::SentLast,
             Medium::Socket(_) => shm::Sign::Gone,
         };
+        self.watch_peer(sign, called)
+    }
+
+    /// As [`Stream::on_hang_up`], but also when the peer has only shut down its sending half. Bytes
+    /// that it sent before may not have been read yet.
+    ///
+    /// # Errors
+    /// The system has no means for it.
+    pub fn on_sent_last(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
+        self.watch_peer(shm::Sign::SentLast, called)
+    }
+
+    fn watch_peer(&self, sign: shm::Sign, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
+        // Shared memory watches the socket itself, too.
+        let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?);
         Ok(HangUp { _watch: shm::watch_with(socket, sign, Box::new(called))? })
     }
 

@@ -17,6 +17,7 @@
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! control      batched control structures
+//! live_batch   batches that are run again when their answer may have changed
 //! cell, procedure, iter, rows
 //! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
@@ -45,6 +46,7 @@ mod control;
 mod error;
 mod iter;
 mod live;
+mod live_batch;
 mod plain;
 mod procedure;
 mod promise;
@@ -62,6 +64,7 @@ pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
 pub use error::{CallName, ConnectError, Error, Exception, Place};
 pub use iter::{Iter, Yields};
+pub use live_batch::{Claim, LiveBatch};
 pub use plain::{Items, Plain};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};

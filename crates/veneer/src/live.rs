@@ -43,8 +43,12 @@ impl Wire {
     }
 
     fn read(&mut self) -> Result<&[u8], ConnectionError> {
+        self.read_within(self.timeout)
+    }
+
+    fn read_within(&mut self, timeout: Duration) -> Result<&[u8], ConnectionError> {
         self.input.clear();
-        self.connection.read(&mut self.input, READ_BYTES, self.timeout)?;
+        self.connection.read(&mut self.input, READ_BYTES, timeout)?;
         Ok(&self.input)
     }
 
@@ -151,10 +155,11 @@ impl Live {
 
     fn finish_flush(&mut self) -> Result<(), Error> {
         self.send()?;
+        let timeout = self.wire.timeout.saturating_add(Duration::from_millis(self.recorder.wait_ms()));
         // Bytes that came with the last answer.
         let mut answered = self.recorder.handle_bytes(&[])?;
         while !answered {
-            answered = match self.wire.read() {
+            answered = match self.wire.read_within(timeout) {
                 Ok(bytes) => self.recorder.handle_bytes(bytes)?,
                 Err(error) => return Err(self.recorder.close(error.into())),
             };

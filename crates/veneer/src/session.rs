@@ -296,6 +296,26 @@ impl Session {
         })
     }
 
+    /// Waits, when the batch is sent, until another session has committed a change to an object that
+    /// the transaction has read. The promise is true then, and the next transaction begins. If that
+    /// has happened already, nothing is waited for. It is false when the time is over: then the
+    /// transaction goes on, and all that it has read is current. The server's limit `wait_ms_max`
+    /// counts if it is lower.
+    ///
+    /// Commands recorded behind it are run after it, in the same crossing. A transaction that has
+    /// changed something is refused (`InTransaction`). Not inside a structure.
+    ///
+    /// [`Session::live`] makes an iterator of this.
+    #[track_caller]
+    pub fn wait(&self, most: Duration) -> Promise<bool> {
+        let place = Place::caller();
+        let ms = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
+        self.record(place, |live| {
+            let admitted = live.admit();
+            live.recorder.wait(admitted, ms, place)
+        })
+    }
+
     /// Records a batch that is a transaction of its own, sends it, and waits until it is committed.
     /// If other transactions conflict with it, the server runs it again by itself, as often as
     /// `how` says. Nothing of `body` is run again, and nothing but the batch and its answer

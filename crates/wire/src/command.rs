@@ -18,7 +18,7 @@ use crate::word::{Read, Reader, Stop, word_at};
 /// Commands that make results take the next future numbers of the batch, from -1 downwards:
 ///
 /// - `Lookup`, `Constant`, `Cell`, `Rows`, `Emit`, `As`, `Is`, `Get`, `Transaction`, `Commit`,
-///   `Abort` take one.
+///   `Abort`, `Wait` take one.
 /// - Calls take one for each result, and at least one.
 /// - The call of a `Foreach` takes one for each value its iterator yields, and at least one.
 /// - `Procedure` takes one for each parameter, `When` one for each value.
@@ -136,6 +136,12 @@ pub enum Command<'a> {
     Commit,
     /// Aborts the transaction: a future that is nil. The next command begins the next one.
     Abort,
+    /// Waits until others have changed an object that the transaction has read: a future that is a
+    /// bool.
+    Wait {
+        /// Milliseconds that it lasts at most.
+        ms: u32,
+    },
     /// Ends the session.
     Bye,
     /// Begins a loop's condition.
@@ -225,6 +231,7 @@ impl<'a> Command<'a> {
             | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort
+            | Command::Wait { .. }
             | Command::Bye
             | Command::While
             | Command::EndWhile
@@ -464,6 +471,10 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
         }
         op::COMMIT => plain(Command::Commit),
         op::ABORT => plain(Command::Abort),
+        op::WAIT => {
+            numbered(reader)?;
+            Ok(Command::Wait { ms: number })
+        }
         op::BYE => plain(Command::Bye),
         op::WHILE => plain(Command::While),
         op::DO => {

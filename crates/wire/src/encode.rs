@@ -251,6 +251,11 @@ pub fn free(out: &mut Vec<u8>, handles: &[Ref]) {
     }
 }
 
+/// Appends `wait`.
+pub fn wait(out: &mut Vec<u8>, ms: u32) {
+    word(out, head(op::WAIT, 0, ms));
+}
+
 /// Appends `flush`. The positions ascend; equal ones count once.
 pub fn flush(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, quiet: bool) {
     let start = out.len();
@@ -371,6 +376,7 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Transaction { tries, batch } => transaction(out, tries, batch),
         Command::Commit => plain(out, op::COMMIT),
         Command::Abort => plain(out, op::ABORT),
+        Command::Wait { ms } => wait(out, ms),
         Command::Bye => plain(out, op::BYE),
         Command::While => plain(out, op::WHILE),
         Command::Do { test } => loop_body(out, test),

@@ -91,6 +91,7 @@ pub fn command(command: &Command<'_>) -> Json {
         }
         Command::Commit => json!("commit"),
         Command::Abort => json!("abort"),
+        Command::Wait { ms } => json!({"wait": {"ms": ms}}),
         Command::Bye => json!("bye"),
         Command::While => json!("while"),
         Command::Do { test } => json!({"do": {"test": test.0}}),

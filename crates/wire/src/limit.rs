@@ -61,4 +61,5 @@ limits! {
     Procedures = 16, "procedures_max", 10_000, "Batched procedures that a session defines.";
     Rows = 17, "rows_max", 1_000_000, "Rows of one table.";
     ProcedureDepth = 18, "procedure_depth_max", 10_000, "Nesting of calls of batched procedures.";
+    WaitMs = 19, "wait_ms_max", 60_000, "Milliseconds that one `wait` lasts at most.";
 }

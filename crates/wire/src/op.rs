@@ -77,6 +77,7 @@ ops! {
         after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";
     ABORT = 0x32, Client, "abort", "Aborts the transaction and begins the next one.";
+    WAIT = 0x33, Client, "wait", "Waits until others change an object that the transaction has read.";
     HELLO = 0x89, Client, "hello", "Opens a session.";
     WELCOME = 0xc0, Server, "welcome", "Answers `hello`.";
     FLUSHED = 0xc1, Server, "flushed", "Answers `flush`: outcomes, exceptions, counters.";

@@ -137,6 +137,8 @@ transaction batch "00112233445566778899aabbccddeeff" 7
 $done := commit
 commit
 abort
+$changed := wait 30000
+wait 0
 flush
 bye
 "#;
@@ -308,7 +310,8 @@ fn malformed() {
     let cases: &[(&str, &str)] = &[
         ("no command has the code 0", "0000000000000000"),
         ("no command has the code 0x7f", "7f00000000000000"),
-        ("a reserved code", "3300000000000000"),
+        ("a reserved code", "3400000000000000"),
+        ("a wait with flags", "3301000064000000"),
         ("the code of a reply", "c100000000000000"),
         ("hello with another magic", "8942465254535400"),
         ("tags without arguments", "0100010000000000 0100000000000000"),

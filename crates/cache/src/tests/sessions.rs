@@ -256,6 +256,10 @@ impl Repository for Lossy {
         self.inner.register(holder)
     }
 
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching {
+        self.inner.watch(orefs, watcher)
+    }
+
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
         self.inner.scan(from, limit)
     }

@@ -36,6 +36,7 @@ const COMMANDS: &[&str] = &[
     "send",
     "then",
     "transaction",
+    "wait",
     "when",
     "while",
 ];

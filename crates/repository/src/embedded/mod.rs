@@ -36,7 +36,7 @@ use crate::record::ClassDescriptor;
 use crate::store::{Base, Entry, Store, decode};
 use crate::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    Oref, Progress, Registration, Report, Repository, Stored, Tid, store,
+    Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
 };
 use base::Redb;
 use disk::{Disk, Folder};
@@ -228,6 +228,10 @@ impl Repository for Embedded {
 
     fn register(&self, holder: Arc<dyn Holder>) -> Registration {
         self.store.register(holder)
+    }
+
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching {
+        self.store.watch(orefs, watcher)
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {

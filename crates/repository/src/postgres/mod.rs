@@ -43,9 +43,11 @@ pub use address::{Address, is_url};
 use crate::record::ClassDescriptor;
 use crate::store::check::{Garbage, check_all};
 use crate::store::{check_commit, class_digest};
+use crate::watchers::Watchers;
 use crate::{
     BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
     Fetched, Gauges, Holder, Holders, Info, Oref, Progress, Registration, Report, Repository, Stored, Tid,
+    Watcher, Watching,
 };
 use commit::Queue;
 use known::{Known, Position, no_row};
@@ -114,6 +116,7 @@ struct Shared {
     /// Orefs below this one were given, by some process.
     given: AtomicU64,
     holders: Holders,
+    watchers: Watchers,
     /// One collection or check at a time.
     maintenance: Mutex<()>,
     /// States from before this commit are fetched again: they may lead to objects that no holder
@@ -227,6 +230,7 @@ fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Resu
         orefs: Mutex::new(0..0),
         given: AtomicU64::new(1),
         holders: Holders::default(),
+        watchers: Watchers::default(),
         maintenance: Mutex::new(()),
         reads_from: AtomicU64::new(0),
         collections: AtomicU64::new(0),
@@ -318,10 +322,20 @@ impl Shared {
     /// Makes commits visible to this process.
     fn publish(&self, position: Position) {
         let mut known = self.known.write();
+        let before = known.head;
         known.learn(position);
         // Pairs with the load in `head`: a thread that sees the number finds the changes, under the
         // lock.
         self.head.store(known.head.0, Ordering::Release);
+        if known.head == before {
+            return;
+        }
+        let changes = known.changes.written(before, known.head);
+        drop(known);
+        match changes {
+            Changes::Written { orefs, .. } => self.watchers.tell(&orefs),
+            Changes::TooOld { .. } => self.watchers.tell_all(),
+        }
     }
 
     fn learn_classes(&self, connection: &mut Connection, count: u64) -> Result<(), Trouble> {
@@ -525,6 +539,10 @@ impl Repository for Postgres {
 
     fn register(&self, holder: Arc<dyn Holder>) -> Registration {
         self.shared.holders.register(holder)
+    }
+
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching {
+        self.shared.watchers.watch(orefs, watcher)
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {

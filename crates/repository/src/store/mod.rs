@@ -50,10 +50,11 @@ pub use replies::Reply;
 pub(crate) use visible::class_digest;
 
 use crate::record::ClassDescriptor;
+use crate::watchers::Watchers;
 use crate::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
     Fetched, Gauges, Holder, Holders, Info, OBJECT_BYTES, Oref, Progress, REPLY_BYTES_MAX, ReadSet,
-    Registration, Report, Repository, Stored, Tid,
+    Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use marks::Marking;
 use sequence::{Failure, Group, Outcome, Sequence};
@@ -117,6 +118,7 @@ pub struct Store<B, J> {
     install: Mutex<Option<String>>,
     visible: RwLock<Visible>,
     holders: Holders,
+    watchers: Watchers,
     /// Called when a layer was closed that is to be installed.
     closed: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -147,6 +149,7 @@ impl<B: Base, J: Journal> Store<B, J> {
             log_bytes: AtomicU64::new(0),
             install: Mutex::default(),
             holders: Holders::default(),
+            watchers: Watchers::default(),
             closed: RwLock::default(),
             journal: Mutex::new(journal),
             visible: RwLock::new(visible),
@@ -439,6 +442,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         self.check_room(&commit)?;
         let Commit { reads, writes, creates, batch, .. } = commit;
         let commit = Committed { tid: Tid::NONE, writes, creates, batch };
+        let written = commit.written();
         let sequence = self.admit(seen, reads, &commit)?;
         let (mut sequence, noted) = sequence;
         if commit.creates.iter().any(|(oref, _)| oref.get() >= sequence.next_oref) {
@@ -446,10 +450,11 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         }
         self.marking.note(noted, &commit);
         let (tid, outcome) = sequence.add(commit, &self.full);
-        match self.settle(sequence, &outcome).1 {
-            Ok(()) => Ok(tid),
-            Err(failure) => Err(failure.error().into()),
-        }
+        let settled = self.settle(sequence, &outcome).1;
+        settled.map_err(|failure| failure.error())?;
+        // By the thread that waits for this commit, and without locks: no other commit waits.
+        self.watchers.tell(&written);
+        Ok(tid)
     }
 
     fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, Error> {
@@ -501,6 +506,10 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
 
     fn register(&self, holder: Arc<dyn Holder>) -> Registration {
         self.holders.register(holder)
+    }
+
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching {
+        self.watchers.watch(orefs, watcher)
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {

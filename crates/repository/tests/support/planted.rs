@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    Oref, Progress, ReadSet, Registration, Report, Repository, Stored, Tid,
+    Oref, Progress, ReadSet, Registration, Report, Repository, Stored, Tid, Watcher,
+    Watching,
 };
 use bytes::Bytes;
 
@@ -186,6 +187,10 @@ impl Repository for Planted {
 
     fn register(&self, holder: Arc<dyn Holder>) -> Registration {
         self.store.register(holder)
+    }
+
+    fn watch(&self, orefs: Vec<Oref>, watcher: Arc<dyn Watcher>) -> Watching {
+        self.store.watch(orefs, watcher)
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {

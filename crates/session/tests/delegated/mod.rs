@@ -36,6 +36,14 @@ macro_rules! delegated {
             self.$inner.register(holder)
         }
 
+        fn watch(
+            &self,
+            orefs: Vec<bifrost_repository::Oref>,
+            watcher: std::sync::Arc<dyn bifrost_repository::Watcher>,
+        ) -> bifrost_repository::Watching {
+            self.$inner.watch(orefs, watcher)
+        }
+
         fn scan(
             &self,
             from: bifrost_repository::Oref,

@@ -31,6 +31,7 @@ $c := cell int                     a cell; $c.put(1), $c.get()
 $t := rows DataElem, string        a table; emit $t, $e, $e.name() appends a row; ? $t prints it
 $p := $x as Perfume                the same object, seen as one of a type; $x is Perfume tests it
 commit                             commits the transaction; abort undoes its changes
+wait 1000                          waits until others change something read; true, or false after 1000 ms
 transaction                        makes the batch a transaction; the server repeats it after a conflict
 while $c.get().lt(9) do  ...  end
 if $c.full() then  ...  else  ...  end

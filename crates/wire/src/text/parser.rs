@@ -91,6 +91,8 @@ pub(super) enum ExprKind {
     Transaction(u16, Option<BatchName>),
     Commit,
     Abort,
+    /// `wait 1000`
+    Wait(u32),
     Call(Option<Box<Expr>>, String, Vec<Expr>),
 }
 
@@ -497,6 +499,17 @@ impl Parser<'_> {
         Ok(ExprKind::Transaction(tries, Some(BatchName { client, number })))
     }
 
+    /// Reads the time of a `wait`.
+    fn milliseconds(&mut self) -> Result<u32, LineError> {
+        let ms = match self.peek() {
+            Some(Token::Int(ms)) => u32::try_from(*ms).ok(),
+            _ => None,
+        };
+        let ms = ms.ok_or_else(|| self.bad("a number of milliseconds was expected"))?;
+        self.at += 1;
+        Ok(ms)
+    }
+
     fn primary(&mut self) -> Result<Expr, LineError> {
         let column = self.column();
         let Some(token) = self.peek().cloned() else { return Err(self.bad("an expression was expected")) };
@@ -538,6 +551,7 @@ impl Parser<'_> {
                 "transaction" => self.transaction()?,
                 "commit" => ExprKind::Commit,
                 "abort" => ExprKind::Abort,
+                "wait" => ExprKind::Wait(self.milliseconds()?),
                 "constant" => return self.primary(),
                 "get" => ExprKind::Get(Box::new(self.expression()?)),
                 "value" => {

@@ -635,6 +635,11 @@ impl Translator {
                 encode::plain(out, op::ABORT);
                 return Ok(vec![self.future(self.kind(Kind::Null), "abort")]);
             }
+            ExprKind::Wait(ms) => {
+                self.structureless("wait", expr.column)?;
+                encode::wait(out, *ms);
+                return Ok(vec![self.future(self.kind(Kind::Bool), "wait")]);
+            }
             ExprKind::Call(receiver, name, args) => {
                 return self.call(expr.column, receiver.as_deref(), name, args, op::CALL, out);
             }

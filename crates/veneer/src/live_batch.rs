@@ -1,0 +1,285 @@
+//! Live batches: a batch that is run again whenever its answer may have changed.
+//!
+//! [`Session::live`] is the function to read first; [`LiveBatch`] is the iterator that it returns. A
+//! step of the iterator is one crossing:
+//!
+//! ```text
+//! wait, while nothing that the last run has read was changed      not before the first run
+//! the batch of the closure
+//! flush
+//! ```
+//!
+//! The server knows all that a run has read, so it misses no change between a run and its wait.
+
+use std::time::Duration;
+
+use bifrost_recorder::Known;
+use bifrost_wire::{ErrorNumber, Scope};
+
+use crate::call::Reference;
+use crate::error::{Error, Place};
+use crate::promise::{Promise, Value};
+use crate::rows::{Columns, Rows};
+use crate::session::Session;
+use crate::stubs::Object;
+
+/// The results of a batch: a promise, a table of rows, a generated type, or several of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the result of a batch",
+    label = "a promise, a table of rows or a generated type was expected, or a tuple of these"
+)]
+pub trait Claim {
+    /// The type of the results in the program.
+    type Output;
+
+    /// Returns the results. Flushes the session if they are not there yet.
+    ///
+    /// # Errors
+    /// As [`Promise::claim`].
+    #[track_caller]
+    fn claim(&self) -> Result<Self::Output, Error>;
+
+    /// True if both are known to be the same.
+    #[doc(hidden)]
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+/// True if two stubs have the same result.
+fn is_same(one: &impl Reference, other: &impl Reference) -> bool {
+    let (one, other) = (one.stub(), other.stub());
+    one.core.live.borrow().recorder.is_same(one.slot, other.slot)
+}
+
+impl<V: Value> Claim for Promise<V> {
+    type Output = V;
+
+    #[track_caller]
+    fn claim(&self) -> Result<V, Error> {
+        Promise::claim(self)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        is_same(self, other)
+    }
+}
+
+impl<C: Columns> Claim for Rows<C> {
+    type Output = Vec<C>;
+
+    #[track_caller]
+    fn claim(&self) -> Result<Vec<C>, Error> {
+        Rows::claim(self)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        is_same(self, other)
+    }
+}
+
+impl<T: Object + Clone> Claim for T {
+    type Output = T;
+
+    #[track_caller]
+    fn claim(&self) -> Result<T, Error> {
+        self.stub().resolve()?;
+        Ok(self.clone())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        is_same(self, other)
+    }
+}
+
+impl<T: Claim> Claim for Vec<T> {
+    type Output = Vec<T::Output>;
+
+    #[track_caller]
+    fn claim(&self) -> Result<Self::Output, Error> {
+        self.iter().map(Claim::claim).collect()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().zip(other).all(|(one, other)| one.is_same(other))
+    }
+}
+
+macro_rules! tuples {
+    ($($($name:ident $index:tt),+;)*) => {$(
+        impl<$($name: Claim),+> Claim for ($($name,)+) {
+            type Output = ($($name::Output,)+);
+
+            #[track_caller]
+            fn claim(&self) -> Result<Self::Output, Error> {
+                Ok(($(self.$index.claim()?,)+))
+            }
+
+            fn is_same(&self, other: &Self) -> bool {
+                $(self.$index.is_same(&other.$index))&&+
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+}
+
+/// The results of a live batch, one after the other. See [`Session::live`].
+#[must_use = "nothing is run before the first result is asked for"]
+pub struct LiveBatch<R, F> {
+    session: Session,
+    body: F,
+    place: Place,
+    /// The result of the last run, or the text of its failure.
+    last: Option<Result<R, String>>,
+    /// The number of ends of transactions when it was there; none if the server does not know what
+    /// it has read.
+    read_at: Option<u64>,
+    over: bool,
+}
+
+impl<R, F> std::fmt::Debug for LiveBatch<R, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveBatch").field("over", &self.over).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Makes a live batch: the closure records a batch and returns its results, which are run again
+    /// whenever they may have changed. `for rows in s.live(|| s.collect(...))` is a view of the
+    /// objects that the batch reads, now and after each change.
+    ///
+    /// - The closure is called for each run, so it may record another batch each time. A run is one
+    ///   crossing, if the closure claims nothing itself.
+    /// - A run has a transaction of its own, and sees one moment. It waits until another session
+    ///   has committed a change to an object that the last one has read. Changes from before the
+    ///   next result is asked for are one change, and none is missed.
+    /// - A run whose results are those of the last one is passed over. So is one whose failure is.
+    /// - A call that fails is the result `Err` of its run; the next change makes the next result.
+    ///   The iterator ends behind an error of the whole batch, such as a limit, and behind the end
+    ///   of the session.
+    ///
+    /// Between two results the session is free for other batches. Changes must be committed or
+    /// aborted before the next result is asked for, which is an error otherwise (`InTransaction`).
+    /// The closure itself neither commits nor aborts.
+    #[track_caller]
+    pub fn live<R: Claim, F: FnMut() -> R>(&self, body: F) -> LiveBatch<R, F> {
+        let place = Place::caller();
+        LiveBatch { session: self.clone(), body, place, last: None, read_at: None, over: false }
+    }
+
+    fn transaction_ends(&self) -> u64 {
+        self.core.live.borrow().recorder.transaction_ends()
+    }
+}
+
+/// The consequence of a failure for the runs behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// The next run waits for a change.
+    Waits,
+    /// The transaction is gone: the next run is made at once.
+    AtOnce,
+    /// No further run can be made.
+    None,
+}
+
+impl Next {
+    fn after(error: &Error) -> Next {
+        match error.root() {
+            Error::Refused { number, .. } => match ErrorNumber::from_number(*number) {
+                Some(ErrorNumber::Conflict | ErrorNumber::TransactionExpired) => Next::AtOnce,
+                Some(number) if number.scope() == Scope::Call => Next::Waits,
+                _ => Next::None,
+            },
+            Error::Closed(_) | Error::Misuse(_) => Next::None,
+            _ => Next::Waits,
+        }
+    }
+}
+
+impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
+    /// Records the wait for a change of what the last run has read, if the server knows that.
+    fn wait(&self) -> Option<Promise<bool>> {
+        (self.read_at == Some(self.session.transaction_ends())).then(|| self.session.wait(Duration::MAX))
+    }
+
+    /// Makes a run, and returns its results; or the failure of the wait before it.
+    fn run(&mut self) -> Result<Result<(R, R::Output), Error>, Error> {
+        let mark = self.session.core.live.borrow().recorder.mark_seen();
+        let waited = self.wait();
+        let results = (self.body)();
+        self.session.core.live.borrow_mut().synchronize("live", self.place)?;
+        if let Some(waited) = waited {
+            let stub = waited.stub();
+            let recorder = &mut stub.core.live.borrow_mut().recorder;
+            if let Known::Failed(_) = recorder.known(stub.slot) {
+                recorder.claim(stub.slot)?;
+            }
+        }
+        self.read_at = Some(self.session.transaction_ends());
+        let claimed = results.claim();
+        if claimed.is_err() {
+            // The error stands for all failures of the run.
+            self.session.core.live.borrow_mut().recorder.tell_since(mark);
+        }
+        Ok(claimed.map(|claimed| (results, claimed)))
+    }
+
+    /// True if a result is that of the last run.
+    fn is_last(&self, result: &Result<R, String>) -> bool {
+        match (&self.last, result) {
+            (Some(Ok(last)), Ok(results)) => results.is_same(last),
+            (Some(Err(last)), Err(text)) => text == last,
+            _ => false,
+        }
+    }
+}
+
+impl<R: Claim, F: FnMut() -> R> Iterator for LiveBatch<R, F> {
+    type Item = Result<R::Output, Error>;
+
+    /// Returns the next result that differs from the last one; waits for it.
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.over {
+            let run = match self.run() {
+                Ok(run) => run,
+                Err(error) if Next::after(&error) == Next::AtOnce => {
+                    self.read_at = None;
+                    continue;
+                }
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            };
+            let (result, item) = match run {
+                Ok((results, claimed)) => (Ok(results), Ok(claimed)),
+                Err(error) => {
+                    match Next::after(&error) {
+                        Next::Waits => {}
+                        Next::AtOnce => {
+                            self.read_at = None;
+                            continue;
+                        }
+                        Next::None => self.over = true,
+                    }
+                    (Err(error.to_string()), Err(error))
+                }
+            };
+            let is_last = self.is_last(&result) && !self.over;
+            self.last = Some(result);
+            if !is_last {
+                return Some(item);
+            }
+        }
+        None
+    }
+}
