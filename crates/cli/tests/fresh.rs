@@ -14,6 +14,7 @@ const STUBS: &[(&str, &str)] = &[
     ("crates/cli/tests/tutorial", "crates/cli/tests/tutorial/board.theta"),
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),
+    ("examples/scores/rust/src", "examples/scores/scores.theta"),
 ];
 
 #[test]

@@ -418,6 +418,7 @@ impl<S: Source> Recorder<S> {
             {
                 end = Some(error.clone());
                 self.ends += 1;
+                self.batch_end = end.clone();
             }
             by_call.insert(position, errors.len());
             errors.push(error.clone());

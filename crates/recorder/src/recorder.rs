@@ -218,6 +218,8 @@ pub struct Recorder<S> {
     pub(crate) wait_ms: u64,
     /// The number of times that a transaction ended, or may have.
     pub(crate) ends: u64,
+    /// The last failure that ended a batch.
+    pub(crate) batch_end: Option<Arc<Error<S>>>,
     pub(crate) phase: Phase,
     pub(crate) batch_number: u64,
     /// When either is reached, [`Recorder::due`] looks more closely.
@@ -263,6 +265,7 @@ impl<S: Source> Recorder<S> {
             shipped_from: 0,
             wait_ms: 0,
             ends: 0,
+            batch_end: None,
             phase: Phase::Recording,
             batch_number: 1,
             attention_bytes: PUBLISH_BYTES,

@@ -90,6 +90,12 @@ impl<S: Source> Recorder<S> {
         self.ends
     }
 
+    /// Returns the last failure that has ended a batch since the last call: one of a limit, a
+    /// conflict or a cancellation.
+    pub fn take_batch_end(&mut self) -> Option<Arc<Error<S>>> {
+        self.batch_end.take()
+    }
+
     /// Begins a batch that is a transaction; it has one result, whose slot is returned. The caller
     /// has flushed before, with [`Recorder::begin_flush_for`].
     ///

@@ -14,10 +14,11 @@
 use std::time::Duration;
 
 use bifrost_recorder::Known;
-use bifrost_wire::{ErrorNumber, Scope};
+use bifrost_wire::ErrorNumber;
 
 use crate::call::Reference;
 use crate::error::{Error, Place};
+use crate::live::Recorder;
 use crate::promise::{Promise, Value};
 use crate::rows::{Columns, Rows};
 use crate::session::Session;
@@ -180,29 +181,10 @@ impl Session {
     }
 }
 
-/// The consequence of a failure for the runs behind it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
-    /// The next run waits for a change.
-    Waits,
-    /// The transaction is gone: the next run is made at once.
-    AtOnce,
-    /// No further run can be made.
-    None,
-}
-
-impl Next {
-    fn after(error: &Error) -> Next {
-        match error.root() {
-            Error::Refused { number, .. } => match ErrorNumber::from_number(*number) {
-                Some(ErrorNumber::Conflict | ErrorNumber::TransactionExpired) => Next::AtOnce,
-                Some(number) if number.scope() == Scope::Call => Next::Waits,
-                _ => Next::None,
-            },
-            Error::Closed(_) | Error::Misuse(_) => Next::None,
-            _ => Next::Waits,
-        }
-    }
+/// True if a batch has ended because its transaction is gone: the next run has one of its own.
+fn is_overtaken(error: &Error) -> bool {
+    let gone = [ErrorNumber::Conflict, ErrorNumber::TransactionExpired].map(|number| number as u32);
+    matches!(error.root(), Error::Refused { number, .. } if gone.contains(number))
 }
 
 impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
@@ -211,26 +193,41 @@ impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
         (self.read_at == Some(self.session.transaction_ends())).then(|| self.session.wait(Duration::MAX))
     }
 
-    /// Makes a run, and returns its results; or the failure of the wait before it.
+    /// Makes a run, and returns its results, or the failure of one of its calls.
+    ///
+    /// # Errors
+    /// The failure that ended the batch, or the session.
     fn run(&mut self) -> Result<Result<(R, R::Output), Error>, Error> {
-        let mark = self.session.core.live.borrow().recorder.mark_seen();
+        let mark = self.with_recorder(|recorder| {
+            recorder.take_batch_end();
+            recorder.mark_seen()
+        });
         let waited = self.wait();
         let results = (self.body)();
-        self.session.core.live.borrow_mut().synchronize("live", self.place)?;
-        if let Some(waited) = waited {
-            let stub = waited.stub();
-            let recorder = &mut stub.core.live.borrow_mut().recorder;
-            if let Known::Failed(_) = recorder.known(stub.slot) {
-                recorder.claim(stub.slot)?;
-            }
-        }
+        let flushed = self.session.core.live.borrow_mut().synchronize("live", self.place);
         self.read_at = Some(self.session.transaction_ends());
+        flushed?;
+        if let Some(end) = self.with_recorder(Recorder::take_batch_end) {
+            self.with_recorder(|recorder| recorder.tell_since(mark));
+            return Err((*end).clone());
+        }
+        if let Some(waited) = waited {
+            let slot = waited.stub().slot;
+            self.with_recorder(|recorder| match recorder.known(slot) {
+                Known::Failed(_) => recorder.claim(slot),
+                _ => Ok(()),
+            })?;
+        }
         let claimed = results.claim();
         if claimed.is_err() {
             // The error stands for all failures of the run.
-            self.session.core.live.borrow_mut().recorder.tell_since(mark);
+            self.with_recorder(|recorder| recorder.tell_since(mark));
         }
         Ok(claimed.map(|claimed| (results, claimed)))
+    }
+
+    fn with_recorder<T>(&self, work: impl FnOnce(&mut Recorder) -> T) -> T {
+        work(&mut self.session.core.live.borrow_mut().recorder)
     }
 
     /// True if a result is that of the last run.
@@ -249,32 +246,23 @@ impl<R: Claim, F: FnMut() -> R> Iterator for LiveBatch<R, F> {
     /// Returns the next result that differs from the last one; waits for it.
     fn next(&mut self) -> Option<Self::Item> {
         while !self.over {
-            let run = match self.run() {
-                Ok(run) => run,
-                Err(error) if Next::after(&error) == Next::AtOnce => {
-                    self.read_at = None;
-                    continue;
+            let (result, item) = match self.run() {
+                Ok(Ok((results, claimed))) => (Ok(results), Ok(claimed)),
+                Ok(Err(error)) => {
+                    self.over = matches!(error, Error::Closed(_));
+                    (Err(error.to_string()), Err(error))
                 }
                 Err(error) => {
+                    if is_overtaken(&error) {
+                        // The transaction is gone, and so is all that it has read.
+                        self.read_at = None;
+                        continue;
+                    }
                     self.over = true;
                     return Some(Err(error));
                 }
             };
-            let (result, item) = match run {
-                Ok((results, claimed)) => (Ok(results), Ok(claimed)),
-                Err(error) => {
-                    match Next::after(&error) {
-                        Next::Waits => {}
-                        Next::AtOnce => {
-                            self.read_at = None;
-                            continue;
-                        }
-                        Next::None => self.over = true,
-                    }
-                    (Err(error.to_string()), Err(error))
-                }
-            };
-            let is_last = self.is_last(&result) && !self.over;
+            let is_last = self.is_last(&result);
             self.last = Some(result);
             if !is_last {
                 return Some(item);

@@ -31,6 +31,7 @@ pub const EXAMPLES: &[&str] = &[
     "packages",
     "points",
     "routes",
+    "scores",
     "trees",
 ];
 
