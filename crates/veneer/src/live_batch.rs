@@ -19,7 +19,8 @@ use bifrost_wire::ErrorNumber;
 use crate::call::Reference;
 use crate::error::{Error, Place};
 use crate::live::Recorder;
-use crate::promise::{Promise, Value};
+use crate::plain::Plain;
+use crate::promise::Promise;
 use crate::rows::{Columns, Rows};
 use crate::session::Session;
 use crate::stubs::Object;
@@ -51,7 +52,7 @@ fn is_same(one: &impl Reference, other: &impl Reference) -> bool {
     one.core.live.borrow().recorder.is_same(one.slot, other.slot)
 }
 
-impl<V: Value> Claim for Promise<V> {
+impl<V: Plain> Claim for Promise<V> {
     type Output = V;
 
     #[track_caller]
@@ -65,10 +66,10 @@ impl<V: Value> Claim for Promise<V> {
 }
 
 impl<C: Columns> Claim for Rows<C> {
-    type Output = Vec<C>;
+    type Output = Vec<C::Plain>;
 
     #[track_caller]
-    fn claim(&self) -> Result<Vec<C>, Error> {
+    fn claim(&self) -> Result<Self::Output, Error> {
         Rows::claim(self)
     }
 
