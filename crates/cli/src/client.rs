@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use bifrost_transport::{Address, ConnectOptions, ReadError, Stream, WriteError, default_directory};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::{
-    DecodedReply, ErrorNumber, Hello, REPLY_BYTES_MAX, Reply, VERSION, decode_reply, encode, op,
+    Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, VERSION, decode,
+    decode_reply, encode, op,
 };
 
 use crate::common::arguments::token;
@@ -71,6 +72,8 @@ pub struct Client {
     pub limits: Vec<(u32, u64)>,
     /// The number of batches that went out and were answered.
     pub crossings: u64,
+    /// The time that the batch under way may wait for changes of others.
+    waits: Duration,
 }
 
 impl Client {
@@ -105,6 +108,7 @@ impl Client {
             session: 0,
             limits: Vec::new(),
             crossings: 0,
+            waits: Duration::ZERO,
         })
     }
 
@@ -143,6 +147,19 @@ impl Client {
         Ok(Numbering::new(interface.map_err(|e| Failure::new(Exit::Refused, e))?))
     }
 
+    /// Waits longer for the answer to the batch under way, by the times of its `wait` commands.
+    pub fn wait_for(&mut self, commands: &[u8]) {
+        let limit = self.limits.iter().find(|(number, _)| *number == Limit::WaitMs as u32);
+        let most = limit.map_or(u64::from(u32::MAX), |(_, most)| *most);
+        let mut rest = commands;
+        while let Ok(Decoded::Command(command, length)) = decode(rest, usize::MAX) {
+            if let Command::Wait { ms } = command {
+                self.waits = self.waits.saturating_add(Duration::from_millis(u64::from(ms).min(most)));
+            }
+            rest = rest.get(length..).unwrap_or_default();
+        }
+    }
+
     /// Sends commands.
     ///
     /// # Errors
@@ -166,7 +183,8 @@ impl Client {
     /// # Errors
     /// The session has ended, or the reply is another one than expected.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Reply<'_>) -> Option<T>) -> Result<T, Failure> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
+        let within = ANSWER_WITHIN.saturating_add(self.waits);
+        let deadline = Instant::now().checked_add(within);
         loop {
             let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {
                 Failure::new(Exit::Refused, format!("{} sent a malformed reply: {e}", self.address))
@@ -181,7 +199,10 @@ impl Client {
                         Failure::new(Exit::Refused, format!("{} sent an unexpected reply", self.address))
                     }),
                 };
-                self.crossings += u64::from(matches!(reply, Reply::Flushed(_)));
+                if let Reply::Flushed(_) = reply {
+                    self.crossings += 1;
+                    self.waits = Duration::ZERO;
+                }
                 self.done += length;
                 if self.done == self.input.len() {
                     self.input.clear();
@@ -189,12 +210,11 @@ impl Client {
                 }
                 return taken;
             }
-            match self.stream.read(&mut self.input, READ_BYTES, Some(deadline)) {
+            match self.stream.read(&mut self.input, READ_BYTES, deadline) {
                 Ok(0) => return Err(self.gone()),
                 Ok(_) => {}
                 Err(ReadError::TimedOut) => {
-                    let message =
-                        format!("{} did not answer within {} s", self.address, ANSWER_WITHIN.as_secs());
+                    let message = format!("{} did not answer within {} s", self.address, within.as_secs());
                     return Err(Failure::new(Exit::Refused, message));
                 }
                 Err(other) => return Err(Failure::new(Exit::Refused, other)),

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -361,4 +361,48 @@ fn a_person_who_leaves_changes_behind_is_asked() {
     terminal.keys("\x04");
     terminal.ends();
     stored("9");
+}
+
+#[test]
+fn a_live_line_is_answered_again_after_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("kinds.theta");
+    std::fs::write(&program, KINDS).unwrap();
+    let server = Server::serve(&program, &[]);
+    let mut command = bifrost();
+    command.args(["shell", &server.urls[0], "-c", "$i := (lookup shop: Shop).first()", "-c", "flush"]);
+    command.args(["-c", "live 3 ? $i.number()", "-c", "live 1 list 1 (lookup shop: Shop).all()"]);
+    let mut shell = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (sender, said) = channel();
+    let mut stdout_of = BufReader::new(shell.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while stdout_of.read_line(&mut line).is_ok_and(|count| count > 0) {
+            sender.send(std::mem::take(&mut line)).unwrap();
+        }
+    });
+    let until = |end: &str| {
+        let mut found = String::new();
+        while !found.contains(end) {
+            found += &said.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("only {found}"));
+        }
+    };
+    let set = |value: &str| {
+        let script = format!("$i := (lookup shop: Shop).first()\n$i.set({value})\ncommit\nflush\n");
+        assert!(server.shell(&server.urls[0], &[], &script).status.success());
+    };
+    until("@1 = 1\n");
+    set("1");
+    set("7");
+    until("@1 = 7\n");
+    set("8");
+    until("@1 = 8\n");
+    until(": item\n");
+    assert!(shell.wait().unwrap().success());
+    // It waits only where nothing was changed, and stands in no structure.
+    let script = "$i := (lookup shop: Shop).first()\n$i.set(9)\nlive ? $i.number()\n";
+    let output = server.shell(&server.urls[0], &[], script);
+    assert!(stderr(&output).contains("commit or abort it before `wait`"), "{}", stderr(&output));
+    let output = server.shell(&server.urls[0], &[], "while\nlive ? true\n");
+    assert!(stderr(&output).contains("`live` cannot stand inside a structure"), "{}", stderr(&output));
 }

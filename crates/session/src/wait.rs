@@ -94,7 +94,8 @@ impl Session {
             None => self.waited(cx, true),
             Some(watching) => {
                 let until_ns = cx.now_ns().saturating_add(ms.saturating_mul(NS_PER_MS));
-                self.resting = Some(Resting { until_ns, left: Duration::from_millis(ms), _watching: watching });
+                self.resting =
+                    Some(Resting { until_ns, left: Duration::from_millis(ms), _watching: watching });
             }
         }
     }

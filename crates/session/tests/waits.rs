@@ -210,7 +210,8 @@ fn after_its_time_the_transaction_goes_on() {
 
 #[test]
 fn a_transaction_with_changes_does_not_wait() {
-    const REFUSED: &str = "InTransaction: the transaction has changed something: commit or abort it before `wait`";
+    const REFUSED: &str =
+        "InTransaction: the transaction has changed something: commit or abort it before `wait`";
     usual(|watcher, writer| {
         watcher.expect(
             "a = lookup a\nx = counter.add a 1\nw = wait 1000\ny = counter.value a\nflush a x w y",

@@ -28,6 +28,7 @@ const COMMANDS: &[&str] = &[
     "if",
     "limits",
     "list",
+    "live",
     "lookup",
     "others",
     "procedure",

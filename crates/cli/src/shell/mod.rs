@@ -9,6 +9,7 @@
 //! standard input. A person is asked before changes are dropped that were not committed.
 
 mod complete;
+mod live;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// `list $db.users()` shows the values of an iterator. `help` shows the commands, `describe` the
 /// interface of the server, Tab completes names, Ctrl-D ends. If there are changes that are not
 /// committed, the shell asks whether to commit or drop them.
+///
+/// `live ? $x` and `live list $db.users()` print their answer again whenever it has changed, until
+/// Ctrl-C; `live 3 ? $x` prints three answers.
 ///
 /// With a script on the standard input, or commands as arguments, there is no prompt; the first
 /// line that is no command ends it with status 1. Exceptions of calls are answers and do not.
@@ -99,13 +103,15 @@ struct Conversation {
     /// True if something was said that no answer has come to.
     pending: bool,
     ended: bool,
+    /// True if the last batch has ended because its transaction is gone.
+    overtaken: bool,
 }
 
 impl Conversation {
     fn new(client: Client, numbering: Arc<Numbering>) -> Conversation {
         let mut translator = Translator::new(numbering);
         translator.set_limits(client.limits.iter().copied());
-        Conversation { client, translator, kept: Vec::new(), pending: false, ended: false }
+        Conversation { client, translator, kept: Vec::new(), pending: false, ended: false, overtaken: false }
     }
 
     /// Says a line, and appends the answer if there is one.
@@ -113,6 +119,14 @@ impl Conversation {
     /// # Errors
     /// The session has ended. The inner result: the line is no command.
     fn say(&mut self, line: &str, answer: &mut String) -> Result<Result<(), LineError>, Failure> {
+        match live::Live::read(line) {
+            Some(live) => self.say_live(&live, answer),
+            None => self.say_once(line, answer),
+        }
+    }
+
+    /// Says a line that is a command of the wire.
+    fn say_once(&mut self, line: &str, answer: &mut String) -> Result<Result<(), LineError>, Failure> {
         let before = self.kept.len();
         let due = match self.translator.line(line, &mut self.kept, answer) {
             Ok(due) => due,
@@ -123,15 +137,16 @@ impl Conversation {
         };
         self.pending |= self.kept.len() > before;
         if due == Due::Reply || self.kept.len() > KEPT_BYTES_MAX {
+            self.client.wait_for(&self.kept);
             self.client.send(&self.kept)?;
             self.kept.clear();
         }
         let mut due = due;
         while due == Due::Reply {
             let (translator, more) = (&mut self.translator, &mut self.kept);
-            (self.ended, due) = self.client.receive(|reply| {
+            (self.ended, self.overtaken, due) = self.client.receive(|reply| {
                 let due = translator.reply(reply, more, answer);
-                Some((matches!(reply, Reply::Farewell), due))
+                Some((matches!(reply, Reply::Farewell), live::is_overtaken(reply), due))
             })?;
             self.pending = false;
             if due == Due::Reply {

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    Oref, Progress, ReadSet, Registration, Report, Repository, Stored, Tid, Watcher,
-    Watching,
+    Oref, Progress, ReadSet, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use bytes::Bytes;
 

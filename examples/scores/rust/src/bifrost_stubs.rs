@@ -442,6 +442,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfInt, Vec<i64> }
+
 impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -577,8 +579,12 @@ pub struct SequenceOfInt(bf::Stub);
 bf::object! {
     SequenceOfInt, INTERFACE, type 13,
     cell (31, 350, 351, 352),
-    below [bf::Any]
+    below [bf::Any], plain Vec<i64>
 }
+
+bf::contents! { SequenceOfInt, Vec<i64> }
+
+bf::elements! { SequenceOfInt, i64 }
 
 impl SequenceOfInt {
     /// Theta: `length () returns (int)`
@@ -693,6 +699,8 @@ bf::object! {
     cell (32, 357, 358, 359),
     below [bf::Any]
 }
+
+bf::contents! { ArrayOfString, Vec<String> }
 
 impl ArrayOfString {
     /// Theta: `length () returns (int)`
@@ -829,8 +837,12 @@ pub struct SequenceOfString(bf::Stub);
 bf::object! {
     SequenceOfString, INTERFACE, type 15,
     cell (33, 364, 365, 366),
-    below [bf::Any]
+    below [bf::Any], plain Vec<String>
 }
+
+bf::contents! { SequenceOfString, Vec<String> }
+
+bf::elements! { SequenceOfString, String }
 
 impl SequenceOfString {
     /// Theta: `length () returns (int)`
@@ -954,6 +966,8 @@ bf::object! {
     below [bf::Any]
 }
 
+bf::contents! { ArrayOfPlayer, Vec<Player> }
+
 impl ArrayOfPlayer {
     /// Theta: `length () returns (int)`
     #[track_caller]
@@ -1065,8 +1079,12 @@ pub struct SequenceOfPlayer(bf::Stub);
 bf::object! {
     SequenceOfPlayer, INTERFACE, type 17,
     cell (35, 375, 376, 377),
-    below [bf::Any]
+    below [bf::Any], plain Vec<Player>
 }
+
+bf::contents! { SequenceOfPlayer, Vec<Player> }
+
+bf::elements! { SequenceOfPlayer, Player }
 
 impl SequenceOfPlayer {
     /// Theta: `length () returns (int)`

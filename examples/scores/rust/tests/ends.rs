@@ -75,7 +75,9 @@ fn a_client_that_closes_its_half_is_answered_at_once() {
 fn bytes_that_come_while_a_session_waits_are_handled_after_it() {
     let site = Site::start("memory:");
     let mut socket = UnixStream::connect(site.folder.path().join("socket")).unwrap();
-    socket.write_all(b"hello 2\n$s := lookup scores: Scores\n$bob := $s.player(\"bob\")\n? $bob.points()\n").unwrap();
+    socket
+        .write_all(b"hello 2\n$s := lookup scores: Scores\n$bob := $s.player(\"bob\")\n? $bob.points()\n")
+        .unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut lines = BufReader::new(socket.try_clone().unwrap()).lines().map(Result::unwrap);
     let found: Vec<String> = lines.by_ref().take(3).collect();

@@ -1,6 +1,5 @@
 //! Live batches over every store: the last view is the last state, and only what was read wakes.
 
-#[allow(dead_code, reason = "a part is used")]
 #[path = "../../../../crates/repository/tests/support/cluster.rs"]
 mod cluster;
 mod site;
@@ -160,7 +159,8 @@ fn next(views: &Receiver<(View, usize)>) -> (Vec<i64>, usize) {
 #[test]
 fn a_view_of_a_part_of_a_map_is_woken_by_what_it_read() {
     let folder = tempfile::tempdir().unwrap();
-    for store in ["memory:", &folder.path().join("store").display().to_string(), &cluster::cluster().fresh()] {
+    for store in ["memory:", &folder.path().join("store").display().to_string(), &cluster::cluster().fresh()]
+    {
         let site = Site::start(store);
         let (s, scores) = site.session();
         fill(&s, &scores);
