@@ -370,8 +370,8 @@ fn a_live_line_is_answered_again_after_a_change() {
     std::fs::write(&program, KINDS).unwrap();
     let server = Server::serve(&program, &[]);
     let mut command = bifrost();
-    command.args(["shell", &server.urls[0], "-c", "$i := (lookup shop: Shop).first()", "-c", "flush"]);
-    command.args(["-c", "live 3 ? $i.number()", "-c", "live 1 list 1 (lookup shop: Shop).all()"]);
+    command.args(["shell", &server.urls[0], "-c", "$s := lookup shop: Shop", "-c", "$i := $s.first()"]);
+    command.args(["-c", "live 3 ? $i.number()", "-c", "live 1 list 1 $s.all()"]);
     let mut shell = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (sender, said) = channel();
     let mut stdout_of = BufReader::new(shell.stdout.take().unwrap());
@@ -388,7 +388,7 @@ fn a_live_line_is_answered_again_after_a_change() {
         }
     };
     let set = |value: &str| {
-        let script = format!("$i := (lookup shop: Shop).first()\n$i.set({value})\ncommit\nflush\n");
+        let script = format!("$s := lookup shop: Shop\n$i := $s.first()\n$i.set({value})\ncommit\nflush\n");
         assert!(server.shell(&server.urls[0], &[], &script).status.success());
     };
     until("@1 = 1\n");
@@ -400,7 +400,7 @@ fn a_live_line_is_answered_again_after_a_change() {
     until(": item\n");
     assert!(shell.wait().unwrap().success());
     // It waits only where nothing was changed, and stands in no structure.
-    let script = "$i := (lookup shop: Shop).first()\n$i.set(9)\nlive ? $i.number()\n";
+    let script = "$s := lookup shop: Shop\n$i := $s.first()\n$i.set(9)\nlive ? $i.number()\n";
     let output = server.shell(&server.urls[0], &[], script);
     assert!(stderr(&output).contains("commit or abort it before `wait`"), "{}", stderr(&output));
     let output = server.shell(&server.urls[0], &[], "while\nlive ? true\n");

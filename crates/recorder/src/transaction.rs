@@ -84,8 +84,8 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Returns the number of times that a transaction of the session has ended, or may have: by a
-    /// `commit`, an `abort`, a batch that is a transaction, or an error that ended a batch. While it
-    /// stays the same, the transaction has read all that was read since.
+    /// `commit`, an `abort`, a batch that is a transaction, or an error that ended a batch. While
+    /// it stays the same, the transaction has read all that was read since.
     pub fn transaction_ends(&self) -> u64 {
         self.ends
     }

@@ -5,7 +5,7 @@
 //!
 //! | event | rung by | [`Bell::rest`] returns |
 //! | --- | --- | --- |
-//! | others have changed an object that was read | a commit, as the session's waker | [`Rested::Rung`] |
+//! | others have changed what was read | a commit, as the session's waker | [`Rested::Rung`] |
 //! | the client has sent its last byte | the monitor of streams | [`Rested::SentLast`] |
 //! | the server stops | the table of connections | [`Rested::Stopped`] |
 

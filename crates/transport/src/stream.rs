@@ -178,8 +178,8 @@ impl Drop for Connection {
     }
 }
 
-/// The watch for the end of a stream's peer ([`Stream::on_hang_up`], [`Stream::on_sent_last`]), until
-/// it is dropped.
+/// The watch for the end of a stream's peer, until it is dropped: [`Stream::on_hang_up`],
+/// [`Stream::on_sent_last`].
 #[derive(Debug)]
 pub struct HangUp {
     _watch: shm::Watch,

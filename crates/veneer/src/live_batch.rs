@@ -1,7 +1,7 @@
 //! Live batches: a batch that is run again whenever its answer may have changed.
 //!
-//! [`Session::live`] is the function to read first; [`LiveBatch`] is the iterator that it returns. A
-//! step of the iterator is one crossing:
+//! [`Session::live`] is the function to read first; [`LiveBatch`] is the iterator that it returns.
+//! A step of the iterator is one crossing:
 //!
 //! ```text
 //! wait, while nothing that the last run has read was changed      not before the first run

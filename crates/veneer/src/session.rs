@@ -296,11 +296,11 @@ impl Session {
         })
     }
 
-    /// Waits, when the batch is sent, until another session has committed a change to an object that
-    /// the transaction has read. The promise is true then, and the next transaction begins. If that
-    /// has happened already, nothing is waited for. It is false when the time is over: then the
-    /// transaction goes on, and all that it has read is current. The server's limit `wait_ms_max`
-    /// counts if it is lower.
+    /// Waits, when the batch is sent, until another session has committed a change to an object
+    /// that the transaction has read. The promise is true then, and the next transaction begins. A
+    /// change from before the wait ends it at once. The promise is false when the time is over:
+    /// then the transaction goes on, and all that it has read is current. The server's limit
+    /// `wait_ms_max` counts if it is lower.
     ///
     /// Commands recorded behind it are run after it, in the same crossing. A transaction that has
     /// changed something is refused (`InTransaction`). Not inside a structure.

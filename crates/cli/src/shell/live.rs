@@ -55,6 +55,10 @@ impl Conversation {
             let text = "`live` cannot stand inside a structure".to_owned();
             return Ok(Err(LineError { column: 1, text }));
         }
+        if self.pending {
+            // Commands that were kept back are no part of what is repeated.
+            let _ = self.say_once("flush", answer)?;
+        }
         let mut last: Option<String> = None;
         let mut left = live.answers.unwrap_or(u64::MAX);
         while left > 0 {
