@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod random;
 pub mod rot;
 pub mod suite;
+pub mod watches;
 
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::random::Random;
 use super::{
-    barriers, changed, commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound,
+    barriers, changed, commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound, watches,
 };
 
 /// Runs every case against stores that `make` makes, each new and empty; its argument is how many written orefs
@@ -33,6 +33,9 @@ const CASES: &[(&str, Case)] = &[
     ("states come back", states),
     ("a fetch is of one commit", fetch_is_of_one_commit),
     ("changes", changes),
+    ("watchers are told", watches::told),
+    ("watchers miss nothing", watches::none_missed),
+    ("watchers of many objects", watches::many_objects),
     ("write-write", write_write),
     ("read-write", read_write),
     ("write skew", write_skew),
