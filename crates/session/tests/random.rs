@@ -32,14 +32,15 @@ fn mutated(random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + random.below(6) {
         let number = |r: &mut Random| bifrost_wire::Ref(r.below(7) as i64 - 3);
-        match random.below(9) {
+        match random.below(10) {
             0 => encode::lookup(&mut out, "db", Some(bifrost_wire::TypeNumber(random.below(30) as u32))),
             1 => encode::constant(&mut out, &Value::Real(f64::NAN)),
             2 => encode::flush(&mut out, [1, 2, 5, 9], random.chance(2)),
             3 => encode::when(&mut out, "zero", [bifrost_wire::TypeNumber(1)].into_iter()),
             4 => encode::return_(&mut out, Some(&Arg::Value(Value::Str("x")))),
             5 => encode::history(&mut out, random.chance(2)),
-            6 => {
+            6 => encode::wait(&mut out, random.below(5) as u32),
+            7 => {
                 let mut f = encode::Flushed::begin(&mut out);
                 f.outcome(&bifrost_wire::Outcome::Value(Value::Str("abc")));
                 f.signal(3, &[1, 2], "zero", &[bifrost_wire::Outcome::Value(Value::Int(3))]);
@@ -76,6 +77,13 @@ fn bytes_at_random() {
     });
 }
 
+/// A waker of a session that is handled again anyway.
+struct Deaf;
+
+impl bifrost_repository::Watcher for Deaf {
+    fn changed(&self) {}
+}
+
 /// Bytes that are partly commands, into a session: whatever they are, nothing breaks.
 #[test]
 fn sessions_survive_mutated_bytes() {
@@ -86,7 +94,12 @@ fn sessions_survive_mutated_bytes() {
             for _ in 0..20 {
                 let mut client = world.client();
                 let bytes = mutated(&mut random);
-                client.session.handle(&mut client.cx, &bytes);
+                client.session.set_waker(std::sync::Arc::new(Deaf));
+                let mut done = client.session.handle(&mut client.cx, &bytes);
+                while client.session.is_waiting() {
+                    client.session.wait_no_more();
+                    done += client.session.handle(&mut client.cx, &bytes[done..]);
+                }
                 let output = client.session.output().to_vec();
                 let mut rest = output.as_slice();
                 while !rest.is_empty() {
