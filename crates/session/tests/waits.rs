@@ -13,7 +13,7 @@ use bifrost_repository::memory::Memory;
 use bifrost_repository::{Repository, Watcher, store};
 use bifrost_runtime::Collect;
 use bifrost_session::Limits;
-use bifrost_wire::Limit;
+use bifrost_wire::{Limit, Ref, encode};
 use support::{Client, World, assert_text, load};
 
 const COUNTERS: &str = "
@@ -63,10 +63,18 @@ struct Seat {
 impl Seat {
     /// Sends a script, and tells the answers that come before the session rests, and after.
     fn play(&mut self, script: &str) -> String {
-        self.client.record_all(script);
+        script.lines().for_each(|line| self.record(line));
         let bytes = std::mem::take(&mut self.client.bytes);
         self.rest.extend(bytes);
         self.go_on()
+    }
+
+    /// Records a line: `w = wait 1000`, or a command that the client knows.
+    fn record(&mut self, line: &str) {
+        let Some((name, ms)) = line.split_once(" = wait ") else { return self.client.record(line) };
+        encode::wait(&mut self.client.bytes, ms.parse().expect("a number of milliseconds"));
+        self.client.names.insert(name.to_owned(), Ref::future(self.client.next));
+        self.client.next += 1;
     }
 
     /// What the session says when it is handled again.

@@ -7,6 +7,7 @@
 pub mod json;
 pub mod print;
 mod rows;
+mod waits;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -456,18 +457,7 @@ impl<'c> Machine<'c> {
                 self.results(step, recorded);
                 return None;
             }
-            "wait" => {
-                let admitted = self.admit();
-                let recorded = self.recorder.wait(admitted, whole(what) as u32, place);
-                self.results(step, recorded);
-                return None;
-            }
-            "wait_ms" => return Some(json!(self.recorder.wait_ms())),
-            "is_same" => {
-                let [one, other] = [0, 1].map(|index| self.slot(&what[index]));
-                return Some(json!(self.recorder.is_same(one, other)));
-            }
-            "transaction_ends" => return Some(json!(self.recorder.transaction_ends())),
+            "wait" | "wait_ms" | "is_same" | "transaction_ends" => return self.wait(step, op, what),
             "transaction" => {
                 let tries = what.get("tries").map_or(0, whole) as u16;
                 let batch = what.get("batch").map(|batch| BatchName {

@@ -434,10 +434,6 @@ impl Client {
                 plain(self, if first == "commit" { op::COMMIT } else { op::ABORT });
                 1
             }
-            "wait" => {
-                encode::wait(&mut self.bytes, rest[0].parse().expect("a number of milliseconds"));
-                1
-            }
             "rows" => {
                 let types: Vec<TypeNumber> = rest.iter().map(|t| self.ty(t)).collect();
                 encode::rows(&mut self.bytes, types.into_iter());
