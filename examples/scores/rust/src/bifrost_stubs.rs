@@ -1173,3 +1173,69 @@ impl SequenceOfPlayer {
 pub fn new_scores(session: &bf::Session) -> Scores {
     bf::call_routine! { session, INTERFACE, 0 }
 }
+
+/// The exceptions of the program, as types.
+pub mod signals {
+    #[allow(unused_imports, reason = "the values may be basic")]
+    use super::*;
+
+    /// Theta: `bad_format`
+    #[derive(Clone, Debug)]
+    pub struct BadFormat();
+
+    bf::signal! { BadFormat, "bad_format" }
+
+    /// Theta: `bounds`
+    #[derive(Clone, Debug)]
+    pub struct Bounds();
+
+    bf::signal! { Bounds, "bounds" }
+
+    /// Theta: `empty`
+    #[derive(Clone, Debug)]
+    pub struct Empty();
+
+    bf::signal! { Empty, "empty" }
+
+    /// Theta: `exists`
+    #[derive(Clone, Debug)]
+    pub struct Exists();
+
+    bf::signal! { Exists, "exists" }
+
+    /// Theta: `illegal_char`
+    #[derive(Clone, Debug)]
+    pub struct IllegalChar();
+
+    bf::signal! { IllegalChar, "illegal_char" }
+
+    /// Theta: `negative`
+    #[derive(Clone, Debug)]
+    pub struct Negative();
+
+    bf::signal! { Negative, "negative" }
+
+    /// Theta: `not_found`
+    #[derive(Clone, Debug)]
+    pub struct NotFound();
+
+    bf::signal! { NotFound, "not_found" }
+
+    /// Theta: `not_possible`
+    #[derive(Clone, Debug)]
+    pub struct NotPossible();
+
+    bf::signal! { NotPossible, "not_possible" }
+
+    /// Theta: `overflow`
+    #[derive(Clone, Debug)]
+    pub struct Overflow();
+
+    bf::signal! { Overflow, "overflow" }
+
+    /// Theta: `zero`
+    #[derive(Clone, Debug)]
+    pub struct Zero();
+
+    bf::signal! { Zero, "zero" }
+}
