@@ -129,9 +129,9 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     tracing::info!(session = number, peer, "session.open");
     let mut form = match greeted.form {
         hello::Form::Binary => Form::Binary,
-        hello::Form::Text => {
+        hello::Form::Text { .. } => {
             let numbering = Arc::new(shared.tables.numbering().clone());
-            Form::Text(Box::new(TextForm::new(numbering, shared.limits)))
+            Form::Text(Box::new(TextForm::new(numbering, shared.limits, greeted.lines)))
         }
     };
     // Room for all that is read at once: a place that does not change, and pages of its own.

@@ -32,13 +32,18 @@ const MAKES_WAY: &str = "it has not sent `hello`, and is closed for another conn
 pub(crate) struct Greeted {
     pub form: Form,
     pub input: Vec<u8>,
+    /// Lines of the text form before `input`.
+    pub lines: u64,
 }
 
 /// The form in which a client speaks, which its first byte tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Binary,
-    Text,
+    Text {
+        /// True if the client has asked for answers in JSON.
+        json: bool,
+    },
 }
 
 /// The reason why a connection ends before it is a session.
@@ -73,10 +78,14 @@ impl Refusal {
         let mut out = Vec::new();
         match form {
             Form::Binary => encode::error(&mut out, *number, *position, text),
-            Form::Text => {
+            Form::Text { json } => {
                 let mut line = String::new();
                 let reply = Reply::Error { number: *number as u32, position: *position, text };
-                translator().reply(&reply, &mut out, &mut line);
+                let mut translator = translator();
+                if *json {
+                    translator.set_json();
+                }
+                translator.reply(&reply, &mut out, &mut line);
                 out = line.into_bytes();
             }
         }
@@ -107,7 +116,7 @@ pub(crate) fn receive(
         Origin::Address(_) => shared.patience.hello,
     };
     let deadline = Instant::now() + patience;
-    let mut greeted = Greeted { form: Form::Binary, input: Vec::new() };
+    let mut greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0 };
     let token = loop {
         let read = stream.read(&mut greeted.input, GREETING_BYTES_MAX, deadline);
         let refuse = |number, text: String| Err(Ended::Refused(Refusal::new(greeted.form, number, text)));
@@ -162,7 +171,7 @@ impl Greeted {
     fn look(&mut self, stream: &mut Stream) -> Result<Option<String>, Ended> {
         let Some(first) = self.input.first() else { return Ok(None) };
         if is_text(*first) {
-            self.form = Form::Text;
+            self.form = Form::Text { json: false };
             return self.look_at_lines(stream);
         }
         self.token_of(&self.input)
@@ -194,16 +203,22 @@ impl Greeted {
                     return Err(self.blame(ErrorNumber::OutOfOrder, text));
                 }
                 let (mut command, mut answer) = (Vec::new(), String::new());
-                match translator().line(line.trim_end_matches('\r'), &mut command, &mut answer) {
-                    Ok(_) => return self.token_of(&command),
+                let mut translator = translator();
+                match translator.line(line.trim_end_matches('\r'), &mut command, &mut answer) {
+                    Ok(_) => {
+                        self.form = Form::Text { json: translator.is_json() };
+                        return self.token_of(&command);
+                    }
                     // A client that does not read it does not hear the next word either.
                     Err(wrong) => {
-                        let _ = stream.write(format!("error: {wrong}\n").as_bytes(), TOLD_WITHIN);
+                        let answer = translator.bad_line(self.lines + 1, &wrong);
+                        let _ = stream.write(answer.as_bytes(), TOLD_WITHIN);
                         stream.flush();
                     }
                 }
             }
             self.input.drain(..=length);
+            self.lines += 1;
         }
         Ok(None)
     }

@@ -26,6 +26,8 @@ const NAMES_MAX: usize = 10_000;
 pub struct TextForm {
     translator: Translator,
     limits: Limits,
+    /// Lines that came.
+    lines: u64,
     /// Bytes of lines since the last command that had a reply.
     batch_bytes: u64,
     /// Commands that the session has not taken yet: those of a structure whose end has not come,
@@ -42,11 +44,12 @@ pub(crate) fn is_text(first: u8) -> bool {
 }
 
 impl TextForm {
-    /// Makes a conversation about an interface.
-    pub fn new(numbering: Arc<Numbering>, limits: Limits) -> TextForm {
+    /// Makes a conversation about an interface. `lines` came before, and were answered.
+    pub fn new(numbering: Arc<Numbering>, limits: Limits, lines: u64) -> TextForm {
         TextForm {
             translator: Translator::new(numbering),
             limits,
+            lines,
             batch_bytes: 0,
             commands: Vec::new(),
             answer: String::new(),
@@ -91,9 +94,10 @@ impl TextForm {
     }
 
     fn line(&mut self, session: &mut Session, cx: &mut Cx, line: &str) {
+        self.lines += 1;
         let said = self.translator.line(line, &mut self.commands, &mut self.answer);
         if let Err(bad) = said {
-            self.answer += &format!("error: {bad}\n");
+            self.answer += &self.translator.bad_line(self.lines, &bad);
         }
         self.execute(session, cx);
     }

@@ -22,7 +22,6 @@ use bifrost_wire::{ExceptionKind, Outcome as Sent, Reply, Value, encode, op};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
-use serde_json::json;
 
 use crate::client::{Client, ConnectArgs};
 use crate::failure::{Exit, Failure, Outcome, error, print};
@@ -225,11 +224,7 @@ fn script(
         print(&answer)?;
         if let Err(bad) = said? {
             if args.json {
-                let (line, column) = (number + 1, bad.column);
-                print(&format!(
-                    "{}\n",
-                    json!({"error": "BadLine", "line": line, "column": column, "text": bad.text})
-                ))?;
+                print(&conversation.translator.bad_line(number as u64 + 1, &bad))?;
             }
             return Err(Failure::new(Exit::Failed, format!("line {}, {bad}", number + 1))
                 .help("`help` shows the commands, `describe` the types and routines"));

@@ -170,9 +170,13 @@ impl Lexer<'_> {
         }
     }
 
+    /// Reads the rest of an escape: those of the language, and those of JSON.
     fn escape(&mut self) -> Result<char, LineError> {
         let column = self.at;
-        let bad = || LineError::new(column, "the escapes are \\n \\t \\r \\0 \\\\ \\\" \\' \\u{hex}");
+        let bad = || {
+            let escapes = "\\n \\t \\r \\0 \\\\ \\\" \\' \\u{hex}, and of JSON \\/ \\b \\f \\uXXXX";
+            LineError::new(column, format!("the escapes are {escapes}"))
+        };
         let c = self.peek(0).ok_or_else(bad)?;
         self.at += 1;
         Ok(match c {
@@ -180,7 +184,9 @@ impl Lexer<'_> {
             't' => '\t',
             'r' => '\r',
             '0' => '\0',
-            '\\' | '"' | '\'' => c,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            '\\' | '"' | '\'' | '/' => c,
             'u' if self.peek(0) == Some('{') => {
                 self.at += 1;
                 let digits = self.word();
@@ -189,7 +195,31 @@ impl Lexer<'_> {
                 let code = u32::from_str_radix(&digits, 16).ok().filter(|_| close);
                 code.and_then(char::from_u32).ok_or_else(bad)?
             }
+            'u' => {
+                let first = self.unit().ok_or_else(bad)?;
+                // A pair of surrogates is one character.
+                let mut units = vec![first];
+                if (0xd800..0xdc00).contains(&first)
+                    && self.peek(0) == Some('\\')
+                    && self.peek(1) == Some('u')
+                {
+                    self.at += 2;
+                    units.push(self.unit().ok_or_else(bad)?);
+                }
+                let mut chars = char::decode_utf16(units);
+                match (chars.next(), chars.next()) {
+                    (Some(Ok(c)), None) => c,
+                    _ => return Err(bad()),
+                }
+            }
             _ => return Err(bad()),
         })
+    }
+
+    /// Reads four hexadecimal digits.
+    fn unit(&mut self) -> Option<u16> {
+        let digits = self.chars.get(self.at..self.at + 4)?;
+        self.at += 4;
+        digits.iter().try_fold(0, |unit, c| Some(unit << 4 | c.to_digit(16)? as u16))
     }
 }

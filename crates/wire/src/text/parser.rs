@@ -38,6 +38,8 @@ pub(super) enum Line {
     End,
     Hello {
         version: u32,
+        /// True if answers are to be JSON.
+        json: bool,
         token: String,
         client: String,
     },
@@ -339,12 +341,13 @@ impl Parser<'_> {
         };
         let version = version.ok_or_else(|| self.bad("a version was expected, as in `hello 2`"))?;
         self.at += 1;
+        let json = self.take_word("json");
         let (mut token, mut client) = (String::new(), String::new());
         while let Some(Token::Name(word)) = self.peek() {
             let place = match word.as_str() {
                 "token" => &mut token,
                 "name" => &mut client,
-                _ => return Err(self.bad("`token` or `name` was expected")),
+                _ => return Err(self.bad("`token` or `name` was expected, or `json` before them")),
             };
             self.at += 1;
             *place = match self.tokens.get(self.at).map(|t| &t.1) {
@@ -353,7 +356,7 @@ impl Parser<'_> {
             };
             self.at += 1;
         }
-        Ok(Line::Hello { version, token, client })
+        Ok(Line::Hello { version, json, token, client })
     }
 
     /// `expression then`, or nothing.

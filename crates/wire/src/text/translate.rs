@@ -206,6 +206,23 @@ impl Translator {
         self.json = true;
     }
 
+    /// True if answers are JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Returns the answer to a line that is no command. `number` is that of the line, from 1.
+    pub fn bad_line(&self, number: u64, bad: &LineError) -> String {
+        match self.json {
+            true => {
+                let LineError { column, text } = bad;
+                let json = json!({"error": "BadLine", "line": number, "column": column, "text": text});
+                format!("{json}\n")
+            }
+            false => format!("error: {bad}\n"),
+        }
+    }
+
     /// Notes the limits that the server has announced, each by its number. A translator that reads
     /// the `welcome` does so by itself.
     pub fn set_limits(&mut self, limits: impl Iterator<Item = (u32, u64)>) {
@@ -335,7 +352,8 @@ impl Translator {
                 encode::return_(out, value.as_ref().map(|v| v.known.arg()).as_ref());
             }
             Line::End => self.end(out)?,
-            Line::Hello { version, token, client } => {
+            Line::Hello { version, json, token, client } => {
+                self.json |= json;
                 let digest = *self.numbering.digest();
                 encode::hello(out, &Hello { version, digest, token: &token, client: &client });
                 return Ok(Due::Reply);
