@@ -30,6 +30,18 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
   step apt-get install -y -qq --no-install-recommends postgresql
 fi
 
+# Clients of the text form in the examples are scripts.
+for program in jq python3; do
+  if ! command -v "$program" >/dev/null; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
+      echo "error: $program is missing; install it, with \`sudo apt-get install $program\` or alike" >&2
+      exit 1
+    fi
+    step apt-get update -qq
+    step apt-get install -y -qq --no-install-recommends "$program"
+  fi
+done
+
 step cargo fmt --all --check
 step cargo clippy --locked --workspace --all-targets -- -D warnings
 # The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.

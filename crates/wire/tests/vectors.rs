@@ -240,7 +240,14 @@ fn replies() {
         assert_eq!(again, bytes);
         let mut text = String::new();
         Translator::new(numbering()).reply(&reply, &mut Vec::new(), &mut text);
-        fresh.push(json!({"hex": hex(&bytes), "reply": bifrost_wire::json::reply(&reply), "text": text}));
+        let mut json = String::new();
+        let mut translator = Translator::new(numbering());
+        translator.set_json();
+        translator.reply(&reply, &mut Vec::new(), &mut json);
+        // Of an object that would be looked into there is no answer yet.
+        let json: Json = serde_json::from_str(&json).unwrap_or_default();
+        let reply = bifrost_wire::json::reply(&reply);
+        fresh.push(json!({"hex": hex(&bytes), "reply": reply, "text": text, "json": json}));
     };
     let limits: Vec<(Limit, u64)> = Limit::ALL.iter().map(|l| (*l, l.default_value())).collect();
     add(&|out| encode::welcome(out, &[0xab; 32], &limits, 42, "bifrost 0.1.0"));
