@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use bifrost_interp::{BatchEnd, Interp, Prepared};
+use bifrost_ir::Func;
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::{verify_func, verify_program};
 use bifrost_jit::Jit;
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Image, Kill, Limits};
+use bifrost_runtime::{Collect, Cx, Image, Kill, Limits};
 
 /// A program, its interpreter and its structures.
 struct Loaded {
     jit: Arc<Jit>,
     image: Arc<Image>,
     interp: Arc<Interp>,
+    funcs: Vec<Arc<Func>>,
     structures: Vec<Arc<Prepared>>,
 }
 
@@ -28,15 +30,24 @@ impl Loaded {
         verify_program(&file.program).expect("a valid program");
         let image = bifrost_runtime::link(file.program, Some(jit.clone())).expect("linking");
         let interp = Interp::with_hot_steps(image.clone(), hot_steps);
-        let mut structures: Vec<Arc<Prepared>> = Vec::new();
         for func in &file.batches {
             verify_func(image.program(), func).expect("a valid structure");
-            let index =
-                |f: &Arc<_>| file.batches.iter().position(|b| Arc::ptr_eq(b, f)).expect("defined before");
-            let procedures: Vec<_> = func.procedures.iter().map(|f| structures[index(f)].clone()).collect();
-            structures.push(Arc::new(interp.prepare(func.clone(), &procedures)));
         }
-        Loaded { jit, image, interp, structures }
+        let mut loaded = Loaded { jit, image, interp, funcs: file.batches, structures: Vec::new() };
+        loaded.forget();
+        loaded
+    }
+
+    /// Prepares all structures anew: none has run.
+    fn forget(&mut self) {
+        self.structures.clear();
+        for func in &self.funcs {
+            let index =
+                |f: &Arc<_>| self.funcs.iter().position(|b| Arc::ptr_eq(b, f)).expect("defined before");
+            let procedures: Vec<_> =
+                func.procedures.iter().map(|f| self.structures[index(f)].clone()).collect();
+            self.structures.push(Arc::new(self.interp.prepare(func.clone(), &procedures)));
+        }
     }
 
     /// How the last structure ends with so much fuel, what is left of it, and how many calls it counted.
@@ -165,6 +176,93 @@ fn code_of_structures_has_a_limit() {
     let loaded = Loaded::by(jit.clone(), SUM, 0);
     assert_eq!(loaded.result(&[100]), 5050);
     assert!(jit.structure_bytes() > before);
+}
+
+/// The first run of a loop goes on as code, a WHILE and a FOREACH over any iterator.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_loop_goes_on_as_code_in_its_first_run() {
+    for head in ["for i in int.to(1, n) do", "for i in up(n) do"] {
+        let text = format!(
+            "routine up (n: int) yields (int)
+  var i: int
+  for i in int.to(1, n) do
+    yield (i)
+  end
+end
+procedure sum (n: int) returns (int)
+  var i: int, s: int
+  s := 0
+  {head}
+    s := int.add(s, i)
+  end
+  return (s)
+end"
+        );
+        let loaded = Loaded::new(&text, 10);
+        // 4 statements and 10 more: at 140 steps, which are 70 rounds.
+        assert_eq!(loaded.result(&[69]), 69 * 35);
+        assert!(!compiled(&loaded));
+        let mut loaded = loaded;
+        loaded.forget();
+        assert_eq!(loaded.result(&[1000]), 500_500);
+        assert!(compiled(&loaded));
+    }
+    let text = "procedure half (n: int) returns (int)
+  var b: bool, s: int
+  s := 0
+  while
+    b := int.gt(n, 0)
+  test b do
+    s := int.add(s, n)
+    n := int.sub(n, 1)
+    b := int.equal(n, 10)
+    if b then
+      return (s)
+    end
+  end
+  return (n)
+end";
+    let loaded = Loaded::new(text, 1);
+    assert_eq!(loaded.result(&[1000]), 500_500 - 55);
+    assert!(compiled(&loaded));
+    let loaded = Loaded::new(text, 1);
+    assert_eq!(loaded.result(&[3]), 0);
+    assert!(!compiled(&loaded));
+}
+
+/// The value with which a loop is left that goes on as code is kept by the collector, as are the
+/// variables that it shares with the interpreter.
+#[test]
+fn code_of_a_loop_finds_the_objects_of_the_interpreter() {
+    let text = "procedure texts (n: int) returns (string)
+  var i: int, s: string, t: string, b: bool
+  s := \"\"
+  for i in int.to(1, n) do
+    t := int.unparse(i)
+    s := string.concat(s, t)
+    b := int.equal(i, 40)
+    if b then
+      return (s)
+    end
+  end
+  return (s)
+end";
+    let loaded = Loaded::new(text, 1);
+    let limits =
+        Limits { stack_bytes: 8 << 20, fuel: 1 << 40, collect: Collect::Zeal(1), ..Limits::default() };
+    let mut cx = Cx::new(loaded.image.clone(), limits, 1, || 0);
+    for n in [12, 30, 1000] {
+        cx.begin();
+        let last = loaded.structures.last().expect("there is one");
+        // SAFETY: the context was made for this image, and the structure takes an integer.
+        let BatchEnd::Done(word) = (unsafe { loaded.interp.run(&mut cx, last, &[n]) }) else { panic!() };
+        // SAFETY: the structure returns a string.
+        let text = unsafe { bifrost_runtime::object::text(word) };
+        let expected = (1..=n.min(40)).map(|i| i.to_string()).collect::<String>();
+        assert_eq!(text, expected);
+        cx.leave();
+    }
 }
 
 /// Loops and procedures look whether they shall end, with fuel for ever.
@@ -351,4 +449,20 @@ fn code_counts_and_traces_as_nodes_do() {
     // It is a test of many ends.
     assert!(ends.len() > 30, "{ends:?}");
     assert_eq!(compiled(&code), cfg!(all(target_os = "linux", target_arch = "x86_64")));
+    // Each run begins with nodes. Its loops become code in the middle, the inner ones first.
+    for hot_steps in [1, 2, 5] {
+        let mut both = Loaded::by(code.jit.clone(), PLACES, hot_steps);
+        let (before, mut has_loops) = (code.jit.structure_bytes(), 0);
+        for args in [[4, 5, 3], [5, i64::MAX, 1], [2, 1, 30], [26, 1, 0], [3, 1, i64::MAX]] {
+            let (.., calls) = nodes.run(1 << 40, &args);
+            let most = 2 * calls as i64;
+            for fuel in (50..most.min(3_000)).step_by(23).chain([most, 1 << 40]) {
+                both.forget();
+                let (expected, found) = (nodes.run(fuel, &args), both.run(fuel, &args));
+                assert_eq!(found, expected, "{args:?} with {fuel}, hot after {hot_steps}");
+                has_loops += u32::from(code.jit.structure_bytes() > before);
+            }
+        }
+        assert_eq!(has_loops > 20, compiled(&code), "loops become code in {has_loops} runs");
+    }
 }

@@ -12,12 +12,13 @@
 //! Sources: 000 section 6.4 (parse trees of specialised nodes, shared places for variable futures,
 //! closures for iterators), 8.2 (break, continue, procedures).
 //!
-//! A structure that ran often enough is handed to the compiler, and its code runs in place of its
-//! nodes ([`structure`]).
+//! A structure that ran long enough is handed to the compiler, and its code runs in place of its
+//! nodes ([`structure`]). A loop of it that is under way then goes on as code ([`loops`]).
 //!
 //! It does no checking: only verified functions are prepared.
 
 mod client;
+mod loops;
 mod node;
 mod op;
 mod prepare;

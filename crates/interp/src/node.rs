@@ -80,6 +80,8 @@ pub(crate) struct Call {
 /// A loop over an iterator.
 #[derive(Debug)]
 pub(crate) struct ForEach {
+    /// Of code that clients send: the number of the loop ([`bifrost_ir::loops`]).
+    pub number: u32,
     pub call: Call,
     /// The words of the call that are references: the loop's body may assign to the variables that
     /// they came from.
@@ -91,6 +93,8 @@ pub(crate) struct ForEach {
 /// A loop.
 #[derive(Debug)]
 pub(crate) struct While {
+    /// As that of a [`ForEach`].
+    pub number: u32,
     pub cond: Box<[Node]>,
     pub test: Place,
     pub body: Box<[Node]>,

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use bifrost_ir::loops::loops;
 use bifrost_ir::requests::live_at_waits;
 use bifrost_ir::{
     ArmMatch, Block, Body, Callee, Const, Destination, Func, FuncId, FuncKind, MethodRef, Operand, Program,
@@ -40,7 +41,12 @@ pub(crate) fn prepare(
         ways: HashMap::new(),
         awaited: HashSet::new(),
         waits: HashMap::new(),
+        loops: HashMap::new(),
     };
+    if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
+        p.loops =
+            (0..).zip(loops(&func.body)).map(|(number, l)| (std::ptr::from_ref(l.stmt), number)).collect();
+    }
     let waits = func.kind == FuncKind::Script || func.body.has_request();
     if waits {
         let ways = (0..).zip(ways::ways_in(image.program(), &func.body));
@@ -99,6 +105,8 @@ struct Preparer<'a> {
     /// Of a function that may wait: the numbers of the ways into it.
     ways: HashMap<*const Stmt, u32>,
     awaited: HashSet<Var>,
+    /// Of code that clients send: the numbers of its loops.
+    loops: HashMap<*const Stmt, u32>,
     /// By wait: the variables that are live behind it, and at the handlers around.
     waits: HashMap<*const Stmt, (BTreeSet<Var>, BTreeSet<Var>)>,
 }
@@ -209,12 +217,14 @@ impl Preparer<'_> {
                 otherwise: self.block(otherwise),
             })),
             Stmt::While { cond, test, body } => Node::While(Box::new(While {
+                number: self.number(stmt),
                 way: self.way(stmt),
                 cond: self.block(cond),
                 test: self.operand(*test),
                 body: self.block(body),
             })),
             Stmt::ForEach { callee, args, vars, body, site } => Node::ForEach(Box::new(ForEach {
+                number: self.number(stmt),
                 references: self.reference_words(*callee, args),
                 call: self.general_call(*callee, args, &[], *site),
                 vars: self.vars(vars),
@@ -303,6 +313,11 @@ impl Preparer<'_> {
     /// The number of the way in at a statement.
     fn way(&self, stmt: &Stmt) -> Option<u32> {
         self.ways.get(&std::ptr::from_ref(stmt)).copied()
+    }
+
+    /// The number of a loop; 0 in functions of the program, whose loops are not numbered.
+    fn number(&self, stmt: &Stmt) -> u32 {
+        self.loops.get(&std::ptr::from_ref(stmt)).copied().unwrap_or(0)
     }
 
     /// The number of a variable that may be pending.

@@ -15,15 +15,17 @@ use bifrost_runtime::engine::{Came, Interpreter};
 use bifrost_runtime::image::{Image, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::node_host::NodeHost;
+use bifrost_runtime::structure::environment;
 use bifrost_runtime::{Cx, Mode, Object, object, roots};
 use cranelift_entity::EntityRef;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::client::{OpenRequest, Outer};
-use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction, While};
+use crate::loops::BODIES;
+use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
-use crate::structure::{HOT_STEPS, Structure};
+use crate::structure::{HOT_STEPS, Meter, Structure};
 
 /// The place at which a batch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -68,10 +70,10 @@ pub(crate) enum Flow {
 
 /// The interpreter of one image.
 pub struct Interp {
-    image: Arc<Image>,
+    pub(crate) image: Arc<Image>,
     funcs: Box<[OnceLock<Arc<Prepared>>]>,
     /// The entries of loops' bodies by the number of their variables.
-    bodies: [Code; YIELDS_MAX + 1],
+    pub(crate) bodies: [Code; YIELDS_MAX + 1],
     pub(crate) hot_steps: u64,
 }
 
@@ -127,17 +129,19 @@ impl Interp {
         let cx: *mut Cx = cx;
         let mut run = Run::new(self, cx, std::ptr::null());
         run.client = true;
+        run.meter = structure.map_or(Meter::NONE, |s| s.meter(fuel));
         let flow = run.function(prepared, args);
-        let mut trace = run.trace;
+        let mut trace = std::mem::take(&mut run.trace);
         trace.iterations.reverse();
-        if let Some(rounds) = run.failed_in {
+        if let Some(rounds) = run.failed_in.take() {
             trace.iterations = rounds.into_iter().map(u64::from).collect();
+        }
+        let fuel = run.cx().fuel;
+        if let Some(structure) = structure {
+            structure.count(&mut run.meter, fuel);
         }
         // SAFETY: the context outlives the run.
         let cx = unsafe { &mut *cx };
-        if let Some(structure) = structure {
-            structure.ran(fuel - cx.fuel);
-        }
         match flow {
             Flow::Next => BatchEnd::Done(0),
             Flow::Return => BatchEnd::Done(cx.results[0]),
@@ -245,7 +249,11 @@ impl Interpreter for Interp {
     }
 }
 
-/// The words of one activation.
+/// Words before the variables of an activation: with them it is an environment of code
+/// ([`environment`]).
+const HEAD: usize = environment::VARS as usize;
+
+/// The words of one activation, but for the [`HEAD`].
 ///
 /// Places were made by `prepare`, which makes the template as long as the largest of them.
 #[derive(Clone, Copy, Debug)]
@@ -263,27 +271,31 @@ impl Frame {
         // SAFETY: see `Frame`.
         unsafe { *self.0.add(place as usize) = value }
     }
-}
 
-/// The loop of a FOREACH as its iterator's closure reaches it.
-struct LoopBody<'r, 'i> {
-    run: *mut Run<'i>,
-    function: &'r Prepared,
-    each: &'r ForEach,
-    frame: Frame,
-    steps: u64,
-    flow: Flow,
+    /// The words as the environment of code; of the activations of structures alone.
+    pub(crate) fn environment(self) -> *mut Word {
+        self.0.wrapping_sub(HEAD)
+    }
+
+    /// A word of the environment before the variables.
+    pub(crate) fn environment_word(self, word: u32) -> Word {
+        debug_assert!((word as usize) < HEAD);
+        // SAFETY: `Run::function` makes the activations of structures with these words.
+        unsafe { *self.environment().add(word as usize) }
+    }
 }
 
 pub(crate) struct Run<'i> {
     pub(crate) interp: &'i Interp,
     pub(crate) cx: *mut Cx,
-    trace: Trace,
+    pub(crate) trace: Trace,
     /// True if the trace has the failing call already.
     pub(crate) failed: bool,
     /// The rounds of the loops by which the client finds a failure, if they were known before it
     /// was raised.
     pub(crate) failed_in: Option<SmallVec<[u32; 4]>>,
+    /// In code that clients send: the account of the structure under way.
+    pub(crate) meter: Meter,
     /// True if this runs for a client, and not as a method or routine that may wait.
     pub(crate) client: bool,
     /// The requests whose replies functions under way wait for.
@@ -311,6 +323,7 @@ impl<'i> Run<'i> {
             trace: Trace::default(),
             failed: false,
             failed_in: None,
+            meter: Meter::NONE,
             client: false,
             open: Vec::new(),
             rounds: SmallVec::new(),
@@ -339,9 +352,10 @@ impl Run<'_> {
                 flow => return flow,
             }
         }
-        let mut words: SmallVec<[Word; 24]> = SmallVec::from_slice(&prepared.template);
-        words[..prepared.params].copy_from_slice(args);
-        let frame = Frame(words.as_mut_ptr());
+        let mut words: SmallVec<[Word; 28]> = smallvec![0; HEAD];
+        words.extend_from_slice(&prepared.template);
+        words[HEAD..][..prepared.params].copy_from_slice(args);
+        let frame = Frame(words.as_mut_ptr().wrapping_add(HEAD));
         let mut known = roots::Frame::new(frame.0, &prepared.references);
         // SAFETY: the words and the places are there until the end of this function, and the guard
         // goes before them.
@@ -398,7 +412,7 @@ impl Run<'_> {
 
     /// Takes a unit of fuel in code that clients send, for a call or for a round of a loop.
     #[inline(always)]
-    fn burn(&mut self, function: &Prepared, site: Site) -> Flow {
+    pub(crate) fn burn(&mut self, function: &Prepared, site: Site) -> Flow {
         let cx = self.cx();
         cx.fuel -= function.cost;
         if cx.fuel < 0 { self.out_of_fuel(site) } else { Flow::Next }
@@ -587,7 +601,7 @@ impl Run<'_> {
     }
 
     /// Enters the iterator of a loop.
-    fn enter_iterator(
+    pub(crate) fn enter_iterator(
         &mut self,
         function: &Prepared,
         frame: Frame,
@@ -646,10 +660,14 @@ impl Run<'_> {
             return ret;
         }
         let fuel = self.cx().fuel;
+        let around = self.meter;
+        self.meter = structure.map_or(Meter::NONE, |s| s.meter(fuel));
         let flow = self.function(procedure, args);
+        let fuel = self.cx().fuel;
         if let Some(structure) = structure {
-            structure.ran(fuel - self.cx().fuel);
+            structure.count(&mut self.meter, fuel);
         }
+        self.meter = around;
         // A failure inside is told of the call of the procedure, whose numbers the client knows.
         self.failed = false;
         self.failed_in = None;
@@ -685,121 +703,6 @@ impl Run<'_> {
             }
         }
         self.meter(function, call.site)
-    }
-
-    /// Ends a step of a loop: takes fuel and looks for interruptions.
-    #[inline(always)]
-    fn back_edge(&mut self, function: &Prepared, way: Option<u32>) -> Flow {
-        if self.cx().must_attend() {
-            let makes_way = self.join.is_some() && way.is_some();
-            let ret = match makes_way || function.cost > 0 {
-                true => self.cx().stop(),
-                false => self.cx().share(),
-            };
-            if !ret.returned() {
-                return self.failed(ret, Site::default());
-            }
-        }
-        self.burn(function, Site::default())
-    }
-
-    fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
-        let mut steps: u64 = 0;
-        let around = self.enter_loop(function);
-        // Code that goes on in the body has seen the condition.
-        let mut in_body = self.resuming && self.next_step() == 1;
-        let flow = loop {
-            if !in_body {
-                let flow = self.block(function, frame, &each.cond);
-                if flow != Flow::Next {
-                    steps += 1;
-                    break flow;
-                }
-                if frame.get(each.test) == 0 {
-                    break Flow::Next;
-                }
-            }
-            in_body = false;
-            steps += 1;
-            self.step_loop(function, steps);
-            match self.block(function, frame, &each.body) {
-                Flow::Next | Flow::Continue => {}
-                Flow::Break => break Flow::Next,
-                flow => break flow,
-            }
-            match self.back_edge(function, each.way) {
-                Flow::Next => {}
-                flow => break flow,
-            }
-            match self.end_step(each.way) {
-                Flow::Next => {}
-                flow => break flow,
-            }
-        };
-        self.rounds.truncate(around);
-        self.note_step(flow, steps);
-        flow
-    }
-
-    /// In code that asks actors: counts the rounds of one more loop from now on. The number of
-    /// loops around it.
-    fn enter_loop(&mut self, function: &Prepared) -> usize {
-        let around = self.rounds.len();
-        if function.asks {
-            self.rounds.push(1);
-        }
-        around
-    }
-
-    #[inline(always)]
-    fn step_loop(&mut self, function: &Prepared, steps: u64) {
-        if function.asks
-            && let Some(round) = self.rounds.last_mut()
-        {
-            *round = u32::try_from(steps).unwrap_or(u32::MAX);
-        }
-    }
-
-    /// Adds a loop to the trace of a failure on its way out.
-    #[cold]
-    fn note_step(&mut self, flow: Flow, steps: u64) {
-        if matches!(flow, Flow::Signalled | Flow::Killed) {
-            self.trace.iterations.push(steps);
-        }
-    }
-
-    fn for_each(&mut self, function: &Prepared, frame: Frame, each: &ForEach) -> Flow {
-        let mut body =
-            LoopBody { run: std::ptr::null_mut(), function, each, frame, steps: 0, flow: Flow::Next };
-        // SAFETY: `'i` outlives this call, during which alone the closure is used.
-        body.run = unsafe { std::mem::transmute::<*mut Run<'_>, *mut Run<'_>>(self) };
-        let around = self.enter_loop(function);
-        let body: *mut LoopBody<'_, '_> = &mut body;
-        let closure = Closure { code: self.interp.bodies[each.vars.len()], environment: body as Word };
-        self.cx().calls += function.cost as u64;
-        let ret = self.enter_iterator(function, frame, each, &closure);
-        self.rounds.truncate(around);
-        // SAFETY: the loop's body lives until the end of this function.
-        let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
-        match ret.outcome() {
-            Outcome::Returned => Flow::Next,
-            // The body said why it left the loop.
-            Outcome::Left => match flow {
-                Flow::Break => Flow::Next,
-                flow => {
-                    self.note_step(flow, steps);
-                    flow
-                }
-            },
-            Outcome::Signalled | Outcome::Pending | Outcome::Killed => {
-                // A body that was killed is in its round; an iterator that fails was about to begin
-                // the next one, as a condition that fails is.
-                let round = if flow == Flow::Killed { steps } else { steps + 1 };
-                let flow = self.failed(ret, each.call.site);
-                self.note_step(flow, round);
-                flow
-            }
-        }
     }
 
     fn transaction(&mut self, function: &Prepared, frame: Frame, transaction: &Transaction) -> Flow {
@@ -867,59 +770,4 @@ fn words(frame: Frame, call: &Call) -> SmallVec<[Word; 8]> {
     }
     words.extend(call.args.iter().map(|p| frame.get(*p)));
     words
-}
-
-/// One step of a FOREACH, entered by its iterator.
-///
-/// # Safety
-/// `environment` is the address of a `LoopBody` that lives, and `values` are those that the
-/// iterator yields.
-unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
-    // SAFETY: promised by the caller; only this function and `for_each` after it use the loop's
-    // body.
-    let body = unsafe { &mut *(environment as *mut LoopBody<'_, '_>) };
-    for (place, value) in body.each.vars.iter().zip(values) {
-        body.frame.set(*place, *value);
-    }
-    body.steps += 1;
-    // SAFETY: the run is on the stack below; while an iterator runs nobody else uses it.
-    let run = unsafe { &mut *body.run };
-    run.step_loop(body.function, body.steps);
-    let flow = match run.block(body.function, body.frame, &body.each.body) {
-        // The iterator polls between its steps; here only the fuel is left to do, or to let others
-        // run, which it does not.
-        Flow::Next | Flow::Continue if body.function.cost > 0 => run.burn(body.function, Site::default()),
-        Flow::Next | Flow::Continue => run.back_edge(body.function, None),
-        flow => flow,
-    };
-    body.flow = flow;
-    match flow {
-        Flow::Next => Ret::NOTHING,
-        Flow::Killed => Ret::KILLED,
-        _ => Ret::LEFT,
-    }
-}
-
-macro_rules! bodies {
-    ($($name:ident ($($v:ident),*)),* $(,)?) => {
-        $(extern "C" fn $name(_cx: *mut Cx, environment: Word $(, $v: Word)*) -> Ret {
-            // SAFETY: closures are made by `for_each` with the entry for their number of variables.
-            unsafe { body_step(environment, &[$($v),*]) }
-        })*
-
-        /// The entries by the number of values.
-        static BODIES: [Code; YIELDS_MAX + 1] = [$(Code($name as *const u8)),*];
-    };
-}
-
-bodies! {
-    body0 (),
-    body1 (a),
-    body2 (a, b),
-    body3 (a, b, c),
-    body4 (a, b, c, d),
-    body5 (a, b, c, d, e),
-    body6 (a, b, c, d, e, f),
-    body7 (a, b, c, d, e, f, g),
-    body8 (a, b, c, d, e, f, g, h),
 }

@@ -2,8 +2,9 @@
 //!
 //! A structure counts the units of fuel that it took in the interpreter, over all its runs in all
 //! sessions. When that is worth the compiler's time, its next run is compiled code, and that of a
-//! procedure is entered at its next call. So a long traversal, which is one run of a procedure that
-//! calls itself, need not come to its end first.
+//! procedure is entered at its next call. A loop that is under way goes on as code of its own at
+//! the end of its round ([`loops`](crate::loops)). So a long traversal or loop, which is one run,
+//! need not come to its end first.
 //!
 //! The compiler's time for a structure follows from its statements, and so does the threshold: it
 //! is about the time that the compiler takes, some tens of microseconds for a statement. So a
@@ -12,9 +13,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use bifrost_ir::{Block, Func, Part};
+use bifrost_ir::loops::loops;
+use bifrost_ir::{Block, Callee, Func, Part, Stmt};
 use bifrost_runtime::image::Image;
-use bifrost_runtime::{Code, StructureCode};
+use bifrost_runtime::{Code, Extent, StructureCode};
 
 use crate::node::Prepared;
 use crate::prepare::asks;
@@ -38,6 +40,31 @@ pub(crate) struct Structure {
     hot_at: u64,
     /// Its code, or that it has none.
     code: OnceLock<Option<StructureCode>>,
+    /// Its loops, by number.
+    loops: Box<[Loop]>,
+}
+
+/// A loop of a structure.
+#[derive(Debug)]
+struct Loop {
+    /// The number of loops around it.
+    around: usize,
+    /// The code with which it goes on, or that it has none.
+    code: OnceLock<Option<StructureCode>>,
+}
+
+/// The account of a structure that runs in the interpreter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    /// The fuel up to which its units were counted.
+    counted: i64,
+    /// The fuel at which a loop of it goes on as code.
+    pub hot: i64,
+}
+
+impl Meter {
+    /// That of code that is no structure.
+    pub const NONE: Meter = Meter { counted: 0, hot: i64::MIN };
 }
 
 impl Structure {
@@ -46,7 +73,9 @@ impl Structure {
     pub fn new(func: Arc<Func>, procedures: &[Arc<Prepared>], hot_steps: u64) -> Structure {
         let hot_at = hot_steps.saturating_mul(STATEMENTS_MORE + statements(&func.body));
         let (steps, code) = (AtomicU64::new(0), OnceLock::new());
-        Structure { func, procedures: procedures.into(), steps, hot_at, code }
+        let of = |l: bifrost_ir::loops::Loop<'_>| Loop { around: l.around, code: OnceLock::new() };
+        let loops = loops(&func.body).into_iter().map(of).collect();
+        Structure { func, procedures: procedures.into(), steps, hot_at, code, loops }
     }
 
     /// The code, if there is some; makes it if it is time.
@@ -59,24 +88,63 @@ impl Structure {
         }
     }
 
-    /// Counts units of fuel that the interpreter took.
+    /// The code of a loop that was compiled before.
     #[inline]
-    pub fn ran(&self, steps: i64) {
-        self.steps.fetch_add(steps.max(0).unsigned_abs(), Ordering::Relaxed);
+    pub fn loop_code(&self, number: u32) -> Option<Code> {
+        self.loops[number as usize].code.get()?.as_ref().map(StructureCode::code)
+    }
+
+    /// The number of loops around a loop.
+    pub fn loops_around(&self, number: u32) -> usize {
+        self.loops[number as usize].around
+    }
+
+    /// Begins the account of a run with so much fuel.
+    #[inline]
+    pub fn meter(&self, fuel: i64) -> Meter {
+        let left = self.hot_at.saturating_sub(self.steps.load(Ordering::Relaxed));
+        Meter { counted: fuel, hot: fuel.saturating_sub_unsigned(left) }
+    }
+
+    /// Counts the units of fuel that the interpreter took. The next loop is compiled when it has
+    /// taken as many again as made the structure hot: each time of the compiler is paid for.
+    #[inline]
+    pub fn count(&self, meter: &mut Meter, fuel: i64) {
+        let steps = (meter.counted - fuel).max(0).unsigned_abs();
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+        *meter = Meter { counted: fuel, hot: fuel.saturating_sub_unsigned(self.hot_at) };
+    }
+
+    /// The code with which a loop goes on that is under way; makes it if it is time.
+    pub fn compile_loop(&self, image: &Image, number: u32) -> Option<Code> {
+        if self.steps.load(Ordering::Relaxed) < self.hot_at {
+            return None;
+        }
+        let code = self.loops[number as usize].code.get_or_init(|| {
+            let is_itself = |stmt: &Stmt| matches!(stmt, Stmt::Call { callee: Callee::Itself, .. });
+            let itself = match self.func.body.contains(&is_itself) {
+                true => Some(self.compile(image)?),
+                false => None,
+            };
+            self.make(image, Extent::Loop { number, itself })
+        });
+        code.as_ref().map(StructureCode::code)
     }
 
     #[cold]
     fn compile(&self, image: &Image) -> Option<Code> {
-        let code = self.code.get_or_init(|| {
-            // It waits for actors, which machine code cannot.
-            if asks(&self.func) {
-                return None;
-            }
-            let engine = image.engine()?;
-            let procedures = self.procedures.iter().map(|p| p.structure.as_ref()?.compile(image));
-            engine.compile_structure(image, &self.func, &procedures.collect::<Option<Vec<_>>>()?)
-        });
+        let code = self.code.get_or_init(|| self.make(image, Extent::Whole));
         code.as_ref().map(StructureCode::code)
+    }
+
+    fn make(&self, image: &Image, extent: Extent) -> Option<StructureCode> {
+        // It waits for actors, which machine code cannot.
+        if asks(&self.func) {
+            return None;
+        }
+        let engine = image.engine()?;
+        let procedures = self.procedures.iter().map(|p| p.structure.as_ref()?.compile(image));
+        engine.compile_structure(image, &self.func, extent, &procedures.collect::<Option<Vec<_>>>()?)
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod boxed;
 pub mod builtin;
 pub mod dispatch;
+pub mod loops;
 pub mod native;
 pub mod plain;
 pub mod program;

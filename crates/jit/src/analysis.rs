@@ -8,13 +8,14 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use bifrost_ir::loops::Loop;
 use bifrost_ir::plain::is_plain;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Part, Program, SignalId, Stmt, Var,
 };
 use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
-use bifrost_runtime::structure::LOOPS_MAX;
+use bifrost_runtime::structure::{LOOPS_MAX, environment};
 
 use crate::actors::places::{self, Script};
 use crate::private::{self, ForRequest};
@@ -82,36 +83,6 @@ pub(crate) const STATEMENTS_MAX: usize = 20_000;
 /// The same for structures, which are compiled while their client waits, and may be many.
 pub(crate) const STRUCTURE_STATEMENTS_MAX: usize = 2_000;
 
-/// Words of the environment before the shared variables.
-pub(crate) mod environment {
-    /// The reason for which the body of a loop left it, one of [`super::reason`].
-    pub(crate) const REASON: u32 = 0;
-    /// The first result, if it was by `return`.
-    pub(crate) const RESULT: u32 = 1;
-    /// In an iterator: the closure to yield to.
-    pub(crate) const CLOSURE: u32 = 2;
-    /// The first shared variable.
-    pub(crate) const VARS: u32 = 3;
-}
-
-/// The reasons for which a body leaves its loop.
-pub(crate) mod reason {
-    /// `break`
-    pub(crate) const BREAK: i64 = 1;
-    /// `return`; the results are in the environment and in the context.
-    pub(crate) const RETURN: i64 = 2;
-    /// `signal`; the exception is in the context, and no handler of this function sees it.
-    pub(crate) const SIGNAL: i64 = 3;
-    /// A call signalled and no handler inside the body took it.
-    pub(crate) const RAISED: i64 = 4;
-    /// `continue` of a loop around the transaction whose body it is.
-    pub(crate) const CONTINUE: i64 = 6;
-    /// The body yielded, and the closure that it yielded to did not want another step.
-    pub(crate) const PASS: i64 = 5;
-    /// `exit` to an arm: this plus the arm's number.
-    pub(crate) const EXIT: i64 = 16;
-}
-
 /// The result of [`analyse`].
 #[derive(Default, Debug)]
 pub(crate) struct Analysis {
@@ -156,9 +127,14 @@ const ITERATOR_MAX: usize = 40;
 /// Iterators that are deeper in others are called.
 const ITERATOR_DEPTH_MAX: usize = 3;
 
-/// Looks through a function before it is compiled.
-pub(crate) fn analyse(image: &Image, func: &Func, id: Option<FuncId>) -> Result<Analysis, NotCompiled> {
-    walk(image, func, &mut id.into_iter().collect())
+/// Looks through a function before it is compiled, or through a loop of a structure.
+pub(crate) fn analyse(
+    image: &Image,
+    func: &Func,
+    id: Option<FuncId>,
+    part: Option<Loop<'_>>,
+) -> Result<Analysis, NotCompiled> {
+    walk(image, func, part, &mut id.into_iter().collect())
 }
 
 /// Looks through a function that may take the place of a call: a procedure without closures that is
@@ -169,7 +145,7 @@ pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Opt
     {
         return None;
     }
-    analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
+    analyse(image, source, Some(func), None).ok().filter(|a| a.closures == 0)
 }
 
 /// The same for a method of an actor that takes the place of a message to one at rest
@@ -179,7 +155,7 @@ pub(crate) fn of_message(image: &Image, func: FuncId, statements_max: usize) -> 
     if !is_plain(image.program(), source) || larger(&source.body, &mut { statements_max }) {
         return None;
     }
-    analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
+    analyse(image, source, Some(func), None).ok().filter(|a| a.closures == 0)
 }
 
 /// True if a function sends messages or is a method of an actor: it does not take the place of its
@@ -203,7 +179,12 @@ fn larger(block: &Block, left: &mut usize) -> bool {
 }
 
 /// `active` are the functions that this one is in place in, itself last.
-fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis, NotCompiled> {
+fn walk(
+    image: &Image,
+    func: &Func,
+    part: Option<Loop<'_>>,
+    active: &mut Vec<FuncId>,
+) -> Result<Analysis, NotCompiled> {
     if func.kind == FuncKind::Procedure && func.signature.params.len() > ARGS_MAX {
         return Err(NotCompiled::Arguments);
     }
@@ -228,7 +209,17 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
     for var in func.params() {
         walk.touch(var);
     }
-    walk.block(&func.body);
+    match part.map(|part| part.stmt) {
+        None => walk.block(&func.body),
+        Some(Stmt::ForEach { vars, body, .. }) => {
+            walk.writes(vars);
+            walk.block(body);
+        }
+        Some(stmt) => {
+            walk.statements += 1;
+            walk.stmt(stmt);
+        }
+    }
     let (structure, most) = match func.kind {
         FuncKind::Batch | FuncKind::Procedure => (true, STRUCTURE_STATEMENTS_MAX),
         _ => (false, STATEMENTS_MAX),
@@ -242,15 +233,19 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
     if structure && loops(&func.body) > LOOPS_MAX {
         return Err(NotCompiled::TooDeep);
     }
+    if let Some(part) = part {
+        used_outside(func, part, &mut walk.shared);
+    }
     let mut next = environment::VARS;
     let private = private::find(image.program(), func, &walk.shared);
     let shared = walk
         .shared
         .iter()
-        .map(|shared| {
+        .enumerate()
+        .map(|(var, shared)| {
             shared.then(|| {
                 next += 1;
-                next - 1
+                if part.is_some() { environment::VARS + var as u32 } else { next - 1 }
             })
         })
         .collect();
@@ -273,6 +268,29 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         yields: walk.yields,
         script: walk.script,
     })
+}
+
+/// Marks the variables that a function uses outside a loop. The loop finds them where the
+/// interpreter has them. All others begin in each round, since the verifier lets none be read that
+/// may not have been assigned before, and nothing is assigned in a loop that has no round.
+fn used_outside(func: &Func, part: Loop<'_>, used: &mut [bool]) {
+    fn mark(block: &Block, part: *const Stmt, used: &mut [bool]) {
+        for stmt in &block.0 {
+            if std::ptr::eq(stmt, part) {
+                // The arguments of an iterator: the interpreter has read them.
+                continue;
+            }
+            stmt.parts(&mut |inner| match inner {
+                Part::Reads(Operand::Var(var)) | Part::Writes(var) => used[var.as_u32() as usize] = true,
+                Part::Reads(Operand::Const(_)) => {}
+                Part::Block(block) => mark(block, part, used),
+            });
+        }
+    }
+    for var in func.params() {
+        used[var.as_u32() as usize] = true;
+    }
+    mark(&func.body, part.stmt, used);
 }
 
 /// The number of loops inside each other.
@@ -408,8 +426,10 @@ impl<'a> Walk<'a, '_> {
             Stmt::Exit { signal, values } => {
                 self.reads(values);
                 let arm = self.handlers.iter().rev().find_map(|arms| arms.iter().find(|a| takes(a, *signal)));
-                if let Some(arm) = arm {
-                    self.writes(&arm.vars);
+                match arm {
+                    Some(arm) => self.writes(&arm.vars),
+                    // It is outside the part that is compiled.
+                    None => self.astray = true,
                 }
             }
             Stmt::Except { body, arms } => {
@@ -448,7 +468,7 @@ impl<'a> Walk<'a, '_> {
             return None;
         }
         self.active.push(id);
-        let found = walk(self.image, func, self.active);
+        let found = walk(self.image, func, None, self.active);
         self.active.pop();
         let analysis = found.ok().filter(|a| a.closures == 0 && a.yields == 1)?;
         let on_self = matches!(callee, Callee::Method(_));

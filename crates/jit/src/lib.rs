@@ -42,7 +42,7 @@ use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
 use bifrost_runtime::actor_class::ActorClass;
 use bifrost_runtime::image::{Image, Table, arity};
-use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};
+use bifrost_runtime::{Code, Extent, Form, MethodEntry, StructureCode};
 use cranelift_codegen::CodegenError;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, UserFuncName, types};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -341,7 +341,7 @@ impl Jit {
         entry: Option<Entry>,
     ) -> Result<Code, CompileError> {
         let func = &image.program().funcs[id];
-        let analysis = analysis::analyse(image, func, Some(id))?;
+        let analysis = analysis::analyse(image, func, Some(id), None)?;
         let again = again.map(|number| ways_in(image.program(), &func.body)[number as usize].stmt);
         let arity = again.map_or(arity(&func.signature), |_| 2);
         let names = self.declare(1 + analysis.closures, arity)?;
@@ -361,9 +361,8 @@ impl Jit {
         entry: Option<Entry>,
         mut names: Vec<u32>,
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
-        let source =
-            Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[], again, entry };
-        let analysis = analysis::analyse(image, source.func, source.id)?;
+        let source = Source { again, entry, ..Source::new(image, &image.program().funcs[id], Some(id)) };
+        let analysis = analysis::analyse(image, source.func, source.id, None)?;
         if names.is_empty() {
             // Only to look at: any names that no entry has.
             names = (0..=analysis.closures as u32).map(|n| n + (1 << 24)).collect();
@@ -569,8 +568,14 @@ impl bifrost_runtime::Engine for Jit {
         Jit::native_entry(self, native, arity, references)
     }
 
-    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
-        Jit::compile_structure(self, image, func, procedures)
+    fn compile_structure(
+        &self,
+        image: &Image,
+        func: &Func,
+        extent: Extent,
+        procedures: &[Code],
+    ) -> Option<StructureCode> {
+        Jit::compile_structure(self, image, func, extent, procedures)
     }
 
     fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {

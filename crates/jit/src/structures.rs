@@ -9,8 +9,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_ir::Func;
+use bifrost_ir::loops::loops;
 use bifrost_runtime::image::Image;
-use bifrost_runtime::{Code, StructureCode};
+use bifrost_runtime::{Code, Extent, StructureCode};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 
@@ -39,7 +40,7 @@ impl Drop for Room {
 }
 
 impl Jit {
-    /// The code of a verified batch or batched procedure
+    /// The code of a verified batch or batched procedure, or of a loop of it
     /// ([`bifrost_runtime::Engine::compile_structure`]). `None` if it is too large, if the code
     /// generator refuses it, or if [`STRUCTURE_BYTES_MAX`](crate::STRUCTURE_BYTES_MAX) are in use.
     ///
@@ -48,9 +49,10 @@ impl Jit {
         &self,
         image: &Image,
         func: &Func,
+        extent: Extent,
         procedures: &[Code],
     ) -> Option<StructureCode> {
-        guarded(AssertUnwindSafe(|| self.structure(image, func, procedures))).ok()
+        guarded(AssertUnwindSafe(|| self.structure(image, func, extent, procedures))).ok()
     }
 
     /// Bytes that code of structures has now.
@@ -62,13 +64,21 @@ impl Jit {
         &self,
         image: &Image,
         func: &Func,
+        extent: Extent,
         procedures: &[Code],
     ) -> Result<StructureCode, CompileError> {
         let none = || CompileError::Memory("this system has no place for code that is freed".to_owned());
         let pool = self.structures.as_ref().ok_or_else(none)?;
         let failed = |e: ModuleError| CompileError::Memory(e.to_string());
-        let source = Source { image, func, id: None, procedures, again: None, entry: None };
-        let analysis = analysis::analyse(image, func, None)?;
+        let (part, itself) = match extent {
+            Extent::Whole => (None, None),
+            Extent::Loop { number, itself } => {
+                let part = loops(&func.body).get(number as usize).copied();
+                (Some(part.ok_or_else(|| CompileError::Refused("it has no such loop".to_owned()))?), itself)
+            }
+        };
+        let source = Source { procedures, itself, part, ..Source::new(image, func, None) };
+        let analysis = analysis::analyse(image, func, None, part)?;
         let memory = Taken::new(pool.clone());
         let mut builder = JITBuilder::with_isa(self.isa.clone(), cranelift_module::default_libcall_names());
         builder.memory_provider(Box::new(Places(memory.clone())));

@@ -576,7 +576,7 @@ fn an_iterator_runs_the_body_until_it_leaves() {
     let raw = &mut context();
     let code: extern "C" fn(*mut Raw, Word, Word, Word) -> Ret = body;
     let mut run = |environment: Word| {
-        let closure = Closure { code: Code(code as *const u8), environment };
+        let closure = Closure::new(Code(code as *const u8), environment);
         let ret = call(raw, "count_to", &[3, std::ptr::from_ref(&closure) as Word]);
         (ret, STEPS.take().into_iter().map(|(number, text)| format!("{number}{text}")).collect::<Vec<_>>())
     };
@@ -593,7 +593,7 @@ extern "C" fn number_body(_: *mut Raw, environment: Word, number: Word) -> Ret {
 fn an_iterator_is_told_when_the_loop_is_over() {
     let raw = &mut context();
     let code: extern "C" fn(*mut Raw, Word, Word) -> Ret = number_body;
-    let closure = Closure { code: Code(code as *const u8), environment: 2 };
+    let closure = Closure::new(Code(code as *const u8), 2);
     assert_eq!(call(raw, "flows", &[std::ptr::from_ref(&closure) as Word]), Ret::LEFT);
     assert_eq!(FLOWS.take(), [Flow::Next, Flow::Leave, Flow::Leave, Flow::Leave]);
 }

@@ -41,6 +41,8 @@
 //! Sources: status-returning calls as in Concert and in 003 section 4; iterators as procedures with
 //! a closure of the loop's body as in 000 section 6.4.6.
 
+use std::cell::Cell;
+
 use crate::cx::Cx;
 pub use bifrost_heap::Word;
 
@@ -142,13 +144,13 @@ unsafe impl Sync for Code {}
 /// `extern "C" fn(cx, environment, step values...) -> Ret` with outcome `Returned` (next step),
 /// `Left`, or `Killed`. A signal of the body is not `Signalled` but `Left`: it passes by the
 /// iterator's own handlers, and the end of the loop raises it again.
+///
+/// The loop's function may replace both words between two steps: iterators load them at each.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Closure {
-    /// The entry.
-    pub code: Code,
-    /// The first argument, which the loop's function chooses.
-    pub environment: Word,
+    code: Cell<Code>,
+    environment: Cell<Word>,
 }
 
 /// The record that a trampoline from machine code into Rust leaves in its own frame.
@@ -233,6 +235,17 @@ arities! {
 }
 
 impl Closure {
+    /// A body with its entry, and the first argument, which the loop's function chooses.
+    pub fn new(code: Code, environment: Word) -> Closure {
+        Closure { code: Cell::new(code), environment: Cell::new(environment) }
+    }
+
+    /// Has the next steps enter other code, with another first argument.
+    pub fn replace(&self, code: Code, environment: Word) {
+        self.code.set(code);
+        self.environment.set(environment);
+    }
+
     /// Runs the loop's body for one step.
     ///
     /// # Safety
@@ -241,14 +254,15 @@ impl Closure {
     pub unsafe fn step(&self, cx: *mut Cx, values: &[Word]) -> Ret {
         // SAFETY: promised by the caller; the arities are those of the iterator's heading.
         unsafe {
+            let (code, environment) = (self.code.get(), self.environment.get());
             match *values {
-                [v] => enter(self.code, cx, &[self.environment, v]),
-                [v, w] => enter(self.code, cx, &[self.environment, v, w]),
+                [v] => enter(code, cx, &[environment, v]),
+                [v, w] => enter(code, cx, &[environment, v, w]),
                 _ => {
                     let mut args = smallvec::SmallVec::<[Word; 8]>::new();
-                    args.push(self.environment);
+                    args.push(environment);
                     args.extend_from_slice(values);
-                    enter(self.code, cx, &args)
+                    enter(code, cx, &args)
                 }
             }
         }

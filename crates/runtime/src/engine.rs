@@ -7,7 +7,7 @@ use crate::actor_class::ActorClass;
 use crate::cx::Cx;
 use crate::image::Image;
 use crate::node_host::NodeHost;
-use crate::structure::StructureCode;
+use crate::structure::{Extent, StructureCode};
 
 /// The form of a message to an actor; each has an entry of its own in the actor's table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,12 +52,18 @@ pub trait Engine: Send + Sync {
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
 
-    /// The code of a verified batch or batched procedure. It takes fuel, polls, and says where it
+    /// The code of a verified batch or batched procedure, or of a loop of it. It takes fuel, polls, and says where it
     /// failed, as the interpreter does ([`crate::structure`]). `procedures` is the code of those
     /// that it calls, in the order of [`Func::procedures`]; the caller keeps them as long as the
     /// code returned. `None` if the function is to be interpreted.
-    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
-        let _ = (image, func, procedures);
+    fn compile_structure(
+        &self,
+        image: &Image,
+        func: &Func,
+        extent: Extent,
+        procedures: &[Code],
+    ) -> Option<StructureCode> {
+        let _ = (image, func, extent, procedures);
         None
     }
 

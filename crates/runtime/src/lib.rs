@@ -45,4 +45,4 @@ pub use link::{link, link_with};
 pub use mode::{Doom, Keeper, Mode, NotFetched, NotKept, Overtaken, UNDONE, changed_by_others};
 pub use reference::Object;
 pub use roots::{Kept, Root, RootSet};
-pub use structure::StructureCode;
+pub use structure::{Extent, StructureCode};

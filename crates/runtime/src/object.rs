@@ -237,7 +237,8 @@ unsafe fn write_string<'p>(object: *mut Word, parts: impl Iterator<Item = &'p st
 
 /// A string outside all heaps, which is there as long as the process.
 pub(crate) fn lasting_string(strings: &'static Table, text: &str) -> Word {
-    let words = OBJECT_WORDS + string::TEXT + text.len().div_ceil(8);
+    // Machine code compares the first words of two strings before it looks if there is a text.
+    let words = OBJECT_WORDS + string::TEXT + text.len().div_ceil(8).max(1);
     let object = Box::leak(vec![0; words].into_boxed_slice()).as_mut_ptr();
     // SAFETY: the object was just made, with room for the text.
     unsafe {

@@ -16,6 +16,53 @@ pub const PROCEDURE_DEPTH_MAX: u64 = 10_000;
 /// Most loops inside each other of a structure that is compiled.
 pub const LOOPS_MAX: usize = 64;
 
+/// The part of a structure that is compiled.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// A loop that is under way in the interpreter. The code of a WHILE is entered at the head and
+    /// runs the rest of the rounds; that of a FOREACH is the body, which the iterator enters for
+    /// each round. Both take the address of an [`environment`] that has all variables, in the order
+    /// of the function. They come back returned, or killed, or left with a [`reason`].
+    Loop {
+        /// The number of the loop ([`bifrost_ir::loops`]).
+        number: u32,
+        /// The code of the whole, if the loop calls the procedure that it is in.
+        itself: Option<Code>,
+    },
+}
+
+/// The words of an environment, by which code shares variables with the bodies of its loops.
+pub mod environment {
+    /// The reason for which the body of a loop left it, one of [`super::reason`].
+    pub const REASON: u32 = 0;
+    /// The first result, if it was by `return`.
+    pub const RESULT: u32 = 1;
+    /// In an iterator: the closure to yield to.
+    pub const CLOSURE: u32 = 2;
+    /// The first shared variable.
+    pub const VARS: u32 = 3;
+}
+
+/// The reasons for which a body leaves its loop.
+pub mod reason {
+    /// `break`
+    pub const BREAK: i64 = 1;
+    /// `return`; the results are in the environment and in the context.
+    pub const RETURN: i64 = 2;
+    /// `signal`; the exception is in the context, and no handler of this function sees it.
+    pub const SIGNAL: i64 = 3;
+    /// A call signalled and no handler inside the body took it.
+    pub const RAISED: i64 = 4;
+    /// The body yielded, and the closure that it yielded to did not want another step.
+    pub const PASS: i64 = 5;
+    /// `continue` of a loop around the transaction whose body it is.
+    pub const CONTINUE: i64 = 6;
+    /// `exit` to an arm: this plus the arm's number.
+    pub const EXIT: i64 = 16;
+}
+
 /// The place at which a structure that runs as machine code failed.
 #[derive(Debug)]
 #[repr(C)]
@@ -33,6 +80,16 @@ pub struct Trace {
 impl Trace {
     pub(crate) fn new() -> Trace {
         Trace { failed: 0, site: 0, loops: 0, rounds: [0; LOOPS_MAX] }
+    }
+
+    /// Begins the trace of a loop that goes on as code: the number of loops around it, and of its
+    /// round.
+    ///
+    /// # Panics
+    /// With [`LOOPS_MAX`] loops around, of which none is compiled.
+    pub fn begin_loop(&mut self, around: usize, round: u64) {
+        self.clear();
+        self.rounds[around] = round;
     }
 
     /// Forgets the trace of the structure before.
@@ -59,8 +116,9 @@ impl StructureCode {
         StructureCode { code, _memory: memory }
     }
 
-    /// The entry. That of a procedure takes its arguments; that of any other structure takes the
-    /// address of its parameters' words, of which there may be any number.
+    /// The entry. That of a procedure takes its arguments; that of a batch takes the address of its
+    /// parameters' words, of which there may be any number; that of a loop is as [`Extent::Loop`]
+    /// says.
     #[inline]
     pub fn code(&self) -> Code {
         self.code

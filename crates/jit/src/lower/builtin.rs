@@ -38,7 +38,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 | ("sequence", "fetch" | "length" | "empty")
                 | ("list", "first" | "next" | "empty" | "notEmpty" | "length")
                 | ("vector", "fetch" | "store" | "length")
-                | ("string", "length" | "empty" | "fetch")
+                | ("string", "length" | "empty" | "fetch" | "equal")
         );
         if !known {
             return false;
@@ -50,6 +50,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.attend_to_receiver(object, m, row.changes());
         let value = match (row.family, row.name()) {
             ("string", "fetch") => Some(self.string_fetch(Callee::Method(m), args, object, operands[0])),
+            ("string", "equal") => Some(self.string_equal(Callee::Method(m), args, object, operands[0])),
             ("array", "append") => {
                 self.array_append(Callee::Method(m), args, object, operands[0]);
                 None
@@ -324,33 +325,6 @@ impl<'a> Lower<'_, 'a, '_> {
         let length = self.field(object, vector::LENGTH);
         let at = self.position(index, length);
         self.element_base(object, at)
-    }
-
-    /// A character of a string: a byte, if all characters are; otherwise the method finds it.
-    pub(crate) fn string_fetch(
-        &mut self,
-        fetch: Callee,
-        args: &[Operand],
-        object: Value,
-        index: Value,
-    ) -> Value {
-        let (fast, slow, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
-        let result = self.b.append_block_param(done, types::I64);
-        let chars = self.field(object, string::CHARS);
-        let bytes = self.field(object, string::BYTES);
-        let at = self.position(index, chars);
-        let plain = self.b.ins().icmp(IntCC::Equal, chars, bytes);
-        self.b.ins().brif(plain, fast, &[], slow, &[]);
-        self.start(fast);
-        let base = self.b.ins().iadd(object, at);
-        let byte = self.load_field(types::I8, base, string::TEXT, Region::Constant);
-        let value = self.b.ins().uextend(types::I64, byte);
-        self.b.ins().jump(done, &[BlockArg::Value(value)]);
-        self.start(slow);
-        let value = self.call(fetch, args, None);
-        self.b.ins().jump(done, &[BlockArg::Value(value)]);
-        self.start(done);
-        result
     }
 
     /// Appends where the storage has room; the method makes room otherwise.

@@ -14,12 +14,13 @@ use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{RoutineDesc, Table};
+use bifrost_runtime::structure::{environment, reason};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 
 use super::memory::Region;
 use super::meter::Note;
 use super::{End, Entry, Exits, Lower, Within};
-use crate::analysis::{environment, reason, takes};
+use crate::analysis::takes;
 use crate::helper::Helper;
 
 /// A statement with handlers, or the end of a function.

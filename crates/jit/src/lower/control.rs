@@ -10,13 +10,14 @@ use bifrost_ir::{Block, Callee, Const, Operand, Site, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{ClassInfo, Table};
+use bifrost_runtime::structure::{environment, reason};
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
 };
 
 use super::memory::Region;
 use super::{End, Environment, Exits, Lower};
-use crate::analysis::{InlineLoop, environment, reason};
+use crate::analysis::InlineLoop;
 
 /// The greatest number of classes with which an object's class is compared to find its type.
 const CLASSES_MAX: usize = 3;

@@ -15,13 +15,15 @@
 //! **Procedures** call each other, and themselves, as the code that they are, and count how deep
 //! they are.
 
-use bifrost_ir::{Callee, FuncKind, Site};
+use bifrost_ir::loops::Loop;
+use bifrost_ir::{Callee, FuncKind, Site, Stmt};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use cranelift_codegen::ir::{BlockArg, Inst, InstBuilder, Value, condcodes::IntCC};
 
-use super::Lower;
 use super::call::Context;
+use super::control::Target;
+use super::{Environment, Lower};
 use crate::helper::Helper;
 
 /// The place of a call in a structure.
@@ -144,6 +146,22 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
+    /// Lowers a loop that is under way in the interpreter ([`Extent::Loop`]): its round is in the
+    /// context.
+    ///
+    /// [`Extent::Loop`]: bifrost_runtime::Extent::Loop
+    pub(crate) fn loop_under_way(&mut self, part: Loop<'a>) {
+        self.unit.loops = part.around + 1;
+        match part.stmt {
+            Stmt::While { cond, test, body } => {
+                self.environment = Environment::Pointer(self.b.block_params(self.entry)[1]);
+                self.while_stmt(part.stmt, cond, *test, body);
+            }
+            Stmt::ForEach { vars, body, .. } => self.closure_body(vars, body, Target::Closure),
+            _ => unreachable!("a part is a loop"),
+        }
+    }
+
     pub(crate) fn round_place(&self) -> i32 {
         offset::TRACE_ROUNDS + 8 * (self.unit.loops as i32 - 1)
     }
@@ -167,6 +185,11 @@ impl<'a> Lower<'_, 'a, '_> {
         let inst = match callee {
             Callee::Procedure(number) => {
                 let code = self.address(self.unit.procedures[number as usize].0);
+                let signature = self.signature_of(words.len() - 1);
+                self.b.ins().call_indirect(signature, code, words)
+            }
+            _ if let Some(itself) = self.unit.itself => {
+                let code = self.address(itself.0);
                 let signature = self.signature_of(words.len() - 1);
                 self.b.ins().call_indirect(signature, code, words)
             }

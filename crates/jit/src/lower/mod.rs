@@ -21,12 +21,15 @@ pub(crate) mod known;
 pub(crate) mod memory;
 pub(crate) mod meter;
 pub(crate) mod op;
+pub(crate) mod strings;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use bifrost_ir::loops::Loop;
 use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
 use bifrost_runtime::image::{Image, arity};
+use bifrost_runtime::structure::environment;
 use bifrost_runtime::{Code, Form};
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
@@ -37,7 +40,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use self::known::View;
 use crate::actors::waits::Waiting;
-use crate::analysis::{Analysis, environment};
+use crate::analysis::Analysis;
 use crate::effects::Effects;
 use crate::helper::Entries;
 use crate::order;
@@ -71,10 +74,21 @@ pub(crate) struct Source<'a> {
     pub(crate) id: Option<FuncId>,
     /// The code of the procedures that a structure calls.
     pub(crate) procedures: &'a [Code],
+    /// The code of a procedure that calls itself, if it is there already.
+    pub(crate) itself: Option<Code>,
+    /// The loop of a structure that is the code, in place of the whole.
+    pub(crate) part: Option<Loop<'a>>,
     /// The way in by which the code goes on with a join, instead of at its beginning.
     pub(crate) again: Option<&'a Stmt>,
     /// The messages that it is the entry of.
     pub(crate) entry: Option<Entry>,
+}
+
+impl<'a> Source<'a> {
+    /// A whole function that is entered at its beginning.
+    pub(crate) fn new(image: &'a Image, func: &'a Func, id: Option<FuncId>) -> Source<'a> {
+        Source { image, func, id, procedures: &[], itself: None, part: None, again: None, entry: None }
+    }
 }
 
 /// Of a method that leaves an actor at rest: the arguments with which its code is entered as the
@@ -95,6 +109,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) func: &'a Func,
     pub(crate) id: Option<FuncId>,
     pub(crate) procedures: &'a [Code],
+    pub(crate) itself: Option<Code>,
     pub(crate) again: Option<&'a Stmt>,
     pub(crate) entry: Option<Entry>,
     /// The number of loops of a structure around the statement under way.
@@ -160,13 +175,14 @@ pub(crate) fn lower<'a>(
     names: Vec<u32>,
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
-    let Source { image, func, id, procedures, again, entry } = source;
+    let Source { image, func, id, procedures, itself, part, again, entry } = source;
     let statements = analysis.statements;
     let mut unit = Unit {
         image,
         func,
         id,
         procedures,
+        itself,
         again,
         entry,
         loops: 0,
@@ -184,6 +200,7 @@ pub(crate) fn lower<'a>(
     };
     let words = match func.kind {
         _ if again.is_some() => 2,
+        _ if let Some(part) = part => 1 + part.vars().len(),
         FuncKind::Batch => 1,
         FuncKind::Procedure => func.signature.params.len(),
         _ => arity(&func.signature),
@@ -193,9 +210,15 @@ pub(crate) fn lower<'a>(
         signature(words, config.default_call_conv),
     );
     let mut context = FunctionBuilderContext::new();
-    let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), End::Function);
-    lower.enter_function();
-    lower.block(&func.body);
+    let end = if part.is_some() { End::Body } else { End::Function };
+    let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), end);
+    match part {
+        Some(part) => lower.loop_under_way(part),
+        None => {
+            lower.enter_function();
+            lower.block(&func.body);
+        }
+    }
     lower.end();
     let roots = std::mem::take(&mut lower.roots);
     lower.b.finalize(config);
@@ -729,20 +752,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.unit.outer.extend(arms.into_iter().rev());
         let mut context = FunctionBuilderContext::new();
         let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), End::Body);
-        let words = inner.b.block_params(inner.entry).to_vec();
-        inner.environment = Environment::Pointer(words[1]);
-        inner.scope.loops.push(around);
-        for (var, word) in vars.iter().zip(&words[2..]) {
-            inner.write_word(*var, *word);
-        }
-        if inner.unit.analysis.loops {
-            // Not only in loops: code that leaves all of them is not part of any.
-            inner.poll_passive();
-        }
-        inner.block(body);
-        if inner.reachable && !matches!(around, Target::Transaction) {
-            inner.continue_stmt();
-        }
+        inner.closure_body(vars, body, around);
         inner.end();
         let exits = std::mem::take(&mut inner.exits);
         let roots = std::mem::take(&mut inner.roots);
@@ -751,5 +761,23 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.unit.outer.truncate(outer);
         self.unit.done.push((name, code));
         (name, exits)
+    }
+
+    /// The statements of a function that is the body of a loop or transaction.
+    pub(crate) fn closure_body(&mut self, vars: &[Var], body: &'a Block, around: Target) {
+        let words = self.b.block_params(self.entry).to_vec();
+        self.environment = Environment::Pointer(words[1]);
+        self.scope.loops.push(around);
+        for (var, word) in vars.iter().zip(&words[2..]) {
+            self.write_word(*var, *word);
+        }
+        if self.unit.analysis.loops {
+            // Not only in loops: code that leaves all of them is not part of any.
+            self.poll_passive();
+        }
+        self.block(body);
+        if self.reachable && !matches!(around, Target::Transaction) {
+            self.continue_stmt();
+        }
     }
 }

@@ -45,10 +45,11 @@ use words::{Operand, Owned, split, tokens};
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
 
-/// The ways to run a program: all interpreted, with compiled methods and interpreted structures, and all compiled.
+/// The ways to run a program: all interpreted, with compiled methods and interpreted structures, with structures that become
+/// code while they run, and all compiled.
 pub fn modes() -> Vec<Run> {
-    let compiled = Run::from(Mode::Compiled);
-    vec![Mode::Interpreted.into(), Run { hot_steps: u64::MAX, ..compiled }, Run { hot_steps: 0, ..compiled }]
+    let compiled = |hot_steps| Run { hot_steps, ..Mode::Compiled.into() };
+    vec![Mode::Interpreted.into(), compiled(u64::MAX), compiled(1), compiled(0)]
 }
 
 /// A program ready to run, whose objects may be kept; `None` if the mode is not linked into this build.

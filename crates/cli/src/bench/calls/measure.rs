@@ -233,22 +233,137 @@ fn fetch_three(records: &Records) {
     }
 }
 
+/// So many null calls; `shape` chooses which, of four methods each.
+fn null_calls(probe: &Probe, number: u64, shape: u64) {
+    for i in 0..number {
+        match shape >> (2 * i) & 3 {
+            0 => drop(probe.a()),
+            1 => drop(probe.b()),
+            2 => drop(probe.c()),
+            _ => drop(probe.d()),
+        }
+    }
+}
+
+/// The records of `bench.theta` as a program without server has them.
+struct Plain {
+    all: Vec<Box<PlainRecord>>,
+}
+
+struct PlainRecord {
+    user: Box<str>,
+}
+
+impl Plain {
+    fn new() -> Plain {
+        let record = |i| Box::new(PlainRecord { user: format!("user{i}").into() });
+        Plain { all: (1..=50).map(record).collect() }
+    }
+
+    /// Finds the record of a user as `fetch` does. Not inlined: in Theta it is a method.
+    #[inline(never)]
+    fn fetch(&self, user: &str) -> Option<&PlainRecord> {
+        self.all.iter().find(|record| &*record.user == user).map(|record| &**record)
+    }
+
+    /// Runs the loop of the five ways; returns the nanoseconds of a round.
+    fn run(&self, rounds: u64) -> f64 {
+        let start = Instant::now();
+        for _ in 0..rounds {
+            black_box(1 + black_box(0));
+            for _ in 0..3 {
+                black_box(self.fetch(black_box(USER)));
+            }
+        }
+        ns(start) / rounds as f64
+    }
+}
+
 /// A WHILE like that of the five ways that ends at once. `shape` chooses one of 4^6 bodies.
 fn while_once(s: &Session, probe: &Probe, count: &bifrost_veneer::Cell<i64>, shape: u64) {
     s.while_(
         || count.get().lt(0),
         || {
-            for i in 0..6 {
-                match shape >> (2 * i) & 3 {
-                    0 => drop(probe.a()),
-                    1 => drop(probe.b()),
-                    2 => drop(probe.c()),
-                    _ => drop(probe.d()),
-                }
-            }
+            null_calls(probe, 6, shape);
             count.put(1);
         },
     );
+}
+
+/// Measures loops of null calls: compiled, and in their first run.
+fn loops(
+    s: &Session,
+    probe: &Probe,
+    effort: Effort,
+    bar: &ProgressBar,
+) -> Result<(Vec<Case>, Vec<Target>), Failed> {
+    /// Rounds of a loop.
+    const ROUNDS: i64 = 100_000;
+    /// Different bodies of two calls; each sample of a first run needs one of its own.
+    const SHAPES: usize = 16;
+    let (mut each, mut method, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut whiles, mut first, mut first_while) = (Vec::new(), Vec::new(), Vec::new());
+    let per_round = |start: Instant| ns(start) / ROUNDS as f64;
+    let count = s.cell_with::<i64>(0);
+    let count_up = |body: &dyn Fn()| {
+        count.put(0);
+        s.while_(
+            || count.get().lt(ROUNDS),
+            || {
+                body();
+                count.put(count.get() + 1);
+            },
+        );
+        s.flush()
+    };
+    s.flush()?;
+    for sample in 0..effort.long_samples {
+        let start = Instant::now();
+        s.foreach(s.value(1_i64).to(ROUNDS), |_| drop(probe.nothing()));
+        s.flush()?;
+        each.push(per_round(start));
+        let start = Instant::now();
+        probe.nothing_loop(ROUNDS).claim()?;
+        method.push(per_round(start));
+        // Nobody asks for the table, so that its answer costs nothing.
+        let start = Instant::now();
+        let table = s.rows::<(i64, i64)>();
+        s.foreach(s.value(1_i64).to(ROUNDS), |i| {
+            drop(probe.nothing());
+            table.push((&i, 7));
+        });
+        drop(table);
+        s.flush()?;
+        rows.push(per_round(start));
+        let start = Instant::now();
+        count_up(&|| drop(probe.nothing()))?;
+        whiles.push(per_round(start));
+        if sample < SHAPES {
+            let start = Instant::now();
+            s.foreach(s.value(1_i64).to(ROUNDS), |_| null_calls(probe, 2, sample as u64));
+            s.flush()?;
+            first.push(per_round(start));
+            let start = Instant::now();
+            count_up(&|| null_calls(probe, 2, sample as u64))?;
+            first_while.push(per_round(start));
+        }
+        bar.inc(1);
+    }
+    let case = |name: &str, samples: &mut Vec<f64>| Case::new(name, ROUNDS as u64, "ns", samples);
+    let each = case("FOREACH with a null call, each round", &mut each);
+    let method = case("Theta loop with a null call, each round", &mut method);
+    let rows = case("FOREACH with a null call and a row of two, each round", &mut rows);
+    let whiles = case("WHILE with a null call, each round", &mut whiles);
+    let first = case("FOREACH with two null calls, first run, each round", &mut first);
+    let first_while = case("WHILE with two null calls, first run, each round", &mut first_while);
+    let targets = vec![
+        Target::new("a null call in a FOREACH", each.value, 15.0, "ns"),
+        Target::new("a row of two columns, beyond its calls", rows.value - each.value, 25.0, "ns"),
+        Target::new("a round of a WHILE that counts in a cell", whiles.value, 5.0, "ns"),
+        Target::new("a round of a FOREACH never seen before", first.value, 40.0, "ns"),
+        Target::new("a round of a WHILE never seen before", first_while.value, 40.0, "ns"),
+    ];
+    Ok((vec![each, method, rows, whiles, first, first_while], targets))
 }
 
 /// The sizes of batches.
@@ -376,35 +491,9 @@ pub fn measure(
     sections.push(("Batched null calls", batches));
 
     bar.set_message("loops of null calls");
-    let rounds = 100_000;
-    let (mut each, mut method, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..effort.long_samples {
-        let start = Instant::now();
-        s.foreach(s.value(1_i64).to(rounds), |_| drop(probe.nothing()));
-        s.flush()?;
-        each.push(ns(start) / rounds as f64);
-        let start = Instant::now();
-        probe.nothing_loop(rounds).claim()?;
-        method.push(ns(start) / rounds as f64);
-        // Nobody asks for the table, so that its answer costs nothing.
-        let start = Instant::now();
-        let table = s.rows::<(i64, i64)>();
-        s.foreach(s.value(1_i64).to(rounds), |i| {
-            drop(probe.nothing());
-            table.push((&i, 7));
-        });
-        drop(table);
-        s.flush()?;
-        rows.push(ns(start) / rounds as f64);
-        bar.inc(1);
-    }
-    let each = Case::new("FOREACH with a null call, each round", rounds as u64, "ns", &mut each);
-    let method = Case::new("Theta loop with a null call, each round", rounds as u64, "ns", &mut method);
-    let rows =
-        Case::new("FOREACH with a null call and a row of two, each round", rounds as u64, "ns", &mut rows);
-    targets.push(Target::new("a null call in a FOREACH", each.value, 15.0, "ns"));
-    targets.push(Target::new("a row of two columns, beyond its calls", rows.value - each.value, 25.0, "ns"));
-    sections.push(("Loops of null calls", vec![each, method, rows]));
+    let (cases, of_loops) = loops(s, &probe, effort, bar)?;
+    targets.extend(of_loops);
+    sections.push(("Loops of null calls", cases));
 
     bar.set_message("values with items");
     let (ten, calls) = ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 1000);
@@ -456,7 +545,9 @@ pub fn measure(
     let mut lines = Vec::new();
     let rounds: [i64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
     let mut samples = vec![vec![Vec::new(); rounds.len()]; Way::ALL.len()];
+    let (records_here, mut plain) = (Plain::new(), Vec::new());
     for _ in 0..effort.long_samples {
+        plain.push(records_here.run(1024) / 1000.0);
         for (r, n) in rounds.iter().enumerate() {
             for (w, way) in Way::ALL.iter().enumerate() {
                 samples[w][r].push(way.run(s, &records, *n)? / 1000.0);
@@ -480,7 +571,15 @@ pub fn measure(
         five.push(Case::new(format!("{}, each round", way.name()), 1, "us", &mut [per_round]));
         lines.push(Line { name: way.name(), points: medians });
     }
+    let plain = Case::new("the same loop, each round", 1024, "us", &mut plain).of("Rust");
     let theta = slopes[4];
+    targets.push(Target::new(
+        "a round of the Theta method against Rust",
+        ratio(theta, plain.value),
+        1.3,
+        "x",
+    ));
+    five.push(plain);
     for (name, slope) in [("FOREACH", slopes[3]), ("WHILE", slopes[2])] {
         let target = format!("a round of the {name} against the Theta method");
         targets.push(Target::new(target, ratio(slope, theta), 1.1, "x"));
