@@ -132,7 +132,7 @@ impl Run<'_> {
         let around = self.enter_loop(function);
         let body: *mut LoopBody<'_, '_> = &mut body;
         let closure = Closure::new(self.interp.bodies[each.vars.len()], body as Word);
-        // SAFETY: the loop's body lives until the end of this function, and nobody else uses it yet.
+        // SAFETY: the loop's body lives until the end of this function; nobody else uses it yet.
         unsafe { (*body).closure = &closure };
         self.cx().calls += function.cost as u64;
         if let Some(code) = compiled(function, each.number) {

@@ -25,9 +25,9 @@ pub struct Prepared {
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
     pub(crate) template: Box<[Word]>,
-    /// The places of variables that are references, for the collector. Constants of the program's
-    /// text last anyway.
-    pub(crate) references: Box<[Place]>,
+    /// The words of an activation that are references, for the collector, counted from the
+    /// beginning of the environment. Constants of the program's text last anyway.
+    pub(crate) references: Box<[u32]>,
     pub(crate) body: Box<[Node]>,
     pub(crate) results: usize,
     pub(crate) iterator: bool,

@@ -16,6 +16,7 @@ use bifrost_ir::{
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor_class::JoinLayout;
 use bifrost_runtime::image::Image;
+use bifrost_runtime::structure::environment;
 
 use crate::node::{
     self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
@@ -71,12 +72,7 @@ pub(crate) fn prepare(
         kind: func.kind,
         params: func.param_count(),
         template: p.template.into(),
-        references: func
-            .vars
-            .iter()
-            .filter(|(_, var)| image.is_reference(var.ty))
-            .map(|(v, _)| v.as_u32())
-            .collect(),
+        references: references(image, func),
         body,
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
@@ -85,6 +81,15 @@ pub(crate) fn prepare(
         waits,
         structure: None,
     }
+}
+
+/// The words of an activation that hold references: a result on its way out of a loop that is code,
+/// and variables.
+fn references(image: &Image, func: &Func) -> Box<[u32]> {
+    let result = func.signature.results.first().filter(|ty| image.is_reference(**ty));
+    let vars = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
+    let vars = vars.map(|(var, _)| environment::VARS + var.as_u32());
+    result.map(|_| environment::RESULT).into_iter().chain(vars).collect()
 }
 
 /// True if a function is code that clients send and asks actors.

@@ -272,7 +272,7 @@ impl Frame {
         unsafe { *self.0.add(place as usize) = value }
     }
 
-    /// The words as the environment of code; of the activations of structures alone.
+    /// The words as the environment of code, of activations that [`Run::function`] makes.
     pub(crate) fn environment(self) -> *mut Word {
         self.0.wrapping_sub(HEAD)
     }
@@ -356,7 +356,7 @@ impl Run<'_> {
         words.extend_from_slice(&prepared.template);
         words[HEAD..][..prepared.params].copy_from_slice(args);
         let frame = Frame(words.as_mut_ptr().wrapping_add(HEAD));
-        let mut known = roots::Frame::new(frame.0, &prepared.references);
+        let mut known = roots::Frame::new(frame.environment(), &prepared.references);
         // SAFETY: the words and the places are there until the end of this function, and the guard
         // goes before them.
         let _known = unsafe { known.link(self.cx) };

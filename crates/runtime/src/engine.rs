@@ -52,10 +52,10 @@ pub trait Engine: Send + Sync {
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
 
-    /// The code of a verified batch or batched procedure, or of a loop of it. It takes fuel, polls, and says where it
-    /// failed, as the interpreter does ([`crate::structure`]). `procedures` is the code of those
-    /// that it calls, in the order of [`Func::procedures`]; the caller keeps them as long as the
-    /// code returned. `None` if the function is to be interpreted.
+    /// The code of a verified batch or batched procedure, or of a loop of it. It takes fuel, polls,
+    /// and says where it failed, as the interpreter does ([`crate::structure`]). `procedures` is
+    /// the code of those that it calls, in the order of [`Func::procedures`]; the caller keeps them
+    /// as long as the code returned. `None` if it is to be interpreted.
     fn compile_structure(
         &self,
         image: &Image,

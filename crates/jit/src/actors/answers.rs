@@ -139,8 +139,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Ends the function, which may have a join that replies are still on their way to.
     pub(crate) fn end_with(&mut self, outcome: Value, value: Value) {
         self.end_joined(outcome, value, None);
-        self.b.ins().return_(&[outcome, value]);
-        self.reachable = false;
+        self.return_words(outcome, value);
     }
 
     /// Ends the function if it has made a join. `given` is how the answer stands that is not in
@@ -186,8 +185,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.end_joined(outcome, value, answer);
         self.reachable = false;
         let Some((given, word, owing)) = answer else {
-            self.b.ins().return_(&[outcome, value]);
-            return;
+            return self.return_words(outcome, value);
         };
         let (late, early) = (self.cold_block(), self.cold_block());
         self.b.ins().brif(given, late, &[], early, &[]);

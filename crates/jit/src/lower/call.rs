@@ -123,6 +123,11 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         words.extend(closure.map(|(word, _)| word));
         let arity = words.len() - 1;
+        // Procedures, and the body of the loop, take fuel too.
+        let takes = closure.is_some() || matches!(callee, Callee::Procedure(_) | Callee::Itself);
+        if takes {
+            self.store_fuel();
+        }
         let inst = match callee {
             Callee::Method(m) if image.program().types.kind(m.ty).is_basic() => {
                 let native = image.basic_native(m).expect("linking found all natives");
@@ -151,6 +156,9 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             Callee::Procedure(_) | Callee::Itself => self.call_procedure(callee, &words),
         };
+        if takes {
+            self.load_fuel();
+        }
         match closure {
             None => self.known_after(callee, args),
             Some(_) => self.arrays_change(),
@@ -165,7 +173,9 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Calls the helper that runs a closure as a transaction.
     pub(crate) fn call_transaction(&mut self, closure: Value, exits: &Exits) {
+        self.store_fuel();
         let (outcome, _) = self.call_helper_unchecked(Helper::Transaction, &[closure]);
+        self.load_fuel();
         self.check_loop(outcome, exits, true);
     }
 
@@ -292,7 +302,13 @@ impl<'a> Lower<'_, 'a, '_> {
 
     pub(crate) fn return_outcome(&mut self, outcome: Outcome) {
         let (outcome, zero) = (self.int(outcome as i64), self.int(0));
-        self.b.ins().return_(&[outcome, zero]);
+        self.return_words(outcome, zero);
+    }
+
+    /// Returns from the code. The fuel that a structure has left is in the context then.
+    pub(crate) fn return_words(&mut self, outcome: Value, value: Value) {
+        self.store_fuel();
+        self.b.ins().return_(&[outcome, value]);
         self.reachable = false;
     }
 
@@ -373,8 +389,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let Some(block) = self.ended else { return };
         self.start(block);
         let (outcome, zero) = (self.b.block_params(block)[0], self.int(0));
-        self.b.ins().return_(&[outcome, zero]);
-        self.reachable = false;
+        self.return_words(outcome, zero);
     }
 
     // Exceptions.
@@ -697,7 +712,7 @@ impl<'a> Lower<'_, 'a, '_> {
             End::Function if self.is_metered() => {
                 // An exception that goes through a structure is told to its client as it is.
                 let zero = self.int(0);
-                self.b.ins().return_(&[outcome, zero]);
+                self.return_words(outcome, zero);
             }
             End::Function if let Some(Entry { form: Form::Past, slot, .. }) = self.unit.entry => {
                 // In one call, so that nothing need be kept in registers, which would have to be
@@ -719,7 +734,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.leave_loop(reason::RAISED);
                 self.start(other);
                 let zero = self.int(0);
-                self.b.ins().return_(&[outcome, zero]);
+                self.return_words(outcome, zero);
             }
             End::Call { done, .. } => {
                 let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome]);

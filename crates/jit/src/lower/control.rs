@@ -247,7 +247,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.burn_round();
                 self.next_round();
                 let zero = self.int(0);
-                self.b.ins().return_(&[zero, zero]);
+                self.return_words(zero, zero);
             }
         }
         self.reachable = false;

@@ -2,7 +2,9 @@
 //! trace of failures.
 //!
 //! **Fuel.** Each call and each round of a loop takes a unit of `Cx::fuel`; when there is none the
-//! structure is killed, as in the interpreter. `Cx::calls` follows from it: all units that were not
+//! structure is killed, as in the interpreter. A function of a structure has the fuel in a variable
+//! ([`Lower::begin_fuel`]). It is in the context while other code runs that takes fuel, and at the
+//! function's end. `Cx::calls` follows from it: all units that were not
 //! calls are taken off it here, and the caller of the code adds the units that were used.
 //!
 //! **The trace.** A batch says which call failed, and in which round of each loop around it. The
@@ -19,7 +21,7 @@ use bifrost_ir::loops::Loop;
 use bifrost_ir::{Callee, FuncKind, Site, Stmt};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
-use cranelift_codegen::ir::{BlockArg, Inst, InstBuilder, Value, condcodes::IntCC};
+use cranelift_codegen::ir::{BlockArg, Inst, InstBuilder, Value, condcodes::IntCC, types};
 
 use super::call::Context;
 use super::control::Target;
@@ -95,9 +97,36 @@ impl<'a> Lower<'_, 'a, '_> {
 
     // Fuel.
 
+    /// Begins to count fuel, at the entry of a function of a structure.
+    pub(crate) fn begin_fuel(&mut self) {
+        if matches!(self.unit.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.fuel = Some(self.b.declare_var(types::I64));
+            self.load_fuel();
+        }
+    }
+
+    /// Takes over the fuel that is in the context.
+    pub(crate) fn load_fuel(&mut self) {
+        if let Some(fuel) = self.fuel {
+            let left = self.load_cx(offset::FUEL);
+            self.b.def_var(fuel, left);
+        }
+    }
+
+    /// Writes the fuel into the context, for other code.
+    pub(crate) fn store_fuel(&mut self) {
+        if let Some(fuel) = self.fuel {
+            let left = self.b.use_var(fuel);
+            self.store_cx(left, offset::FUEL);
+        }
+    }
+
     /// Takes a unit of fuel for a call that has returned.
     pub(crate) fn burn(&mut self) {
-        let left = self.add_to_cx(offset::FUEL, -1);
+        let fuel = self.fuel.expect("a structure counts its fuel");
+        let left = self.b.use_var(fuel);
+        let left = self.b.ins().iadd_imm_s(left, -1);
+        self.b.def_var(fuel, left);
         let over = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, left, 0);
         let (out, next) = (self.out_of_fuel(), self.b.create_block());
         self.b.ins().brif(over, out, &[], next, &[]);

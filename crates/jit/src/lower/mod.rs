@@ -212,6 +212,7 @@ pub(crate) fn lower<'a>(
     let mut context = FunctionBuilderContext::new();
     let end = if part.is_some() { End::Body } else { End::Function };
     let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), end);
+    lower.begin_fuel();
     match part {
         Some(part) => lower.loop_under_way(part),
         None => {
@@ -310,6 +311,8 @@ pub(crate) struct Lower<'u, 'a, 'b> {
     pub(crate) roots: Roots,
     pub(crate) known: Known,
     pub(crate) wait: Waiting,
+    /// In a function of a structure: the fuel that is left ([`meter`]).
+    pub(crate) fuel: Option<Variable>,
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
@@ -351,6 +354,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             roots: Roots::default(),
             known: Known::default(),
             wait: Waiting::default(),
+            fuel: None,
         }
     }
 
@@ -752,6 +756,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.unit.outer.extend(arms.into_iter().rev());
         let mut context = FunctionBuilderContext::new();
         let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), End::Body);
+        inner.begin_fuel();
         inner.closure_body(vars, body, around);
         inner.end();
         let exits = std::mem::take(&mut inner.exits);

@@ -21,6 +21,7 @@ use super::super::bifrost_stubs::{Probe, Records};
 use super::super::common::Failed;
 use super::super::raw::Lines;
 use super::super::report::{Case, Line, Target, ratio, summary};
+use super::many;
 
 /// The number of samples of each case.
 #[derive(Clone, Copy, Debug)]
@@ -539,6 +540,11 @@ pub fn measure(
     targets.push(Target::new("set-up of a WHILE never seen before", fresh.value - empty.value, 30.0, "us"));
     targets.push(Target::new("set-up of a WHILE seen before", seen.value - empty.value, 5.0, "us"));
     sections.push(("Setting up a control structure", vec![fresh, seen, empty]));
+
+    bar.set_message("many objects");
+    let (cases, of_many) = many::measure(s, effort, bar)?;
+    targets.extend(of_many);
+    sections.push(("Many objects", cases));
 
     bar.set_message("five ways to batch a loop");
     let mut five = Vec::new();

@@ -3,6 +3,7 @@
 //! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
 //! [`measure`] takes the figures.
 
+mod many;
 pub mod measure;
 
 use std::io::{BufRead, Read, Write};
@@ -110,7 +111,7 @@ fn start_and_measure(
     pin(client);
     let streams = args.over.len() as u64;
     let bar =
-        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 2 * effort.long_samples as u64 + 1);
+        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 3 * effort.long_samples as u64 + 1);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     let session = stubs::connect(url("shm://")?)?;
     let mut orders = echoing.take_input()?;
