@@ -12,6 +12,7 @@
 //! - the five [`Way`]s to batch a loop.
 
 use std::hint::black_box;
+use std::rc::Rc;
 use std::time::Instant;
 
 use bifrost_veneer::{Error, Session};
@@ -248,7 +249,7 @@ fn null_calls(probe: &Probe, number: u64, shape: u64) {
 
 /// The records of `bench.theta` as a program without server has them.
 struct Plain {
-    all: Vec<Box<PlainRecord>>,
+    all: Vec<Rc<PlainRecord>>,
 }
 
 struct PlainRecord {
@@ -257,7 +258,7 @@ struct PlainRecord {
 
 impl Plain {
     fn new() -> Plain {
-        let record = |i| Box::new(PlainRecord { user: format!("user{i}").into() });
+        let record = |i| Rc::new(PlainRecord { user: format!("user{i}").into() });
         Plain { all: (1..=50).map(record).collect() }
     }
 
