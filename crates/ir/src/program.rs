@@ -95,10 +95,21 @@ pub struct Routine {
 }
 
 impl Routine {
+    /// Returns its name without the path of its file.
+    fn own_name(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or(&self.name)
+    }
+
+    /// Returns true if its name is that of a migration, which makes objects of their state before
+    /// their class was changed.
+    pub fn is_migration(&self) -> bool {
+        self.own_name().starts_with("migrate_")
+    }
+
     /// Returns true if it is one that runs the program itself, which nobody else calls: `setup` and
     /// `start` without arguments, and `main`, also those that are called by the path of their file.
     pub fn is_entry(&self) -> bool {
-        let name = self.name.rsplit('.').next().unwrap_or(&self.name);
+        let name = self.own_name();
         matches!(self.body, Body::Func(_))
             && match name {
                 "main" => true,

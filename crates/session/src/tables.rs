@@ -249,11 +249,12 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
 }
 
 /// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`])
-/// would replace the objects of all clients. One that waits for actors runs as the main one of a
-/// program, not in a session.
+/// would replace the objects of all clients, and migrations are for stored objects. One that waits
+/// for actors runs as the main one of a program, not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
-    routine.public && !routine.is_entry() && only_data(program, &routine.signature) && !waits
+    let ours = routine.is_entry() || routine.is_migration();
+    routine.public && !ours && only_data(program, &routine.signature) && !waits
 }
 
 /// True if a heading takes and gives no routines: they do not cross, so that clients have no use

@@ -274,3 +274,19 @@ fn the_interface_has_their_fields() {
     assert_eq!(fields(&format!("maybe[{point}]")), (Kind::Maybe, format!("none: null, some: {point}")));
     assert_eq!(fields("shop"), (Kind::Object, String::new()));
 }
+
+#[test]
+fn migrations_and_entries_are_not_for_clients() {
+    let text = "helper () returns (int) return (1) end helper
+migrate_Plain (n: int) returns (int) return (n) end migrate_Plain
+setup () end setup
+start () end start
+main () end main
+";
+    for mode in modes() {
+        let Some(tables) = load(text, mode) else { continue };
+        let routines = &tables.numbering().interface().routines;
+        let names: Vec<&str> = routines.iter().map(|routine| routine.name.as_str()).collect();
+        assert_eq!(names, ["helper"]);
+    }
+}
