@@ -532,51 +532,10 @@ impl IntoArg<String> for &String {
     }
 }
 
-/// A value of its own.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum OwnedValue {
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Real(f64),
-    Char(char),
-    Str(Arc<str>),
-    Bytes(Arc<[u8]>),
-    Compound(bifrost_wire::OwnedCompound),
-}
-
-impl OwnedValue {
-    fn from_wire(value: bifrost_wire::Value<'_>) -> OwnedValue {
-        match value {
-            bifrost_wire::Value::Nil => OwnedValue::Nil,
-            bifrost_wire::Value::Bool(b) => OwnedValue::Bool(b),
-            bifrost_wire::Value::Int(i) => OwnedValue::Int(i),
-            bifrost_wire::Value::Real(r) => OwnedValue::Real(r),
-            bifrost_wire::Value::Char(c) => OwnedValue::Char(c),
-            bifrost_wire::Value::Str(s) => OwnedValue::Str(s.into()),
-            bifrost_wire::Value::Bytes(b) => OwnedValue::Bytes(b.into()),
-            bifrost_wire::Value::Compound(c) => OwnedValue::Compound(c.into()),
-        }
-    }
-
-    fn view(&self) -> bifrost_wire::Value<'_> {
-        match self {
-            OwnedValue::Nil => bifrost_wire::Value::Nil,
-            OwnedValue::Bool(b) => bifrost_wire::Value::Bool(*b),
-            OwnedValue::Int(i) => bifrost_wire::Value::Int(*i),
-            OwnedValue::Real(r) => bifrost_wire::Value::Real(*r),
-            OwnedValue::Char(c) => bifrost_wire::Value::Char(*c),
-            OwnedValue::Str(s) => bifrost_wire::Value::Str(s),
-            OwnedValue::Bytes(b) => bifrost_wire::Value::Bytes(b),
-            OwnedValue::Compound(c) => bifrost_wire::Value::Compound(c.view()),
-        }
-    }
-}
-
 /// An argument kept for later, when a call is recorded after the expression that makes it.
 pub(crate) enum Kept {
     Stub(Stub),
-    Value(OwnedValue),
+    Value(bifrost_wire::OwnedValue),
     Compound(Vec<Kept>),
     Ints(Box<[i64]>),
     Reals(Box<[f64]>),
@@ -586,7 +545,7 @@ impl Kept {
     pub(crate) fn new(argument: Argument<'_>) -> Kept {
         match argument {
             Argument::Stub(stub) => Kept::Stub(stub.clone()),
-            Argument::Value(value) => Kept::Value(OwnedValue::from_wire(value)),
+            Argument::Value(value) => Kept::Value(value.into()),
             Argument::Compound(items) => Kept::Compound(items.0.into_iter().map(Kept::new).collect()),
             Argument::Ints(ints) => Kept::Ints(ints.into()),
             Argument::Reals(reals) => Kept::Reals(reals.into()),

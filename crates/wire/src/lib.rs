@@ -43,7 +43,7 @@ pub use limit::Limit;
 pub use mention::{mention, with_names};
 pub use operator::Operator;
 pub use reply::{DecodedReply, Exception, ExceptionKind, Outcome, Reply, decode_reply};
-pub use value::{Arg, Args, COMPOUND_DEPTH_MAX, Compound, OwnedCompound, Value};
+pub use value::{Arg, Args, COMPOUND_DEPTH_MAX, Compound, OwnedCompound, OwnedValue, Value};
 
 /// The version of the wire form that this crate speaks.
 pub const VERSION: u32 = 2;

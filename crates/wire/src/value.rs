@@ -544,3 +544,48 @@ impl OwnedCompound {
         Compound { bytes: &self.0 }
     }
 }
+
+/// A value of its own.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "as in `Value`")]
+pub enum OwnedValue {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(Box<str>),
+    Bytes(Box<[u8]>),
+    Compound(OwnedCompound),
+}
+
+impl From<Value<'_>> for OwnedValue {
+    fn from(value: Value<'_>) -> OwnedValue {
+        match value {
+            Value::Nil => OwnedValue::Nil,
+            Value::Bool(b) => OwnedValue::Bool(b),
+            Value::Int(i) => OwnedValue::Int(i),
+            Value::Real(r) => OwnedValue::Real(r),
+            Value::Char(c) => OwnedValue::Char(c),
+            Value::Str(s) => OwnedValue::Str(s.into()),
+            Value::Bytes(b) => OwnedValue::Bytes(b.into()),
+            Value::Compound(c) => OwnedValue::Compound(c.into()),
+        }
+    }
+}
+
+impl OwnedValue {
+    /// Returns the value.
+    pub fn view(&self) -> Value<'_> {
+        match self {
+            OwnedValue::Nil => Value::Nil,
+            OwnedValue::Bool(b) => Value::Bool(*b),
+            OwnedValue::Int(i) => Value::Int(*i),
+            OwnedValue::Real(r) => Value::Real(*r),
+            OwnedValue::Char(c) => Value::Char(*c),
+            OwnedValue::Str(s) => Value::Str(s),
+            OwnedValue::Bytes(b) => Value::Bytes(b),
+            OwnedValue::Compound(c) => Value::Compound(c.view()),
+        }
+    }
+}

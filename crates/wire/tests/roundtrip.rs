@@ -35,36 +35,9 @@ enum Owned {
 }
 
 #[derive(Clone, Debug)]
-enum OwnedValue {
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Real(f64),
-    Char(char),
-    Str(String),
-    Bytes(Vec<u8>),
-    Compound(OwnedCompound),
-}
-
-#[derive(Clone, Debug)]
 enum OwnedArg {
     Ref(i64),
     Value(OwnedValue),
-}
-
-impl OwnedValue {
-    fn view(&self) -> Value<'_> {
-        match self {
-            OwnedValue::Nil => Value::Nil,
-            OwnedValue::Bool(b) => Value::Bool(*b),
-            OwnedValue::Int(i) => Value::Int(*i),
-            OwnedValue::Real(r) => Value::Real(*r),
-            OwnedValue::Char(c) => Value::Char(*c),
-            OwnedValue::Str(s) => Value::Str(s),
-            OwnedValue::Bytes(b) => Value::Bytes(b),
-            OwnedValue::Compound(c) => Value::Compound(c.view()),
-        }
-    }
 }
 
 impl OwnedArg {
@@ -84,8 +57,8 @@ fn value_with(references: fn() -> BoxedStrategy<i64>) -> impl Strategy<Value = O
         any::<i64>().prop_map(OwnedValue::Int),
         any::<f64>().prop_map(OwnedValue::Real),
         any::<char>().prop_map(OwnedValue::Char),
-        "\\PC{0,20}".prop_map(OwnedValue::Str),
-        vec(any::<u8>(), 0..20).prop_map(OwnedValue::Bytes),
+        "\\PC{0,20}".prop_map(|s| OwnedValue::Str(s.into())),
+        vec(any::<u8>(), 0..20).prop_map(|b| OwnedValue::Bytes(b.into())),
     ];
     simple.prop_recursive(4, 60, 20, move |inner| {
         let item = prop_oneof![references().prop_map(OwnedArg::Ref), inner.prop_map(OwnedArg::Value)];

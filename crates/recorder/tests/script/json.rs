@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bifrost_recorder::{CallName, Closed, Error, ErrorValue};
 use bifrost_wire::encode::{self, Counters, Flushed};
-use bifrost_wire::{Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, Ref, TypeNumber, Value};
+use bifrost_wire::{Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, OwnedValue, Ref, TypeNumber};
 use serde_json::{Map, Value as Json, json};
 
 use super::Step;
@@ -53,66 +53,39 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
 }
 
-/// A value as `bifrost_wire::json` writes it.
-#[derive(Debug)]
-pub enum OwnedValue {
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Real(f64),
-    Char(char),
-    Str(String),
-    Bytes(Vec<u8>),
-    Compound(OwnedCompound),
-}
-
-impl OwnedValue {
-    pub fn new(json: &Json) -> OwnedValue {
-        let (kind, value) = json.as_object().and_then(|o| o.iter().next()).expect("a value");
-        match kind.as_str() {
-            "nil" => OwnedValue::Nil,
-            "bool" => OwnedValue::Bool(value.as_bool().expect("a truth value")),
-            "int" => OwnedValue::Int(text(value).parse().expect("an integer")),
-            "real" => OwnedValue::Real(text(value).parse().expect("a real")),
-            "char" => OwnedValue::Char(text(value).chars().next().expect("a character")),
-            "string" => match value.get("times") {
-                // A long text, in few words.
-                Some(times) => OwnedValue::Str(text(field(value, "text")).repeat(whole(times) as usize)),
-                None => OwnedValue::Str(text(value).to_owned()),
-            },
-            "bytes" => OwnedValue::Bytes(unhex(text(value))),
-            "compound" => {
-                let owned: Vec<Result<i64, OwnedValue>> = list(value, "items")
-                    .map(|item| match item.get("ref") {
-                        Some(handle) => Ok(handle.as_i64().expect("a handle")),
-                        None => Err(OwnedValue::new(item)),
-                    })
-                    .collect();
-                let items: Vec<Arg<'_>> = owned
-                    .iter()
-                    .map(|item| match item {
-                        Ok(handle) => Arg::Ref(Ref(*handle)),
-                        Err(value) => Arg::Value(value.view()),
-                    })
-                    .collect();
-                let ty = value["type"].as_u64().map_or(TypeNumber::NONE, |ty| TypeNumber(ty as u32));
-                OwnedValue::Compound(OwnedCompound::new(ty, &items))
-            }
-            other => panic!("there are no values of kind `{other}`"),
+/// Returns a value that `bifrost_wire::json` wrote.
+pub fn value(json: &Json) -> OwnedValue {
+    let (kind, value) = json.as_object().and_then(|o| o.iter().next()).expect("a value");
+    match kind.as_str() {
+        "nil" => OwnedValue::Nil,
+        "bool" => OwnedValue::Bool(value.as_bool().expect("a truth value")),
+        "int" => OwnedValue::Int(text(value).parse().expect("an integer")),
+        "real" => OwnedValue::Real(text(value).parse().expect("a real")),
+        "char" => OwnedValue::Char(text(value).chars().next().expect("a character")),
+        "string" => match value.get("times") {
+            // A long text, in few words.
+            Some(times) => OwnedValue::Str(text(field(value, "text")).repeat(whole(times) as usize).into()),
+            None => OwnedValue::Str(text(value).into()),
+        },
+        "bytes" => OwnedValue::Bytes(unhex(text(value)).into()),
+        "compound" => {
+            let owned: Vec<Result<i64, OwnedValue>> = list(value, "items")
+                .map(|item| match item.get("ref") {
+                    Some(handle) => Ok(handle.as_i64().expect("a handle")),
+                    None => Err(self::value(item)),
+                })
+                .collect();
+            let items: Vec<Arg<'_>> = owned
+                .iter()
+                .map(|item| match item {
+                    Ok(handle) => Arg::Ref(Ref(*handle)),
+                    Err(value) => Arg::Value(value.view()),
+                })
+                .collect();
+            let ty = value["type"].as_u64().map_or(TypeNumber::NONE, |ty| TypeNumber(ty as u32));
+            OwnedValue::Compound(OwnedCompound::new(ty, &items))
         }
-    }
-
-    pub fn view(&self) -> Value<'_> {
-        match self {
-            OwnedValue::Nil => Value::Nil,
-            OwnedValue::Bool(b) => Value::Bool(*b),
-            OwnedValue::Int(i) => Value::Int(*i),
-            OwnedValue::Real(r) => Value::Real(*r),
-            OwnedValue::Char(c) => Value::Char(*c),
-            OwnedValue::Str(s) => Value::Str(s),
-            OwnedValue::Bytes(b) => Value::Bytes(b),
-            OwnedValue::Compound(c) => Value::Compound(c.view()),
-        }
+        other => panic!("there are no values of kind `{other}`"),
     }
 }
 
@@ -139,7 +112,7 @@ impl OwnedOutcome {
         } else if let Some(number) = json.get("exception") {
             OwnedOutcome::Exception(whole(number) as u32)
         } else {
-            OwnedOutcome::Value(OwnedValue::new(json))
+            OwnedOutcome::Value(value(json))
         }
     }
 

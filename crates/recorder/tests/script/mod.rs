@@ -22,7 +22,8 @@ use bifrost_wire::operator::{self, Operator};
 use bifrost_wire::{BatchName, Command, Decoded, FRAME_BYTES_MAX, Limit, Outcome, Value, decode};
 use serde_json::{Value as Json, json};
 
-use json::{OwnedValue, field, text, whole};
+use bifrost_wire::OwnedValue;
+use json::{field, text, whole};
 
 /// The place of a call in the source: the number of a step, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -382,7 +383,7 @@ impl<'c> Machine<'c> {
                 self.results(step, recorded);
             }
             "value" => {
-                let value = OwnedValue::new(what);
+                let value = json::value(what);
                 let slot = self.recorder.new_value(value.view());
                 self.name(text(field(step, "as")), slot);
             }
@@ -624,7 +625,7 @@ impl<'c> Machine<'c> {
                 let items = object["items"].as_array().into_iter().flatten();
                 Argument::Items(Items(items.map(|item| self.argument(item)).collect()))
             }
-            value => Argument::Value(OwnedValue::new(value)),
+            value => Argument::Value(json::value(value)),
         }
     }
 }

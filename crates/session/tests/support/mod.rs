@@ -30,8 +30,8 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, OwnedCompound, ProcedureNumber, Ref,
-    Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedValue,
+    ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
 };
 
 pub mod bodies;
@@ -40,7 +40,7 @@ pub mod show;
 mod words;
 
 use show::{exception, show};
-use words::{Operand, Owned, split, tokens};
+use words::{Operand, split, tokens};
 
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
@@ -410,7 +410,7 @@ impl Client {
             }
             "const" => {
                 let Operand::Value(value) = self.operand(rest[0]) else { panic!("a value: {}", rest[0]) };
-                encode::constant(&mut self.bytes, &value.value());
+                encode::constant(&mut self.bytes, &value.view());
                 1
             }
             "get" => {
@@ -565,9 +565,9 @@ impl Client {
                 numbering.find_method(ty, method).unwrap_or_else(|| panic!("no method `{first}`"))
             }
         };
-        let receiver = match Owned::read(rest[0]) {
+        let receiver = match words::value(rest[0]) {
             Some(value) => {
-                encode::constant(&mut self.bytes, &value.value());
+                encode::constant(&mut self.bytes, &value.view());
                 self.next += 1;
                 Ref::future(self.next - 1)
             }
@@ -603,9 +603,9 @@ impl Client {
             let ty = if ty.is_empty() { TypeNumber::NONE } else { self.ty(ty) };
             let items: Vec<Operand> = split(items).iter().map(|item| self.operand(item)).collect();
             let items: Vec<Arg<'_>> = items.iter().map(Operand::arg).collect();
-            return Operand::Value(Owned::Compound(OwnedCompound::new(ty, &items)));
+            return Operand::Value(OwnedValue::Compound(OwnedCompound::new(ty, &items)));
         }
-        match Owned::read(token) {
+        match words::value(token) {
             Some(value) => Operand::Value(value),
             None => Operand::Ref(self.reference(token)),
         }

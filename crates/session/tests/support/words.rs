@@ -1,33 +1,20 @@
 //! The words of a script's line: operands and values.
 
-use bifrost_wire::{Arg, OwnedCompound, Ref, Value};
+use bifrost_wire::{Arg, OwnedValue, Ref};
 
 /// An operand of a command.
 pub(super) enum Operand {
     Ref(Ref),
-    Value(Owned),
+    Value(OwnedValue),
 }
 
 impl Operand {
     pub(super) fn arg(&self) -> Arg<'_> {
         match self {
             Operand::Ref(r) => Arg::Ref(*r),
-            Operand::Value(v) => Arg::Value(v.value()),
+            Operand::Value(v) => Arg::Value(v.view()),
         }
     }
-}
-
-/// A value with its own text.
-#[derive(Clone, Debug)]
-pub enum Owned {
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Real(f64),
-    Char(char),
-    Str(String),
-    Bytes(Vec<u8>),
-    Compound(OwnedCompound),
 }
 
 /// Splits the items of a compound.
@@ -43,39 +30,25 @@ pub(super) fn split(items: &str) -> Vec<String> {
     parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-impl Owned {
-    pub(super) fn read(token: &str) -> Option<Owned> {
-        Some(match token {
-            "nil" => Owned::Nil,
-            "true" => Owned::Bool(true),
-            "false" => Owned::Bool(false),
-            t if t.starts_with('"') => Owned::Str(t.trim_matches('"').to_owned()),
-            t if t.starts_with("x\"") => {
-                let digits = t[2..].trim_matches('"');
-                let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
-                Owned::Bytes((0..digits.len()).step_by(2).map(byte).collect())
-            }
-            t if t.starts_with('\'') => Owned::Char(t.chars().nth(1)?),
-            t => match (t.parse(), t.parse()) {
-                (Ok(i), _) => Owned::Int(i),
-                (_, Ok(r)) => Owned::Real(r),
-                _ => return None,
-            },
-        })
-    }
-
-    pub fn value(&self) -> Value<'_> {
-        match self {
-            Owned::Nil => Value::Nil,
-            Owned::Bool(b) => Value::Bool(*b),
-            Owned::Int(i) => Value::Int(*i),
-            Owned::Real(r) => Value::Real(*r),
-            Owned::Char(c) => Value::Char(*c),
-            Owned::Str(s) => Value::Str(s),
-            Owned::Bytes(b) => Value::Bytes(b),
-            Owned::Compound(c) => Value::Compound(c.view()),
+/// Returns the value that a word is, if it is one.
+pub(super) fn value(token: &str) -> Option<OwnedValue> {
+    Some(match token {
+        "nil" => OwnedValue::Nil,
+        "true" => OwnedValue::Bool(true),
+        "false" => OwnedValue::Bool(false),
+        t if t.starts_with('"') => OwnedValue::Str(t.trim_matches('"').into()),
+        t if t.starts_with("x\"") => {
+            let digits = t[2..].trim_matches('"');
+            let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+            OwnedValue::Bytes((0..digits.len()).step_by(2).map(byte).collect())
         }
-    }
+        t if t.starts_with('\'') => OwnedValue::Char(t.chars().nth(1)?),
+        t => match (t.parse(), t.parse()) {
+            (Ok(i), _) => OwnedValue::Int(i),
+            (_, Ok(r)) => OwnedValue::Real(r),
+            _ => return None,
+        },
+    })
 }
 
 /// Words of a line; strings in quotes are one.

@@ -2,7 +2,7 @@
 
 use crate::ids::TypeNumber;
 use crate::interface::{Shape, Type};
-use crate::value::{Arg, COMPOUND_DEPTH_MAX, OwnedCompound};
+use crate::value::{Arg, COMPOUND_DEPTH_MAX, OwnedCompound, OwnedValue};
 
 use super::parser::Expr;
 use super::translate::{Known, LineError, Translated, Translator, Typed};
@@ -36,7 +36,7 @@ impl Translator {
                 };
                 let tag = def.fields.iter().position(|field| field.name == *label);
                 let tag = tag.ok_or_else(|| bad(format!("`{}` has no tag `{label}`", def.name)))?;
-                known.push(Known::Int(tag as i64));
+                known.push(Known::Value(OwnedValue::Int(tag as i64)));
                 known.push(self.expression_of(item, def.fields[tag].ty, out)?.known);
             }
             _ => {
@@ -54,7 +54,7 @@ impl Translator {
         if compound.view().depth() > COMPOUND_DEPTH_MAX {
             return Err(bad(format!("values nest at most {COMPOUND_DEPTH_MAX} levels deep")));
         }
-        Ok(Typed { known: Known::Compound(compound), ty })
+        Ok(Typed { known: Known::Value(OwnedValue::Compound(compound)), ty })
     }
 }
 

@@ -18,7 +18,7 @@ use crate::ids::{ProcedureNumber, Ref, TypeNumber};
 use crate::interface::{Kind, Method, Numbering};
 use crate::limit::Limit;
 use crate::op;
-use crate::value::{Arg, OwnedCompound, Value};
+use crate::value::{Arg, OwnedValue, Value};
 
 use super::answer::{Answer, Item};
 use super::look::{Listing, Look};
@@ -55,14 +55,7 @@ pub enum Due {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Known {
     Ref(Ref),
-    Nil,
-    Bool(bool),
-    Int(i64),
-    Real(f64),
-    Char(char),
-    Str(String),
-    Bytes(Vec<u8>),
-    Compound(OwnedCompound),
+    Value(OwnedValue),
     /// A table, which was shown and is gone.
     Rows,
     Failed,
@@ -70,31 +63,15 @@ pub(super) enum Known {
 
 impl Known {
     pub(super) fn from_value(value: &Value<'_>) -> Known {
-        match *value {
-            Value::Nil => Known::Nil,
-            Value::Bool(b) => Known::Bool(b),
-            Value::Int(i) => Known::Int(i),
-            Value::Real(r) => Known::Real(r),
-            Value::Char(c) => Known::Char(c),
-            Value::Str(s) => Known::Str(s.to_owned()),
-            Value::Bytes(b) => Known::Bytes(b.to_owned()),
-            Value::Compound(c) => Known::Compound(c.into()),
-        }
+        Known::Value((*value).into())
     }
 
     pub(super) fn arg(&self) -> Arg<'_> {
-        Arg::Value(match self {
-            Known::Ref(r) => return Arg::Ref(*r),
-            Known::Rows | Known::Failed => return Arg::Ref(Ref::NONE),
-            Known::Nil => Value::Nil,
-            Known::Bool(b) => Value::Bool(*b),
-            Known::Int(i) => Value::Int(*i),
-            Known::Real(r) => Value::Real(*r),
-            Known::Char(c) => Value::Char(*c),
-            Known::Str(s) => Value::Str(s),
-            Known::Bytes(b) => Value::Bytes(b),
-            Known::Compound(c) => Value::Compound(c.view()),
-        })
+        match self {
+            Known::Ref(r) => Arg::Ref(*r),
+            Known::Rows | Known::Failed => Arg::Ref(Ref::NONE),
+            Known::Value(value) => Arg::Value(value.view()),
+        }
     }
 }
 
@@ -103,7 +80,7 @@ impl Known {
     pub(super) fn each_reference(&self, each: &mut dyn FnMut(Ref)) {
         match self {
             Known::Ref(reference) => each(*reference),
-            Known::Compound(compound) => compound.view().each_reference(each),
+            Known::Value(OwnedValue::Compound(compound)) => compound.view().each_reference(each),
             _ => {}
         }
     }
@@ -570,7 +547,7 @@ impl Translator {
         constant: bool,
     ) -> Translated<Vec<Typed>> {
         let bad = |text: String| LineError::new(expr.column, text);
-        let (known, kind) = match &expr.kind {
+        let (value, kind) = match &expr.kind {
             ExprKind::Variable(name) => {
                 let found = self.find(name).cloned();
                 let found = found.ok_or_else(|| bad(format!("no result has the name `${name}`")))?;
@@ -661,15 +638,15 @@ impl Translator {
             ExprKind::Call(receiver, name, args) => {
                 return self.call(expr.column, receiver.as_deref(), name, args, op::CALL, out);
             }
-            ExprKind::Nil => (Known::Nil, Kind::Null),
-            ExprKind::Bool(b) => (Known::Bool(*b), Kind::Bool),
-            ExprKind::Int(i) => (Known::Int(*i), Kind::Int),
-            ExprKind::Real(r) => (Known::Real(*r), Kind::Real),
-            ExprKind::Char(c) => (Known::Char(*c), Kind::Char),
-            ExprKind::Str(s) => (Known::Str(s.clone()), Kind::String),
-            ExprKind::Bytes(b) => (Known::Bytes(b.clone()), Kind::Bytes),
+            ExprKind::Nil => (Value::Nil, Kind::Null),
+            ExprKind::Bool(b) => (Value::Bool(*b), Kind::Bool),
+            ExprKind::Int(i) => (Value::Int(*i), Kind::Int),
+            ExprKind::Real(r) => (Value::Real(*r), Kind::Real),
+            ExprKind::Char(c) => (Value::Char(*c), Kind::Char),
+            ExprKind::Str(s) => (Value::Str(s), Kind::String),
+            ExprKind::Bytes(b) => (Value::Bytes(b), Kind::Bytes),
         };
-        let typed = Typed { known, ty: self.kind(kind) };
+        let typed = Typed { known: Known::from_value(&value), ty: self.kind(kind) };
         Ok(vec![if constant { self.referable(typed, out) } else { typed }])
     }
 
