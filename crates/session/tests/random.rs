@@ -2,7 +2,8 @@
 
 mod support;
 
-use bifrost_wire::{Arg, Value, encode};
+use bifrost_wire::value::tag;
+use bifrost_wire::{Arg, OwnedCompound, Value, encode};
 use support::bodies::{batch_check, wire_decode};
 use support::random::{Random, each_of_corpus, repeat};
 
@@ -27,12 +28,49 @@ fn batches_at_random() {
     });
 }
 
+/// A value with items, nested a few levels deep.
+fn compound(random: &mut Random, depth: usize) -> OwnedCompound {
+    let inner: Vec<OwnedCompound> =
+        (0..random.below(3)).filter(|_| depth > 0).map(|_| compound(random, depth - 1)).collect();
+    let mut items: Vec<Arg<'_>> = inner.iter().map(|c| Arg::Value(Value::Compound(c.view()))).collect();
+    for _ in 0..random.below(19) {
+        items.push(match random.below(5) {
+            0 => Arg::Ref(bifrost_wire::Ref(random.below(9) as i64 - 4)),
+            1 => Arg::Value(Value::Str("häl")),
+            2 => Arg::Value(Value::Bytes(&[1, 2, 3])),
+            _ => Arg::Value(Value::Int(random.next() as i64)),
+        });
+    }
+    OwnedCompound::new(bifrost_wire::TypeNumber(random.below(30) as u32), &items)
+}
+
 /// Valid commands, then a few bytes changed.
 fn mutated(random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     for _ in 0..1 + random.below(6) {
         let number = |r: &mut Random| bifrost_wire::Ref(r.below(7) as i64 - 3);
-        match random.below(10) {
+        match random.below(13) {
+            10 => {
+                let compound = compound(random, 3);
+                encode::constant(&mut out, &Value::Compound(compound.view()));
+            }
+            11 => {
+                let compound = compound(random, 3);
+                let value = Value::Compound(compound.view());
+                encode::emit(&mut out, number(random), &[Arg::Value(value), Arg::Value(value)]);
+                encode::get(&mut out, number(random));
+            }
+            12 => {
+                let compound = compound(random, 3);
+                let value = Value::Compound(compound.view());
+                let mut f = encode::Flushed::begin(&mut out);
+                f.outcome(&bifrost_wire::Outcome::Value(value));
+                f.rows([(tag::COMPOUND, bifrost_wire::TypeNumber(9))].into_iter(), |cells| {
+                    encode::value(cells, &value);
+                    Some(1)
+                });
+                f.finish(encode::Counters { calls: 1, fuel: 2 }, 0);
+            }
             0 => encode::lookup(&mut out, "db", Some(bifrost_wire::TypeNumber(random.below(30) as u32))),
             1 => encode::constant(&mut out, &Value::Real(f64::NAN)),
             2 => encode::flush(&mut out, [1, 2, 5, 9], random.chance(2)),
