@@ -270,6 +270,7 @@ $g := $v.members($f)
 $l := value line {"x", {1, 2}, {3, 4}}
 $w := value struct[x: int, y: int] {x: 1, y: 2}
 ? $v.distance($l), $w.x()
+list $v.spots(2)
 $t := rows spot, int
 foreach $s in $v.spots(2) do
 emit $t, $s, $v.distance({name: "", from: $s, to: {$s.x(), 5}})
@@ -302,6 +303,9 @@ ok 1 calls
 @3 = 104
 @4 = 1
 ok 2 calls
+{x: 1, y: -1}
+{x: 2, y: -2}
+ok 2 values
 $t = 2 rows
   struct[x: int, y: int]  int
   {x: 1, y: -1}           6

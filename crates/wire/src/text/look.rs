@@ -128,6 +128,13 @@ impl Translator {
         if self.is_tagged(ty) { self.method(ty, "unparse") } else { None }
     }
 
+    /// Returns the method by which an object of a type writes a text for a row. One that crosses by
+    /// value is in the row itself.
+    fn text_in_row(&self, ty: TypeNumber) -> Option<MethodNumber> {
+        let is_value = self.numbering.interface().ty(ty).is_some_and(|ty| ty.kind.is_compound());
+        if is_value { None } else { self.unparse(ty) }
+    }
+
     /// Returns true if a type is one of records, structs, oneofs or `maybe`.
     fn is_tagged(&self, ty: TypeNumber) -> bool {
         let kind = self.numbering.interface().ty(ty).map(|ty| ty.kind);
@@ -282,7 +289,8 @@ impl Translator {
         let yields = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
         out.truncate(bytes);
         self.truncate_futures(futures);
-        let texts: Vec<Option<MethodNumber>> = yields.iter().map(|part| self.unparse(part.ty)).collect();
+        let texts = yields.iter().map(|part| self.text_in_row(part.ty));
+        let texts: Vec<Option<MethodNumber>> = texts.collect();
         let (int, string) = (self.kind(Kind::Int), self.kind(Kind::String));
         let counter = self.numbering.interface().find_kind(Kind::Cell, Some(int));
         let method = |ty: Option<TypeNumber>, name: &str| {
