@@ -5,7 +5,7 @@
 mod support;
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "conformance/bifrost_stubs.rs"]
 mod stubs;
 

@@ -3,7 +3,7 @@
 mod support;
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "guests/bifrost_stubs.rs"]
 mod stubs;
 

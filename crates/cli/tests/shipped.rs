@@ -3,7 +3,7 @@
 mod support;
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "../../../examples/database/rust/src/bifrost_stubs.rs"]
 mod bifrost_stubs;
 

@@ -4,7 +4,7 @@ mod document;
 mod support;
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "tutorial/bifrost_stubs.rs"]
 mod stubs;
 

@@ -4,7 +4,7 @@
 mod support;
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "conformance/bifrost_stubs.rs"]
 mod stubs;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use bifrost_veneer::signals::Failure;
 use bifrost_veneer::{Error, Misuse, Promise, Reference, Session};
 use stubs::signals::{Nothing, Rejected};
-use stubs::{Family, Item, Line, Point, PointValue, Probe, Shape, Spot, SpotRef, Values};
+use stubs::{Family, Item, Line, Numbers, Point, PointValue, Probe, Shape, Spot, SpotRef, Values};
 use support::{Server, stderr, stdout};
 
 /// Runs a case with both engines, and with a collection at each allocation.
@@ -163,6 +163,20 @@ fn rows_have_values_and_loops_make_them() {
         assert_eq!(spots.len(), 3);
         // 5 - y for each spot.
         assert_eq!(total.claim().unwrap(), 6 + 7 + 8);
+        assert_eq!(crossings(s), 1);
+    });
+}
+
+#[test]
+fn procedures_take_and_return_values() {
+    everywhere(|s, v| {
+        let pair = s.procedure::<(i64,), Numbers, _>("pair", |_, (n,)| [n.clone(), n + 1]);
+        let ten = s.procedure::<(), Numbers, _>("ten", |_, _| [10_i64]);
+        let total = s.procedure::<(Numbers,), i64, _>("total", |_, (ns,)| v.total(ns));
+        let contents = pair.call((4,)).get();
+        let sums = [v.total(pair.call((1,))), total.call(([5, 6],)), total.call((ten.call(()),))];
+        assert_eq!(contents.claim().unwrap(), [4, 5]);
+        assert_eq!(sums.map(|sum| sum.claim().unwrap()), [3, 11, 10]);
         assert_eq!(crossings(s), 1);
     });
 }

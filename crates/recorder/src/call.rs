@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bifrost_wire::encode::Items;
 use bifrost_wire::value::tag;
-use bifrost_wire::{Arg, COMPOUND_DEPTH_MAX, Ref, TypeNumber, Value, encode, op};
+use bifrost_wire::{Arg, COMPOUND_DEPTH_MAX, Compound, OwnedCompound, Ref, TypeNumber, Value, encode, op};
 
 use crate::Source;
 use crate::error::{Error, Misuse};
@@ -452,6 +452,21 @@ impl<S: Source> Recorder<S> {
             Operand::Foreign => return Err(misuse(Misuse::OtherSession)),
         }
         Ok(())
+    }
+
+    /// Returns the compound of an operand that has items.
+    pub(crate) fn compose(&mut self, operand: Operand<'_>) -> Result<OwnedCompound, Arc<Error<S>>> {
+        let batch = std::mem::take(&mut self.batch);
+        let composed = match operand {
+            Operand::Compound(compound, owner) => self.append_compound(compound, owner, 1, 1),
+            numbers => {
+                self.append_numbers(numbers);
+                Ok(())
+            }
+        };
+        let composed = composed.map(|()| Compound::written(self.batch.get(8..).unwrap_or_default()).into());
+        self.batch = batch;
+        composed
     }
 
     /// Appends a compound of numbers.

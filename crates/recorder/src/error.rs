@@ -155,8 +155,8 @@ pub enum Misuse {
         "the contents of an object cannot be taken inside a structure: take them outside, or put the object into a row"
     )]
     ContentsInside,
-    /// A value with items where no parameter says its type.
-    #[error("a value with items can only be an argument: it has the type of its parameter")]
+    /// A value with items where no parameter or result says its type.
+    #[error("a value with items is an argument or a result: it has the type of its parameter or heading")]
     Untyped,
     /// A closure of the structure panicked.
     #[error("a panic has ended the structure")]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use bifrost_wire::{Arg, encode};
+use bifrost_wire::{Arg, Value, encode};
 
 use crate::Source;
 use crate::call::Operand;
@@ -74,9 +74,20 @@ impl<S: Source> Recorder<S> {
             self.refuse("return", place, misuse(Misuse::NoProcedure));
             return;
         }
+        let composed;
         let arg = match value {
             None => None,
             Some(Operand::Value(value)) => Some(Arg::Value(value)),
+            Some(operand @ (Operand::Compound(..) | Operand::Ints(_) | Operand::Reals(_))) => {
+                composed = match self.admit_inside().and_then(|()| self.compose(operand)) {
+                    Ok(composed) => composed,
+                    Err(error) => {
+                        self.refuse("return", place, error);
+                        return;
+                    }
+                };
+                Some(Arg::Value(Value::Compound(composed.view())))
+            }
             Some(operand) => {
                 let reference = match operand {
                     // Comes before the error of a refused structure.

@@ -9,7 +9,6 @@ use std::time::Instant;
 mod sink;
 #[rustfmt::skip]
 #[path = "../tests/stubs/bifrost_stubs.rs"]
-#[allow(dead_code)]
 mod stubs;
 
 use bifrost_veneer::Session;

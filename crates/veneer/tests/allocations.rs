@@ -7,7 +7,6 @@ use std::cell::Cell;
 mod sink;
 #[rustfmt::skip]
 #[path = "stubs/bifrost_stubs.rs"]
-#[allow(dead_code)]
 mod stubs;
 
 use bifrost_veneer::Session;

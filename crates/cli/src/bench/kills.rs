@@ -19,7 +19,7 @@ use crate::process::ServerProcess;
 
 #[rustfmt::skip]
 #[path = "../../../../examples/database/rust/src/bifrost_stubs.rs"]
-#[allow(dead_code, clippy::all, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
 mod stubs;
 
 use stubs::DataBase;

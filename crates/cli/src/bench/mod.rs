@@ -2,7 +2,7 @@
 
 mod actors;
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
 pub(crate) mod bifrost_stubs;
 pub(crate) mod calls;
 mod common;

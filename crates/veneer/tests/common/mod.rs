@@ -15,7 +15,6 @@ use bifrost_veneer::{Connection, ConnectionError, Session};
 
 #[rustfmt::skip]
 #[path = "../stubs/bifrost_stubs.rs"]
-#[allow(dead_code)]
 pub mod stubs;
 
 /// Writes the reply to a flush that wants these futures.

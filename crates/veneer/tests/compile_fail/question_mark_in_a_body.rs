@@ -1,5 +1,4 @@
 #[path = "../stubs/bifrost_stubs.rs"]
-#[allow(dead_code)]
 mod stubs;
 
 fn main() {}

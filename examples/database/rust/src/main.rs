@@ -3,7 +3,7 @@
 //! `bifrost veneer examples/database/database.theta -o examples/database/rust/src` made the stubs.
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 mod bifrost_stubs;
 
 use bifrost_stubs::signals::NotFound;

@@ -3,7 +3,7 @@
 //! `bifrost veneer examples/packages/packages.theta -o examples/packages/rust/src` made the stubs.
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 mod bifrost_stubs;
 mod index;
 

@@ -3,5 +3,5 @@
 //! `bifrost veneer examples/scores/scores.theta -o examples/scores/rust/src` made them.
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 pub mod bifrost_stubs;

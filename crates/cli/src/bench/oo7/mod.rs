@@ -11,7 +11,7 @@
 //! cases measured so far.
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, reason = "generated")]
+#[allow(clippy::all, reason = "generated")]
 mod bifrost_stubs;
 mod client;
 mod ops;

@@ -8,7 +8,7 @@
 //! ```
 
 #[rustfmt::skip]
-#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 #[path = "../bifrost_stubs.rs"]
 mod bifrost_stubs;
 
