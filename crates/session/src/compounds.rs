@@ -11,7 +11,7 @@
 use bifrost_ir::{ClassId, Signature, TypeId, TypeKind, Types, tagged};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{self, Alike, Meaning, Place, PlaceKind, Sink};
-use bifrost_runtime::{Cx, Object, Ret, Table, object};
+use bifrost_runtime::{Cx, Kill, Object, Ret, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::Items;
 use bifrost_wire::value::tag;
@@ -157,8 +157,18 @@ impl Taker<'_> {
         Stop::Refused(FailureKind::refused(number, self.session.limits.exceeded(number, Limit::ReplyBytes)))
     }
 
-    /// Adds the values of an object.
+    /// Adds the values of an object. Takes a unit of fuel, and polls.
     fn parts(&self, cx: &mut Cx, word: Word, parts: &mut Parts) -> Result<(), Stop> {
+        cx.fuel -= 1;
+        if cx.fuel < 0 {
+            return Err(Stop::Ended(cx.kill(Kill::Fuel)));
+        }
+        if cx.must_attend() {
+            let attended = cx.attend();
+            if !attended.returned() {
+                return Err(Stop::Ended(attended));
+            }
+        }
         // SAFETY: the words are references: operands, or values of places for objects.
         let open = cx.open_object(unsafe { Object::new(word) }).map_err(Stop::Ended)?;
         content::write(open, parts).map_err(|TooMany| self.too_long())

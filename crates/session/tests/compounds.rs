@@ -457,6 +457,33 @@ fn contents_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn contents_take_fuel() {
+    let mut limits = Limits::default();
+    limits.set(Limit::Fuel, 12);
+    check_with(
+        limits,
+        r#"
+        t = shop.list s
+        a = get t
+        b = get t
+        c = get t
+        flush a b c
+        s = new_shop()
+        u = shop.ints s 2
+        v = get u
+        flush v
+        "#,
+        r#"
+        a = list[int] {3, 1, 2}
+        b = list[int] {3, 1, 2}
+        c = exception of -5
+        -5: OutOfFuel: the batch ran too many steps: 12 is the limit (fuel_max)
+        v = sequence[int] {1, 2}
+        "#,
+    );
+}
+
+#[test]
 fn transactions_and_compounds() {
     check(
         r#"
