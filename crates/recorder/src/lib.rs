@@ -63,9 +63,9 @@
 //!
 //! # Invariants
 //!
-//! A recorded call allocates nothing once the tables have grown. A structure is sent whole or not
-//! at all. Bytes of the server never panic. No failure is passed over: [`Error::Unseen`] tells the
-//! failures that no stub is left to tell.
+//! A recorded call allocates nothing once the tables have grown, unless an argument has items. A
+//! structure is sent whole or not at all. Bytes of the server never panic. No failure is passed
+//! over: [`Error::Unseen`] tells the failures that no stub is left to tell.
 
 #![forbid(unsafe_code)]
 

@@ -16,6 +16,8 @@
 //! live         a recorder and its connection: sends, waits, reads
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
+//! plain        the types that values come as
+//! signals      exceptions as types
 //! control      batched control structures
 //! live_batch   batches that are run again when their answer may have changed
 //! cell, procedure, iter, rows
@@ -25,11 +27,12 @@
 //! connection   bytes in and out
 //! ```
 //!
-//! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs
-//! while the recorder is borrowed; a structure is sent whole or not at all. Nothing here panics.
-//! Misuse that types do not catch is an error value where it is claimed, in [`Session::flush`], and
-//! in the history. No failure is passed over: the next claim, flush or commit tells a failure that
-//! no stub is left to tell ([failures that were told](Session#failures-that-were-told)).
+//! Invariants: a recorded call allocates nothing once the tables have grown, unless an argument has
+//! items; user code never runs while the recorder is borrowed; a structure is sent whole or not at
+//! all. Nothing here panics. Misuse that types do not catch is an error value where it is claimed,
+//! in [`Session::flush`], and in the history. No failure is passed over: the next claim, flush or
+//! commit tells a failure that no stub is left to tell ([failures that were
+//! told](Session#failures-that-were-told)).
 //!
 //! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
 //! (4, 5). It differs from them in two points. Promises and values share one stub for each method
