@@ -193,6 +193,9 @@ pub(crate) fn no_table() -> FailureKind {
 impl Session {
     /// Ends the tables of the batch: procedures that append to them keep empty ones.
     pub(crate) fn end_tables(&mut self) {
+        if self.batch.row_tables.is_empty() {
+            return;
+        }
         for column in self.batch.row_tables.drain(..).flat_map(|table| table.columns) {
             for field in [array::LENGTH, array::HEAD, array::STORAGE] {
                 // SAFETY: the column is an array, which the batch still keeps; so a new one begins.

@@ -121,6 +121,35 @@ impl Batch {
         Batch { fuel: limits.fuel(), ..Batch::default() }
     }
 
+    /// Makes it as new, in place. Each field is named, so that none is forgotten.
+    fn reset(&mut self, limits: &Limits) {
+        let Batch {
+            futures,
+            failures,
+            row_tables,
+            contents,
+            omitted,
+            cleared,
+            undone,
+            commands,
+            bytes,
+            calls,
+            dead,
+            fuel,
+            heap_bytes,
+        } = self;
+        futures.clear();
+        futures.shrink_to(1 << 16);
+        if !failures.is_empty() {
+            *failures = Vec::new();
+        }
+        row_tables.clear();
+        contents.clear();
+        (*omitted, *cleared, *undone, *dead) = (0, (0, 0), false, false);
+        (*commands, *bytes, *calls, *heap_bytes) = (0, 0, 0, 0);
+        *fuel = limits.fuel();
+    }
+
     /// Adds a failure to the list, and returns its position there, or [`NOT_KEPT`].
     pub fn add(&mut self, failure: Failure, limits: &Limits) -> u32 {
         if self.failures.len() as u64 >= limits.get(Limit::Exceptions) {
@@ -338,13 +367,6 @@ impl Session {
         held.clear();
         held.shrink_to(1 << 16);
         bifrost_actors::forget_requests(cx);
-        self.batch.futures.clear();
-        if self.batch.futures.capacity() > 1 << 16 {
-            self.batch.futures = Vec::new();
-        }
-        let futures = std::mem::take(&mut self.batch.futures);
-        let mut contents = std::mem::take(&mut self.batch.contents);
-        contents.clear();
-        self.batch = Batch { futures, contents, ..Batch::new(&self.limits) };
+        self.batch.reset(&self.limits);
     }
 }
