@@ -257,7 +257,7 @@ fn a_failure_that_was_caught_was_told() {
     });
 }
 
-/// Says lines to a shell at a server of the conformance program; what it answers.
+/// The answers of a shell at a server of the conformance program.
 #[track_caller]
 fn shell(arguments: &[&str], script: &str) -> String {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");

@@ -402,8 +402,8 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    /// Appends a compound at this depth, the argument of a call. What it has appended when it fails
-    /// is the caller's to take back.
+    /// Appends a compound at this depth, the argument of a call. The caller takes back the bytes of
+    /// one that fails.
     #[inline(never)]
     fn append_compound(
         &mut self,
@@ -412,8 +412,10 @@ impl<S: Source> Recorder<S> {
         argument: u32,
         depth: usize,
     ) -> Result<(), Arc<Error<S>>> {
-        let count = u32::try_from(compound.count()).ok().filter(|_| depth <= COMPOUND_DEPTH_MAX);
-        let count = count.ok_or_else(|| misuse(Misuse::TooLong))?;
+        if depth > COMPOUND_DEPTH_MAX {
+            return Err(misuse(Misuse::ValueTooDeep));
+        }
+        let count = u32::try_from(compound.count()).map_err(|_| misuse(Misuse::TooLong))?;
         let mut items = Items::begin(&mut self.batch, TypeNumber::NONE, count);
         let mut failed = None;
         compound.each(owner, &mut |operand| {

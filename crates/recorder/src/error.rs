@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bifrost_wire::{Arg, DecodeError, ErrorNumber, InterfaceError, Ref, Value};
+use bifrost_wire::{Arg, COMPOUND_DEPTH_MAX, DecodeError, ErrorNumber, InterfaceError, Ref, Value};
 
 use crate::Source;
 
@@ -158,6 +158,9 @@ pub enum Misuse {
     /// A value with items where no parameter or result says its type.
     #[error("a value with items is an argument or a result: it has the type of its parameter or heading")]
     Untyped,
+    /// A value with items that nests deeper than [`COMPOUND_DEPTH_MAX`].
+    #[error("values nest at most {} levels deep", COMPOUND_DEPTH_MAX)]
+    ValueTooDeep,
     /// A closure of the structure panicked.
     #[error("a panic has ended the structure")]
     Abandoned,

@@ -5,7 +5,7 @@
 //!
 //! | event | rung by | [`Bell::rest`] returns |
 //! | --- | --- | --- |
-//! | others have changed what was read | a commit, as the session's waker | [`Rested::Rung`] |
+//! | others have changed an object read | a commit, as the session's waker | [`Rested::Rung`] |
 //! | the client has sent its last byte | the monitor of streams | [`Rested::SentLast`] |
 //! | the server stops | the table of connections | [`Rested::Stopped`] |
 

@@ -13,7 +13,7 @@
 //! | [`scan`], [`structure`], [`build`] | control structures: collected, checked whole, then run |
 //! | [`procedures`] | batched procedures |
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
-//! | [`wait`] | a session rests until others change what it has read |
+//! | [`wait`] | a session rests until others change an object that it has read |
 //! | [`causes`], [`failures`] | the causes of failures, and their list |
 //! | [`rows`], [`casts`] | tables of rows; objects seen as ones of other types |
 //! | [`compounds`] | objects that cross by value |

@@ -512,3 +512,25 @@ fn transactions_and_compounds() {
         "#,
     );
 }
+
+/// The deepest type of Theta makes the deepest value.
+#[test]
+fn contents_nest_64_levels() {
+    let mut text = "t1 = sequence[int]\n".to_owned();
+    (2..=64).for_each(|n| text += &format!("t{n} = sequence[t{}]\n", n - 1));
+    text += "deep () returns (t64)\n  x1: t1 := sequence_of[int](.. 7)\n";
+    for n in 2..=64 {
+        text += &format!("  x{n}: t{n} := sequence_of[t{}](.. x{})\n", n - 1, n - 1);
+    }
+    text += "  return (x64)\nend deep\nsame (x: t64) returns (bool) return (x = deep()) end same\n";
+    let value = "{".repeat(64) + "7" + &"}".repeat(64);
+    for mode in modes() {
+        let Some(tables) = load(&text, mode) else { continue };
+        let mut world = World::of(tables, CxLimits::default());
+        let mut client = world.client_with(Limits::default());
+        let told = client.play(&format!("a = deep()\n b = get a\n c = same() {value}\n flush b c"));
+        // Each level is shown with its type.
+        assert_eq!(told.matches('{').count(), 64, "{mode:?}: {told}");
+        assert!(told.contains(&format!("{{7{}\nc = true", "}".repeat(64))), "{mode:?}: {told}");
+    }
+}

@@ -1,4 +1,4 @@
-//! `wait`: what a transaction has read is watched, and nothing else; no change is missed; nothing runs meanwhile.
+//! `wait`: the objects that a transaction has read are watched, and no others; no change is missed; nothing runs meanwhile.
 
 mod support;
 
@@ -77,7 +77,7 @@ impl Seat {
         self.client.next += 1;
     }
 
-    /// What the session says when it is handled again.
+    /// The replies of the session when it is handled again.
     fn go_on(&mut self) -> String {
         let client = &mut self.client;
         let used = client.session.handle(&mut client.cx, &self.rest);

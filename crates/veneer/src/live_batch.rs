@@ -141,8 +141,8 @@ pub struct LiveBatch<R, F> {
     place: Place,
     /// The result of the last run, or the text of its failure.
     last: Option<Result<R, String>>,
-    /// The number of ends of transactions when it was there; none if the server does not know what
-    /// it has read.
+    /// The number of ends of transactions when it was there; `None` if the server does not know the
+    /// objects that it has read.
     read_at: Option<u64>,
     over: bool,
 }
@@ -189,7 +189,8 @@ fn is_overtaken(error: &Error) -> bool {
 }
 
 impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
-    /// Records the wait for a change of what the last run has read, if the server knows that.
+    /// Records the wait for a change of an object that the last run has read, if the server knows
+    /// these objects.
     fn wait(&self) -> Option<Promise<bool>> {
         (self.read_at == Some(self.session.transaction_ends())).then(|| self.session.wait(Duration::MAX))
     }

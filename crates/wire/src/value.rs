@@ -429,15 +429,6 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Returns the number of levels of compounds in it, itself included.
-    pub fn depth(&self) -> usize {
-        let inner = self.iter().map(|item| match item {
-            Arg::Value(Value::Compound(inner)) => inner.depth(),
-            _ => 0,
-        });
-        1 + inner.max().unwrap_or(0)
-    }
-
     /// Calls a function for each reference in it, at any depth.
     pub fn each_reference(&self, each: &mut dyn FnMut(Ref)) {
         for item in self.iter() {

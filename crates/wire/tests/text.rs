@@ -102,6 +102,7 @@ fn all_results_of_a_call_are_shown() {
 
 #[test]
 fn bad_lines_say_what_was_expected() {
+    let deep = "{".repeat(COMPOUND_DEPTH_MAX + 1);
     let cases = [
         ("$db = lookup x", "column 5: `=` is not allowed here"),
         ("$e := $db.fetch(\"a\")", "column 7: no result has the name `$db`"),
@@ -135,6 +136,7 @@ fn bad_lines_say_what_was_expected() {
         ("x\"0\"", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
         ("x\"0g\"", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
         ("x\"00", "column 1: bytes are pairs of hexadecimal digits, as in `x\"00ff\"`"),
+        (deep.as_str(), "column 65: the line is nested too deeply"),
     ];
     for (line, expected) in cases {
         let (mut out, mut answer) = (Vec::new(), String::new());

@@ -621,6 +621,10 @@ impl<'c> Machine<'c> {
         match argument {
             Json::String(_) => Argument::Stub(self.slot(argument)),
             object if object.get("foreign").is_some() => Argument::Foreign,
+            object if object.get("nested").is_some() => {
+                let outer = |inner, _| Argument::Items(Items(vec![inner]));
+                (1..json::whole(&object["nested"])).fold(Argument::Items(Items(Vec::new())), outer)
+            }
             object if object.get("items").is_some() => {
                 let items = object["items"].as_array().into_iter().flatten();
                 Argument::Items(Items(items.map(|item| self.argument(item)).collect()))

@@ -9,7 +9,7 @@ use super::{commit_reading, fresh, put};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Counts the times that it is told, and wakes who waits for it.
+/// A watcher that counts its calls, and wakes a thread that waits for one.
 #[derive(Default)]
 struct Bell {
     told: Mutex<usize>,

@@ -2,7 +2,7 @@
 
 use crate::ids::TypeNumber;
 use crate::interface::{Shape, Type};
-use crate::value::{Arg, COMPOUND_DEPTH_MAX, OwnedCompound, OwnedValue};
+use crate::value::{Arg, OwnedCompound, OwnedValue};
 
 use super::parser::Expr;
 use super::translate::{Known, LineError, Translated, Translator, Typed};
@@ -50,10 +50,8 @@ impl Translator {
             }
         }
         let items: Vec<Arg<'_>> = known.iter().map(Known::arg).collect();
+        // The line nests at most as deep as values may.
         let compound = OwnedCompound::new(ty, &items);
-        if compound.view().depth() > COMPOUND_DEPTH_MAX {
-            return Err(bad(format!("values nest at most {COMPOUND_DEPTH_MAX} levels deep")));
-        }
         Ok(Typed { known: Known::Value(OwnedValue::Compound(compound)), ty })
     }
 }

@@ -6,7 +6,7 @@
 
 use super::lexer::{Token, tokens};
 use super::translate::LineError;
-use crate::BatchName;
+use crate::{BatchName, COMPOUND_DEPTH_MAX};
 
 /// A line.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,8 +98,8 @@ pub(super) enum ExprKind {
     Call(Option<Box<Expr>>, String, Vec<Expr>),
 }
 
-/// The deepest nesting of parentheses, and longest chain of calls, in a line.
-const NESTING_MAX: usize = 64;
+/// The deepest nesting of parentheses and braces, and longest chain of calls, in a line.
+const NESTING_MAX: usize = COMPOUND_DEPTH_MAX;
 
 /// Reads a line; `is_routine` tells if a name is that of a routine, where that makes a difference.
 pub(super) fn parse(line: &str, is_routine: &dyn Fn(&str) -> bool) -> Result<Line, LineError> {

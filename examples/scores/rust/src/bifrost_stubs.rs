@@ -88,7 +88,7 @@ bf::object! {
 }
 
 impl Scores {
-    /// Adds points to a player, who is new if there is none with the name; returns the sum.
+    /// Adds points to the player of a name, a new one if there is none; returns the sum.
     ///
     /// Theta: `score (name: string, more: int) returns (int)`
     #[track_caller]

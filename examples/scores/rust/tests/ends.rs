@@ -1,4 +1,4 @@
-//! Clients in processes of their own: one watches what another changes; one that dies while it waits leaves nothing.
+//! Clients in processes of their own: one watches the changes of another; one that dies while it waits leaves nothing.
 
 mod site;
 

@@ -23,7 +23,7 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// What the process takes in some time.
+/// The time of processors that the process takes within some time.
 fn taken(time: Duration) -> Duration {
     let before = processor_time();
     std::thread::sleep(time);

@@ -1,4 +1,4 @@
-//! Live batches over every store: the last view is the last state, and only what was read wakes.
+//! Live batches over every store: the last view is the last state, and only changes of objects that were read wake.
 
 #[path = "../../../../crates/repository/tests/support/cluster.rs"]
 mod cluster;
@@ -18,7 +18,7 @@ type View = Vec<(String, i64)>;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The name of the player who comes last.
+/// The name of the last player.
 const END: &str = "zz end";
 
 fn everybody(s: &bifrost_veneer::Session, scores: &Scores) -> Rows<(String, i64)> {
