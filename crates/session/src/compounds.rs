@@ -96,6 +96,12 @@ enum Stop {
     Ended(Ret),
 }
 
+/// The refusal of objects of a type.
+fn refused(tables: &Tables, ty: TypeId) -> Stop {
+    let text = format!("objects of `{}` do not cross by value", tables.type_name(ty));
+    Stop::Refused(FailureKind::refused(ErrorNumber::WrongType, text))
+}
+
 /// The values of one object, as far as there is room for them.
 struct Parts {
     values: SmallVec<[content::Value; 12]>,
@@ -211,10 +217,7 @@ impl Taker<'_> {
             | TypeKind::Struct(_)
             | TypeKind::OneOf(_)
             | TypeKind::Maybe(_) => self.parts(cx, word, &mut parts)?,
-            _ => {
-                let text = format!("objects of `{}` do not cross by value", tables.type_name(ty));
-                return Err(Stop::Refused(FailureKind::refused(ErrorNumber::WrongType, text)));
-            }
+            _ => return Err(refused(tables, ty)),
         }
         let Parts { values, numbers, tag, .. } = &parts;
         if !numbers.is_empty() {
@@ -227,7 +230,9 @@ impl Taker<'_> {
         let mut items = Items::begin(&mut self.contents.bytes, tables.type_number(ty), count as u32);
         if is_choice {
             let mut choices = (0..).map_while(|at| tagged::find_class_of(program, ty, at));
-            let choice = choices.position(|class| info.class == Some(class)).unwrap_or(0);
+            let Some(choice) = choices.position(|class| info.class == Some(class)) else {
+                return Err(refused(tables, ty));
+            };
             items.item(&mut self.contents.bytes, &Arg::Value(Value::Int(choice as i64)));
             if values.is_empty() {
                 items.item(&mut self.contents.bytes, &Arg::Value(Value::Nil));
