@@ -184,8 +184,7 @@ impl Session {
 
 /// True if a batch has ended because its transaction is gone: the next run has one of its own.
 fn is_overtaken(error: &Error) -> bool {
-    let gone = [ErrorNumber::Conflict, ErrorNumber::TransactionExpired].map(|number| number as u32);
-    matches!(error.root(), Error::Refused { number, .. } if gone.contains(number))
+    matches!(error.root(), Error::Refused { number, .. } if ErrorNumber::is_overtaken(*number))
 }
 
 impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {

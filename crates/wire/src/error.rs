@@ -77,6 +77,14 @@ macro_rules! errors {
     };
 }
 
+impl ErrorNumber {
+    /// True for the number of an error of a transaction that is gone: it can be run again.
+    pub fn is_overtaken(number: u32) -> bool {
+        let error = ErrorNumber::from_number(number);
+        matches!(error, Some(ErrorNumber::Conflict | ErrorNumber::TransactionExpired))
+    }
+}
+
 errors! {
     NoSuchHandle = 1, Call, "this session never received the handle, or has freed it";
     BadFuture = 2, Call, "the future is not defined at this place of the batch";

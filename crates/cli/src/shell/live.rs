@@ -34,10 +34,11 @@ impl<'l> Live<'l> {
 
 /// True if a reply reports a transaction that others have overtaken, or that has expired.
 pub(super) fn is_overtaken(reply: &Reply<'_>) -> bool {
-    let gone = [ErrorNumber::Conflict, ErrorNumber::TransactionExpired].map(|number| number as u32);
     let Reply::Flushed(flushed) = reply else { return false };
-    let is_gone = |kind| matches!(kind, ExceptionKind::Refused { number, .. } if gone.contains(&number));
-    flushed.exceptions().any(|exception| is_gone(exception.kind))
+    flushed.exceptions().any(|exception| match exception.kind {
+        ExceptionKind::Refused { number, .. } => ErrorNumber::is_overtaken(number),
+        _ => false,
+    })
 }
 
 impl Conversation {
