@@ -208,8 +208,11 @@ impl Form {
     }
 
     /// True if there is work left in bytes that have come.
-    fn has_more(&self) -> bool {
-        matches!(self, Form::Text(text) if text.has_more())
+    fn has_more(&self, session: &Session) -> bool {
+        match self {
+            Form::Text(text) => text.has_more(),
+            Form::Binary => session.has_more(),
+        }
     }
 
     /// True if the bytes that were not used up begin a command whose rest is missing. Those of an
@@ -300,7 +303,7 @@ fn run(
                     Rested::SentLast => session.wait_no_more(),
                     Rested::Stopped => return End::Stopped,
                 }
-            } else if !form.has_more() {
+            } else if !form.has_more(session) {
                 break;
             }
         }

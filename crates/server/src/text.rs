@@ -108,7 +108,8 @@ impl TextForm {
         loop {
             let taken = session.handle(cx, &self.commands);
             self.commands.drain(..taken);
-            if self.translate(session) == Due::Nothing {
+            let has_more = session.has_more();
+            if self.translate(session) == Due::Nothing && !has_more {
                 return;
             }
         }

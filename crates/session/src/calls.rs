@@ -54,7 +54,10 @@ impl Session {
                 _ => {}
             }
         }
-        Err(self.unresolved(reference, argument))
+        match reference.as_earlier() {
+            Some(earlier) => self.resolve_earlier(earlier, argument),
+            None => Err(self.unresolved(reference, argument)),
+        }
     }
 
     #[cold]
@@ -70,15 +73,15 @@ impl Session {
         }
         let Some(position) = reference.position() else {
             if reference == Ref::NONE {
-                return FailureKind::Unhandled { argument, cause: 0 };
+                return FailureKind::Unhandled { argument, back: 0, cause: 0 };
             }
-            let text = format!("{} is not a future: positions have 32 bits", reference.0);
+            let text = format!("{} is not a future of this batch or an earlier one", reference.0);
             return FailureKind::refused(ErrorNumber::BadFuture, text);
         };
         let text = match self.batch.futures.get(position as usize - 1) {
             Some(Future::Failed(index)) => {
                 let cause = self.batch.failures.get(*index as usize).map_or(0, |f| f.place.call);
-                return FailureKind::Unhandled { argument, cause };
+                return FailureKind::Unhandled { argument, back: 0, cause };
             }
             Some(Future::Undone) => return FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE),
             Some(Future::Nothing) => format!("the call -{position} has no result"),

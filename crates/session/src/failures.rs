@@ -81,6 +81,8 @@ pub enum FailureKind {
     Unhandled {
         /// The position of the argument.
         argument: u32,
+        /// The number of batches back to the one in which the call failed.
+        back: u8,
         /// The call that failed; 0 if the client named none.
         cause: u32,
     },

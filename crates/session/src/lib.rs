@@ -20,7 +20,8 @@
 //! | [`replies`] | outcomes, failures and the history as bytes |
 //!
 //! [`rules`] is the table of commands. [`tables`] turns the program into the numbers that commands
-//! use; [`handles`] is the table H, [`futures`] the table F.
+//! use; [`handles`] is the table H, [`futures`] the table F, [`earlier`] the results of the batches
+//! before.
 //!
 //! The session trusts no input of a client. Every reference is looked up, and everything has a
 //! limit. Every operand's type is checked before a call runs: for constant references by the
@@ -35,6 +36,7 @@ mod calls;
 mod casts;
 mod causes;
 mod compounds;
+mod earlier;
 mod failures;
 mod futures;
 mod handles;

@@ -175,8 +175,9 @@ impl<'s> Outcomes<'s> {
                 put(Put::Signal(place, name, &values));
                 bytes
             }
-            FailureKind::Unhandled { argument, cause } => {
-                put(Put::Kind(place, &ExceptionKind::Unhandled { argument: *argument, cause: *cause }));
+            FailureKind::Unhandled { argument, back, cause } => {
+                let (argument, back, cause) = (*argument, *back, *cause);
+                put(Put::Kind(place, &ExceptionKind::Unhandled { argument, back, cause }));
                 head
             }
             FailureKind::Refused { number, text } => {
@@ -229,7 +230,7 @@ fn value_bytes(tables: &Tables, (word, ty): (Word, TypeId)) -> usize {
 
 impl Session {
     /// Answers the trailer of a batch.
-    pub(crate) fn flush(&mut self, cx: &mut Cx, wanted: Ranges<'_>, quiet: bool) {
+    pub(crate) fn flush(&mut self, cx: &mut Cx, wanted: Ranges<'_>, quiet: bool, kept: Option<u8>) {
         if u64::from(wanted.last()) > self.limits.get(Limit::Futures) {
             return self
                 .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
@@ -247,6 +248,7 @@ impl Session {
             reported = self.reported(&failures, wanted, quiet);
         }
         self.send_outcomes(cx, wanted, &failures, &reported);
+        self.keep_results(cx, wanted, kept, &failures);
         self.counters.calls += self.batch.calls;
         let (cleared, omitted) = self.batch.cleared;
         if failures.len() > cleared {
@@ -393,10 +395,11 @@ impl Session {
     }
 
     /// Answers the batch with the stored reply.
-    pub(crate) fn replay(&mut self, run: &mut Run<'_>, reply: &[u8]) {
+    pub(crate) fn replay(&mut self, run: &mut Run<'_>, reply: &[u8], kept: Option<u8>) {
         self.counters.crossings += 1;
         self.batches += 1;
         self.output.extend_from_slice(reply);
+        self.keep_none(run, kept);
         self.reset_batch(run);
         run.begin_next(&self.batch);
     }

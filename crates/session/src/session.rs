@@ -26,6 +26,7 @@ use bifrost_runtime::{Cx, RootSet};
 use bifrost_wire::{ErrorNumber, Limit};
 
 use crate::compounds::Contents;
+use crate::earlier::EarlierBatches;
 use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
@@ -71,6 +72,8 @@ pub(crate) struct Roots {
     /// The objects that the batch under way holds: results, strings that came with calls, values of
     /// exceptions.
     pub batch: RootSet,
+    /// The objects among the results of earlier batches, in their order.
+    pub earlier: RootSet,
     /// The objects that batched procedures use from outside; procedures stay for the session.
     pub procedures: RootSet,
     /// The values of the exceptions in the history, in its order.
@@ -82,6 +85,7 @@ impl Roots {
         Roots {
             handles: cx.new_root_set(),
             batch: cx.new_root_set(),
+            earlier: cx.new_root_set(),
             procedures: cx.new_root_set(),
             history: cx.new_root_set(),
         }
@@ -174,6 +178,7 @@ pub struct Session {
     pub(crate) roots: Option<Roots>,
     pub(crate) transactions: Transactions,
     pub(crate) batch: Batch,
+    pub(crate) earlier: EarlierBatches,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
     /// The procedures that are gone because they used objects of an aborted transaction.
     pub(crate) undone_procedures: BTreeSet<u32>,
@@ -187,6 +192,8 @@ pub struct Session {
     pub(crate) errors: u32,
     pub(crate) counters: Counters,
     pub(crate) output: Vec<u8>,
+    /// True if whole commands are left, because the reply to those before is sent first.
+    pub(crate) more: bool,
     /// The batch that is a transaction, from `transaction` until it has run to its end.
     pub(crate) shipped: Option<Shipped>,
     /// The `wait` under way.
@@ -207,6 +214,7 @@ impl Session {
             handles: Handles::default(),
             roots: None,
             batch: Batch::new(&limits),
+            earlier: EarlierBatches::default(),
             procedures: Vec::new(),
             undone_procedures: BTreeSet::new(),
             scan: None,
@@ -216,6 +224,7 @@ impl Session {
             errors: 0,
             counters: Counters::default(),
             output: Vec::new(),
+            more: false,
             shipped: None,
             resting: None,
             waker: None,
@@ -226,6 +235,9 @@ impl Session {
     /// hands in the others again, at the same place, with the bytes that follow them. Does not read
     /// after the end of the session.
     ///
+    /// It stops behind each reply, so that no batch waits for the answer of the one behind it: then
+    /// it [has more](Session::has_more) to do.
+    ///
     /// `cx` is the context of the session's cache, which no other session has. When the session
     /// asks for a [pause](Session::pause), it has done nothing of the bytes that it has not
     /// counted.
@@ -235,6 +247,7 @@ impl Session {
             bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
             cx.procedure_depth_max = self.limits.get(Limit::ProcedureDepth);
         }
+        self.more = false;
         self.transactions.refresh(cx, self.batch.commands == 0);
         let mut run = Run::begin(cx, &self.batch);
         self.run_again(&mut run);
@@ -251,6 +264,13 @@ impl Session {
     #[inline]
     pub fn output(&self) -> &[u8] {
         &self.output
+    }
+
+    /// True if the last call of [`Session::handle`] has left whole commands, or may have: send the
+    /// replies, and hand in the rest.
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        self.more
     }
 
     /// Forgets the replies that were sent.

@@ -165,13 +165,13 @@ impl Session {
     fn run_shipped(&mut self, run: &mut Run<'_>) {
         let Some(mut shipped) = self.shipped.take() else { return };
         self.begin_try(run, &shipped);
-        let Ok(Decoded::Command(Command::Flush { wanted, quiet }, _)) =
+        let Ok(Decoded::Command(Command::Flush { wanted, quiet, kept }, _)) =
             decode(&shipped.commands[shipped.flush..], usize::MAX)
         else {
             return;
         };
         match shipped.batch.map(|batch| self.transactions.outcome(batch)) {
-            Some(Ok(Some(reply))) => return self.repeat(run, &reply, shipped.frees),
+            Some(Ok(Some(reply))) => return self.repeat(run, &reply, shipped.frees, kept),
             Some(Err(kind)) => {
                 self.fail_at(Place::of(1), kind);
             }
@@ -198,7 +198,7 @@ impl Session {
                 Ok(Committed::Now) => committed = true,
                 Ok(Committed::Before(reply)) => {
                     bifrost_actors::leave_messages(run, false);
-                    return self.repeat(run, &reply, shipped.frees);
+                    return self.repeat(run, &reply, shipped.frees, kept);
                 }
                 Err(kind) => {
                     self.forget_undone(run);
@@ -221,7 +221,7 @@ impl Session {
             self.fail_shipped();
         }
         shipped.frees.into_iter().for_each(|handle| self.free(run, handle));
-        self.command(run, Command::Flush { wanted, quiet });
+        self.command(run, Command::Flush { wanted, quiet, kept });
     }
 
     /// True if the batch has done nothing that could be committed; its transaction is over then.
@@ -241,10 +241,10 @@ impl Session {
     }
 
     /// Answers a batch that was done before.
-    fn repeat(&mut self, run: &mut Run<'_>, reply: &[u8], frees: Vec<Ref>) {
+    fn repeat(&mut self, run: &mut Run<'_>, reply: &[u8], frees: Vec<Ref>, kept: Option<u8>) {
         self.abort_transaction(run);
         frees.into_iter().for_each(|handle| self.free(run, handle));
-        self.replay(run, reply);
+        self.replay(run, reply, kept);
     }
 
     /// Returns the pause, which is longer each time, and another one in each session. So sessions

@@ -23,6 +23,7 @@ impl Session {
         let tables = self.tables;
         let roots = self.roots.as_ref().expect("made before anything runs");
         self.handles.undo(undone, cx.root_set(&roots.handles));
+        self.earlier.undo(undone);
         for future in &mut self.batch.futures {
             let gone = match future {
                 Future::Object(word, _) => undone(*word),

@@ -139,6 +139,10 @@ impl Session {
                         if self.pause().is_some() {
                             break;
                         }
+                        if !self.output.is_empty() {
+                            self.more = at < bytes.len();
+                            break;
+                        }
                         continue;
                     }
                     // Before `hello` nothing is collected: `command` ends the session.
@@ -151,9 +155,9 @@ impl Session {
                     if self.is_waiting() {
                         break;
                     }
-                    if self.output.len() > self.output_max() {
-                        let text = "the replies to the commands of one send are too long";
-                        self.fail(ErrorNumber::ReplyTooLong, text);
+                    if !self.output.is_empty() {
+                        self.more = at < bytes.len();
+                        break;
                     }
                 }
                 Ok(Decoded::NeedMore(_)) => break,
@@ -161,12 +165,6 @@ impl Session {
             }
         }
         at
-    }
-
-    /// Returns the limit of the bytes of replies that may wait: a few bytes of commands can ask for
-    /// many bytes of replies.
-    fn output_max(&self) -> usize {
-        self.limits.size(Limit::ReplyBytes).saturating_mul(4).max(1 << 20)
     }
 
     /// Counts a command against the batch's limits; false ends the session's reading.
@@ -217,9 +215,9 @@ impl Session {
             Command::Is { ty, object } => self.cast(run, Cast::Is, ty, object),
             Command::Get { object } => self.get(run, object),
             Command::Free(handles) => handles.iter().for_each(|h| self.free(run, h)),
-            Command::Flush { wanted, quiet } => {
+            Command::Flush { wanted, quiet, kept } => {
                 self.batch.fuel = run.fuel;
-                self.flush(run, wanted, quiet);
+                self.flush(run, wanted, quiet, kept);
                 run.begin_next(&self.batch);
             }
             Command::Describe => encode::interface(&mut self.output, self.tables.json()),

@@ -133,10 +133,10 @@ fn sessions_survive_mutated_bytes() {
                 let mut client = world.client();
                 let bytes = mutated(&mut random);
                 client.session.set_waker(std::sync::Arc::new(Deaf));
-                let mut done = client.session.handle(&mut client.cx, &bytes);
+                let mut done = client.handle(&bytes);
                 while client.session.is_waiting() {
                     client.session.wait_no_more();
-                    done += client.session.handle(&mut client.cx, &bytes[done..]);
+                    done += client.handle(&bytes[done..]);
                 }
                 let output = client.session.output().to_vec();
                 let mut rest = output.as_slice();

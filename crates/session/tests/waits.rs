@@ -80,7 +80,7 @@ impl Seat {
     /// The replies of the session when it is handled again.
     fn go_on(&mut self) -> String {
         let client = &mut self.client;
-        let used = client.session.handle(&mut client.cx, &self.rest);
+        let used = client.handle(&self.rest);
         self.rest.drain(..used);
         let output = client.session.output().to_vec();
         client.session.clear_output();

@@ -115,6 +115,9 @@ pub enum Command<'a> {
         wanted: Ranges<'a>,
         /// True if the reply reports only exceptions of calls that are wanted.
         quiet: bool,
+        /// Set if the next batches may name the wanted futures: the number of batches before this
+        /// one whose futures they may name too.
+        kept: Option<u8>,
     },
     /// Asks for the interface description.
     Describe,
@@ -454,10 +457,12 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             Ok(Command::Free(Refs(reader.words(u64::from(number))?)))
         }
         op::FLUSH => {
-            reader.check(flags <= 1, "a flag")?;
+            let (keeps, unanswered) = (flags & 2 != 0, flags >> 8);
+            let good = flags & 0xfc == 0 && unanswered <= 0xff && (keeps || unanswered == 0);
+            reader.check(good, "flags and a number of batches")?;
             let wanted = Ranges(reader.words(u64::from(number))?);
             reader.check(wanted.are_ordered(), "ranges in order")?;
-            Ok(Command::Flush { wanted, quiet: flags == 1 })
+            Ok(Command::Flush { wanted, quiet: flags & 1 != 0, kept: keeps.then_some(unanswered as u8) })
         }
         op::DESCRIBE => plain(Command::Describe),
         op::HISTORY => {

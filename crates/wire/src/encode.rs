@@ -258,6 +258,20 @@ pub fn wait(out: &mut Vec<u8>, ms: u32) {
 
 /// Appends `flush`. The positions ascend; equal ones count once.
 pub fn flush(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, quiet: bool) {
+    flush_with(out, wanted, flush_flags(quiet, None));
+}
+
+/// Appends the `flush` of a batch whose wanted futures the next batches may name, and those of so
+/// many batches before it. The positions ascend; equal ones count once.
+pub fn flush_kept(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, unanswered: u8) {
+    flush_with(out, wanted, flush_flags(false, Some(unanswered)));
+}
+
+fn flush_flags(quiet: bool, kept: Option<u8>) -> u32 {
+    u32::from(quiet) | kept.map_or(0, |unanswered| 2 | u32::from(unanswered) << 8)
+}
+
+fn flush_with(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, flags: u32) {
     let start = out.len();
     word(out, 0);
     let mut ranges = 0u32;
@@ -279,7 +293,7 @@ pub fn flush(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, quiet: bo
         word(out, u64::from(first) | u64::from(count) << 32);
         ranges += 1;
     }
-    out[start..start + 8].copy_from_slice(&head(op::FLUSH, u32::from(quiet), ranges).to_le_bytes());
+    out[start..start + 8].copy_from_slice(&head(op::FLUSH, flags, ranges).to_le_bytes());
 }
 
 /// Appends `history`, which asks for the exception history or clears it.
@@ -366,8 +380,8 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Is { ty, object } => test_type(out, ty, object),
         Command::Get { object } => get(out, object),
         Command::Free(handles) => free(out, &handles.iter().collect::<Vec<_>>()),
-        Command::Flush { wanted, quiet } => {
-            word(out, head(op::FLUSH, u32::from(quiet), wanted.ranges().len() as u32));
+        Command::Flush { wanted, quiet, kept } => {
+            word(out, head(op::FLUSH, flush_flags(quiet, kept), wanted.ranges().len() as u32));
             wanted.ranges().for_each(|(first, count)| word(out, u64::from(first) | u64::from(count) << 32));
         }
         Command::Describe => plain(out, op::DESCRIBE),
@@ -604,9 +618,10 @@ fn exception(out: &mut Vec<u8>, call: u32, iterations: &[u32], kind: &ExceptionK
         ExceptionKind::Signal { name, values } => {
             signal(out, call, iterations, name, &values.iter().collect::<Vec<_>>());
         }
-        ExceptionKind::Unhandled { argument, cause } => {
+        ExceptionKind::Unhandled { argument, back, cause } => {
             exception_head(out, kind::UNHANDLED, 0, call, iterations);
-            word(out, u64::from(*argument) | u64::from(*cause) << 32);
+            let argument = u64::from(*argument & 0xff_ffff) | u64::from(*back) << 24;
+            word(out, argument | u64::from(*cause) << 32);
         }
         ExceptionKind::Refused { number, text } => {
             exception_head(out, kind::REFUSED, 0, call, iterations);

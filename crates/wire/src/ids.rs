@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// Handles are positive and chosen by the session: the slot in the low 32 bits, the slot's
 /// generation above. A client treats them as opaque. Futures are negative: `-n` is the n-th result
-/// of the batch. Zero is no reference; as receiver or argument it stands for a stub whose call is
-/// known to have failed (the *error handle* of Bogle and Liskov 1994, 7.1).
+/// of the batch, and with a number of batches in the bits above its low 32 it is a result of an
+/// [earlier](Earlier) one. Zero is no reference; as receiver or argument it stands for a stub whose
+/// call is known to have failed (the *error handle* of Bogle and Liskov 1994, 7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 #[repr(transparent)]
@@ -28,6 +29,23 @@ impl Ref {
     #[inline]
     pub const fn future(position: u32) -> Ref {
         Ref(-(position as i64))
+    }
+
+    /// Returns the future of an earlier batch.
+    #[inline]
+    pub const fn earlier(earlier: Earlier) -> Ref {
+        Ref(-(((earlier.back as i64) << 32) | earlier.position as i64))
+    }
+
+    /// Returns the result of an earlier batch that this is.
+    #[inline]
+    pub const fn as_earlier(self) -> Option<Earlier> {
+        let number = self.0.unsigned_abs();
+        let (back, position) = (number >> 32, number as u32);
+        if self.0 >= 0 || back == 0 || back > u8::MAX as u64 || position == 0 {
+            return None;
+        }
+        Some(Earlier { back: back as u8, position })
     }
 
     /// Returns true if this is a handle.
@@ -53,6 +71,24 @@ impl Ref {
     #[inline]
     pub const fn position(self) -> Option<u32> {
         if self.0 < 0 && self.0 >= -(u32::MAX as i64) { Some((-self.0) as u32) } else { None }
+    }
+}
+
+/// A result of a batch that was flushed before, as a later batch names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Earlier {
+    /// The number of batches back: 1 for the batch before.
+    pub back: u8,
+    /// Its position in that batch, from 1.
+    pub position: u32,
+}
+
+impl std::fmt::Display for Earlier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.back {
+            1 => write!(f, "-{} of the batch before", self.position),
+            n => write!(f, "-{} of {n} batches before", self.position),
+        }
     }
 }
 
@@ -94,5 +130,23 @@ impl TypeNumber {
     #[inline]
     pub const fn known(self) -> Option<TypeNumber> {
         if self.0 == u32::MAX { None } else { Some(self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_a_handle_a_future_or_a_result_of_an_earlier_batch() {
+        for (back, position) in [(1, 1), (16, 7), (255, u32::MAX), (1, u32::MAX)] {
+            let earlier = Earlier { back, position };
+            let reference = Ref::earlier(earlier);
+            assert_eq!(reference.as_earlier(), Some(earlier));
+            assert_eq!((reference.position(), reference.is_handle()), (None, false));
+        }
+        for reference in [Ref::NONE, Ref(5), Ref::future(1), Ref::future(u32::MAX), Ref(-(1 << 32)), Ref(i64::MIN)] {
+            assert_eq!(reference.as_earlier(), None, "{reference:?}");
+        }
     }
 }

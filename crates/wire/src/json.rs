@@ -79,8 +79,9 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Is { ty, object } => json!({"is": {"type": ty.0, "object": object.0}}),
         Command::Get { object } => json!({"get": {"object": object.0}}),
         Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
-        Command::Flush { wanted, quiet } => {
-            json!({"flush": {"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet}})
+        Command::Flush { wanted, quiet, kept } => {
+            let wanted = wanted.ranges().collect::<Vec<_>>();
+            json!({"flush": {"wanted": wanted, "quiet": quiet, "kept": kept}})
         }
         Command::Describe => json!("describe"),
         Command::History => json!("history"),
@@ -143,8 +144,8 @@ fn exception(e: &Exception<'_>) -> Json {
             "signal",
             json!({"name": name, "values": values.iter().map(|v| outcome(&v)).collect::<Vec<_>>()}),
         ),
-        ExceptionKind::Unhandled { argument, cause } => {
-            ("unhandled", json!({"argument": argument, "cause": cause}))
+        ExceptionKind::Unhandled { argument, back, cause } => {
+            ("unhandled", json!({"argument": argument, "back": back, "cause": cause}))
         }
         ExceptionKind::Refused { number, text } => ("refused", json!({"number": number, "text": text})),
     };

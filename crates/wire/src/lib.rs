@@ -37,7 +37,7 @@ mod word;
 
 pub use command::{BatchName, Command, Decoded, Hello, decode, decode_call};
 pub use error::{DecodeError, ErrorNumber, Scope};
-pub use ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
+pub use ids::{Earlier, MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 pub use interface::{Interface, InterfaceError};
 pub use limit::Limit;
 pub use mention::{mention, with_names};

@@ -62,4 +62,6 @@ limits! {
     Rows = 17, "rows_max", 1_000_000, "Rows of one table.";
     ProcedureDepth = 18, "procedure_depth_max", 10_000, "Nesting of calls of batched procedures.";
     WaitMs = 19, "wait_ms_max", 60_000, "Milliseconds that one `wait` lasts at most.";
+    BatchesUnderWay = 20, "batches_under_way_max", 16, "Batches of a session that are not answered, whose \
+        futures the next one may name; at most 255.";
 }

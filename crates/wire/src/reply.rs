@@ -334,7 +334,9 @@ pub enum ExceptionKind<'a> {
     Unhandled {
         /// The argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
-        /// The call that failed, as in [`Exception::call`]; 0 if it was in an earlier batch.
+        /// The number of batches back to the one in which the call failed; 0 for the same batch.
+        back: u8,
+        /// The call that failed, as in [`Exception::call`]; 0 if the client named none.
         cause: u32,
     },
     /// It, or the structure, was refused before it ran.
@@ -585,7 +587,8 @@ fn exception<'a>(reader: &mut Reader<'a>) -> Read<Exception<'a>> {
         }
         kind::UNHANDLED => {
             let word = reader.word()?;
-            ExceptionKind::Unhandled { argument: word as u32, cause: (word >> 32) as u32 }
+            let (argument, back) = (word as u32 & 0xff_ffff, (word >> 24) as u8);
+            ExceptionKind::Unhandled { argument, back, cause: (word >> 32) as u32 }
         }
         kind::REFUSED => {
             let number = reader.word()?;

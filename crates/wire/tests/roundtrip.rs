@@ -24,6 +24,7 @@ enum Owned {
     Get(i64),
     Free(Vec<i64>),
     Flush(Vec<u32>, bool),
+    FlushKept(Vec<u32>, u8),
     Plain(u8),
     History(bool),
     Do(i64),
@@ -99,6 +100,8 @@ fn command() -> impl Strategy<Value = Owned> {
         vec(any::<i64>(), 0..9).prop_map(Owned::Free),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
             .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
+        (proptest::collection::btree_set(1u32..40, 0..20), any::<u8>())
+            .prop_map(|(w, n)| Owned::FlushKept(w.into_iter().collect(), n)),
         proptest::sample::select(vec![
             op::DESCRIBE,
             op::BYE,
@@ -161,6 +164,7 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         Owned::Get(o) => encode::get(out, Ref(*o)),
         Owned::Free(h) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>()),
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
+        Owned::FlushKept(w, n) => encode::flush_kept(out, w.iter().copied(), *n),
         Owned::Plain(code) => encode::plain(out, *code),
         Owned::History(clear) => encode::history(out, *clear),
         Owned::Do(r) => encode::loop_body(out, Ref(*r)),
@@ -204,7 +208,7 @@ struct OwnedException {
 #[derive(Clone, Debug)]
 enum OwnedKind {
     Signal(String, Vec<OwnedOutcome>),
-    Unhandled(u32, u32),
+    Unhandled(u32, u8, u32),
     Refused(u32, String),
 }
 
@@ -245,7 +249,7 @@ fn outcome() -> impl Strategy<Value = OwnedOutcome> {
 fn exception() -> impl Strategy<Value = OwnedException> {
     let kind = prop_oneof![
         ("\\PC{0,12}", vec(exception_value(), 0..4)).prop_map(|(n, v)| OwnedKind::Signal(n, v)),
-        (any::<u32>(), any::<u32>()).prop_map(|(a, c)| OwnedKind::Unhandled(a, c)),
+        (0..1u32 << 24, any::<u8>(), any::<u32>()).prop_map(|(a, b, c)| OwnedKind::Unhandled(a, b, c)),
         (any::<u32>(), "\\PC{0,12}").prop_map(|(n, t)| OwnedKind::Refused(n, t)),
     ];
     (any::<u32>(), vec(any::<u32>(), 0..4), kind).prop_map(|(call, iterations, kind)| OwnedException {
@@ -261,8 +265,8 @@ fn put(e: &OwnedException, writer: &mut Flushed<'_>) {
             let values: Vec<_> = values.iter().map(OwnedOutcome::view).collect();
             writer.signal(e.call, &e.iterations, name, &values);
         }
-        OwnedKind::Unhandled(argument, cause) => {
-            let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
+        OwnedKind::Unhandled(argument, back, cause) => {
+            let kind = ExceptionKind::Unhandled { argument: *argument, back: *back, cause: *cause };
             writer.exception(e.call, &e.iterations, &kind);
         }
         OwnedKind::Refused(number, text) => {
@@ -327,6 +331,7 @@ impl Owned {
             | Owned::Rows(_)
             | Owned::Free(_)
             | Owned::Flush(..)
+            | Owned::FlushKept(..)
             | Owned::Plain(_)
             | Owned::History(_)
             | Owned::When(..)
@@ -487,7 +492,7 @@ fn the_other_replies_survive() {
     next(&|out| {
         let mut writer = Exceptions::begin(out);
         writer.signal(1, 4, &[2, 3], "not_found", &[Outcome::Value(Value::Str("who"))]);
-        writer.exception(2, 5, &[], &ExceptionKind::Unhandled { argument: 0, cause: 4 });
+        writer.exception(2, 5, &[], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 4 });
         writer.finish(3);
     });
     for bytes in replies {

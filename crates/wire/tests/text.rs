@@ -37,7 +37,7 @@ fn play(script: &str) -> String {
                     }
                 }
                 writer.signal(2, &[], "not_found", &[]);
-                writer.exception(3, &[2], &ExceptionKind::Unhandled { argument: 0, cause: 2 });
+                writer.exception(3, &[2], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 2 });
                 writer.finish(Counters { calls: 3, fuel: 9 }, 0);
                 let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else {
                     panic!()

@@ -268,8 +268,9 @@ fn replies() {
         w.signal(4, &[], "not_found", &[]);
         let object = Outcome::Handle { handle: Ref(6), ty: TypeNumber(7) };
         w.signal(5, &[3, 1], "exists", &[Outcome::Value(Value::Str("qyz\n")), object]);
-        w.exception(6, &[], &ExceptionKind::Unhandled { argument: 2, cause: 4 });
-        w.exception(7, &[], &ExceptionKind::Unhandled { argument: 0, cause: 0 });
+        w.exception(6, &[], &ExceptionKind::Unhandled { argument: 2, back: 0, cause: 4 });
+        w.exception(7, &[], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 0 });
+        w.exception(8, &[], &ExceptionKind::Unhandled { argument: 1, back: 2, cause: 9 });
         let number = ErrorNumber::WrongType as u32;
         w.exception(8, &[], &ExceptionKind::Refused { number, text: "argument 1 is no int" });
         w.finish(Counters { calls: 12, fuel: 99 }, 1);

@@ -144,7 +144,7 @@ fn batch_check_here(data: &[u8], run: Run) -> Option<Vec<u8>> {
         let marker = maker.batch(&mut choices);
         let bytes = std::mem::take(&mut maker.out);
         sent.extend_from_slice(&bytes);
-        let used = client.session.handle(&mut client.cx, &bytes);
+        let used = client.handle(&bytes);
         assert!(used == bytes.len() || client.session.ended(), "{used} of {}", bytes.len());
         let output = client.session.output().to_vec();
         client.session.clear_output();
@@ -167,7 +167,7 @@ fn deliver(client: &mut Client, sent: &[u8], choices: &mut Choices<'_>) -> Vec<u
         end = (end + step).min(sent.len());
         // A copy of its own: reading beyond it is found by tools that watch allocations.
         let piece: Box<[u8]> = sent[done..end].into();
-        done += client.session.handle(&mut client.cx, &piece);
+        done += client.handle(&piece);
         said.extend_from_slice(client.session.output());
         client.session.clear_output();
     }

@@ -30,7 +30,7 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, BatchName, DecodedReply, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedValue,
+    Arg, BatchName, DecodedReply, Earlier, ErrorNumber, MethodNumber, Outcome, OwnedCompound, OwnedValue,
     ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, VERSION, decode_reply, encode, op,
 };
 
@@ -277,6 +277,15 @@ impl Client {
         script.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| self.record(l));
     }
 
+    /// Has the session execute the commands that are whole; returns the number of their bytes.
+    pub fn handle(&mut self, bytes: &[u8]) -> usize {
+        let mut done = self.session.handle(&mut self.cx, bytes);
+        while self.session.has_more() {
+            done += self.session.handle(&mut self.cx, &bytes[done..]);
+        }
+        done
+    }
+
     /// Sends what was recorded and tells the replies.
     pub fn send(&mut self) -> String {
         let bytes = std::mem::take(&mut self.bytes);
@@ -286,10 +295,10 @@ impl Client {
             end = (end + step).min(bytes.len());
             // A copy of exactly what came, so that a read beyond it is found.
             let came = bytes[done..end].to_vec();
-            done += self.session.handle(&mut self.cx, &came);
+            done += self.handle(&came);
             while self.session.pause().is_some() {
                 self.pauses += 1;
-                done += self.session.handle(&mut self.cx, &bytes[done..end]);
+                done += self.handle(&bytes[done..end]);
             }
             assert!(done <= end);
         }
@@ -464,15 +473,23 @@ impl Client {
                 0
             }
             "flush" => {
+                // `flush quiet`, or `flush kept` with a number of unanswered batches.
                 let quiet = rest.first() == Some(&"quiet");
-                let names = if quiet { &rest[1..] } else { rest };
+                let kept: Option<u8> = match rest {
+                    ["kept", unanswered, ..] => Some(unanswered.parse().expect("a number of batches")),
+                    _ => None,
+                };
+                let names = &rest[usize::from(quiet) + 2 * usize::from(kept.is_some())..];
                 let wanted: Vec<(String, u32)> = names
                     .iter()
                     .map(|n| ((*n).to_owned(), self.reference(n).position().expect("a future")))
                     .collect();
                 let mut positions: Vec<u32> = wanted.iter().map(|(_, p)| *p).collect();
                 positions.sort_unstable();
-                encode::flush(&mut self.bytes, positions, quiet);
+                match kept {
+                    Some(unanswered) => encode::flush_kept(&mut self.bytes, positions, unanswered),
+                    None => encode::flush(&mut self.bytes, positions, quiet),
+                }
                 self.wanted.push(wanted);
                 0
             }
@@ -590,6 +607,11 @@ impl Client {
     /// A name's reference; `#n` is the number n itself.
     #[track_caller]
     pub fn reference(&self, name: &str) -> Ref {
+        // `@1.3` is the third result of the batch before.
+        if let Some((back, position)) = name.strip_prefix('@').and_then(|name| name.split_once('.')) {
+            let number = |text: &str| text.parse::<u32>().expect("a number");
+            return Ref::earlier(Earlier { back: number(back) as u8, position: number(position) });
+        }
         match name.strip_prefix('#') {
             Some(raw) => Ref(raw.parse().expect("a number")),
             None => *self.names.get(name).unwrap_or_else(|| panic!("nothing is called `{name}`")),

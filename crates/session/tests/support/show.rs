@@ -49,8 +49,11 @@ pub fn exception(interface: &Interface, call: u32, rounds: &[u32], kind: &Except
             let values: Vec<String> = values.iter().map(|v| show(interface, &v)).collect();
             format!("{place}: {name}({})", values.join(", "))
         }
-        ExceptionKind::Unhandled { argument, cause } => {
+        ExceptionKind::Unhandled { argument, back: 0, cause } => {
             format!("{place}: unhandled_exc, argument {argument} of -{cause}")
+        }
+        ExceptionKind::Unhandled { argument, back, cause } => {
+            format!("{place}: unhandled_exc, argument {argument} of -{cause}, {back} before")
         }
         ExceptionKind::Refused { number, text } => {
             let name = ErrorNumber::from_number(*number).map_or("?", ErrorNumber::name);

@@ -87,7 +87,7 @@ impl Item {
                     put("values", values.collect());
                 }
             }
-            ExceptionKind::Unhandled { argument, cause } => {
+            ExceptionKind::Unhandled { argument, cause, .. } => {
                 put("unhandled", json!({"argument": argument, "cause": cause}));
             }
             ExceptionKind::Refused { number, text } => {

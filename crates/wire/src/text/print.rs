@@ -156,7 +156,7 @@ pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: 
                 let _ = write!(out, "({})", values.join(", "));
             }
         }
-        ExceptionKind::Unhandled { argument, cause } => {
+        ExceptionKind::Unhandled { argument, back, cause } => {
             out += "unhandled_exc: ";
             match argument {
                 0 => out += "its receiver",
@@ -168,6 +168,13 @@ pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: 
                 0 => out += " failed before",
                 n => {
                     let _ = write!(out, " is the failed @{n}");
+                }
+            }
+            match back {
+                0 => {}
+                1 => out += " of the batch before",
+                n => {
+                    let _ = write!(out, " of {n} batches before");
                 }
             }
         }
