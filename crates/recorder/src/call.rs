@@ -204,7 +204,7 @@ impl<S: Source> Recorder<S> {
         place: S,
     ) -> Recorded<S> {
         let table = admitted.and_then(|()| match self.known(rows) {
-            Known::Handle(_) | Known::Value(_) | Known::Rows(_) | Known::Free => {
+            Known::UnderWay(_) | Known::Handle(_) | Known::Value(_) | Known::Rows(_) | Known::Free => {
                 Err(misuse(Misuse::EndedTable))
             }
             Known::Future(_) | Known::Failed(_) => self.expect_reference(rows, place),
@@ -362,6 +362,9 @@ impl<S: Source> Recorder<S> {
         }
         if let Some(error) = self.unusable(slot) {
             return Err(error);
+        }
+        if let Some(reference) = self.earlier_reference(slot)? {
+            return Ok(reference);
         }
         let mut constant = std::mem::take(&mut self.scratch);
         constant.clear();
@@ -565,11 +568,15 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    /// Appends a stub that is a value or has failed.
+    /// Appends a stub that is a value, has failed, or is a result of a batch under way.
     #[cold]
     fn append_known(&mut self, slot: Slot, argument: u32) -> Result<u8, Arc<Error<S>>> {
         if let Some(error) = self.unusable(slot) {
             return Err(error);
+        }
+        if let Some(reference) = self.earlier_reference(slot)? {
+            encode::word(&mut self.batch, reference.0 as u64);
+            return Ok(tag::REF);
         }
         self.note_error_handle(slot, argument);
         let mut bytes = std::mem::take(&mut self.scratch);

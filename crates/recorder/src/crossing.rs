@@ -1,4 +1,4 @@
-//! The batch on its way to the server, and its answer back.
+//! The way of a batch to the server, and its answer back.
 //!
 //! Read [`Recorder::begin_flush`] and [`Recorder::handle_bytes`] first. A flush has these steps:
 //!
@@ -10,7 +10,7 @@
 //! A wrong reply closes the session.
 //!
 //! ```text
-//! Recording --begin_flush--> Flushing --all bytes sent--> Awaiting --the answer--> Recording
+//! recorded --begin_flush--> under way --all bytes sent, the answer--> answered
 //! any --close, a wrong reply, an error of the server--> closed
 //! ```
 //!
@@ -27,23 +27,13 @@ use bifrost_wire::{
 };
 
 use crate::Source;
-use crate::error::{CallName, Closed, Error, ErrorValue, Misuse};
+use crate::error::{Closed, Error, ErrorValue, Misuse};
 use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
 use crate::slots::{DROPPED, Extra, NO_SLOT, Tag};
+use crate::under_way::Batch;
 
 type Shared<S> = Arc<Error<S>>;
-
-/// The state of a session that is open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// Calls can be recorded.
-    Recording,
-    /// The batch has ended; not all of its bytes were sent.
-    Flushing,
-    /// The batch was sent; its answer is awaited.
-    Awaiting,
-}
 
 /// The last words of a server that takes no more bytes.
 #[derive(Debug)]
@@ -124,36 +114,38 @@ impl Replies {
 }
 
 impl<S: Source> Recorder<S> {
-    /// True while the answer to a flush is due.
-    pub fn is_under_way(&self) -> bool {
-        self.phase != Phase::Recording
+    /// Returns the bytes that can be sent now: whole commands, those of flushed batches first. There
+    /// are no others while a structure is open or a batch that is a transaction is recorded.
+    ///
+    /// Send them when they are [due](crate::Due::Send), and after [`Recorder::begin_flush`] until
+    /// there are none. A structure whose bytes were sent cannot be reopened.
+    pub fn bytes_to_send(&self) -> &[u8] {
+        match self.flushed_bytes() {
+            [] if self.scopes.is_empty() && !self.shipping => &self.batch,
+            flushed => flushed,
+        }
     }
 
-    /// Returns the bytes that can be sent now: whole commands. There are none while a structure is
-    /// open or a batch that is a transaction is recorded.
-    ///
-    /// Send them when they are [due](crate::Due::Send) and after [`Recorder::begin_flush`]. A
-    /// structure whose bytes were sent cannot be reopened.
-    pub fn bytes_to_send(&self) -> &[u8] {
-        match self.scopes.is_empty() && !self.shipping || self.is_under_way() {
-            true => &self.batch,
-            false => &[],
-        }
+    /// Returns the bytes of flushed batches that were not sent.
+    pub fn flushed_bytes(&self) -> &[u8] {
+        &self.under_way.unsent
     }
 
     /// Takes the first bytes of [`Recorder::bytes_to_send`] as sent.
     pub fn sent(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes_to_send().len());
-        match bytes == self.batch.len() {
-            true => self.batch.clear(),
-            false => drop(self.batch.drain(..bytes)),
+        let from = match self.under_way.unsent.is_empty() {
+            true => {
+                self.published += bytes;
+                &mut self.batch
+            }
+            false => &mut self.under_way.unsent,
+        };
+        match bytes == from.len() {
+            true => from.clear(),
+            false => drop(from.drain(..bytes)),
         }
-        self.published += bytes;
-        if self.phase == Phase::Flushing && self.batch.is_empty() {
-            self.phase = Phase::Awaiting;
-            self.counters.crossings += 1;
-            self.counters.calls += self.commands;
-        }
+        self.under_way.count_sent(bytes);
     }
 
     /// Closes the session, and returns the error that every stub without a result has now, and
@@ -164,11 +156,8 @@ impl<S: Source> Recorder<S> {
         }
         let error = Error::Closed(Arc::new(why));
         let shared = Arc::new(error.clone());
-        self.end_futures(0, &shared);
-        self.futures.clear();
+        self.end_all(&shared);
         self.batch.clear();
-        self.phase = Phase::Recording;
-        self.dropped = NO_SLOT;
         self.broken = Some(shared);
         self.attend();
         error
@@ -180,17 +169,16 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Ends the batch: records the frees and the flush. False if there is nothing to send;
-    /// otherwise the bytes are to be sent and the answer is to be handed to
-    /// [`Recorder::handle_bytes`].
+    /// otherwise the batch is under way: the bytes are to be sent, and the answer is to be handed to
+    /// [`Recorder::handle_bytes`]. With `kept`, batches that are recorded before the answer may use
+    /// the stubs of this one.
     ///
     /// # Errors
-    /// The session is closed, a structure is open, or an answer is under way.
-    pub fn begin_flush(&mut self) -> Result<bool, Error<S>> {
+    /// The session is closed, a structure is open, or there are too many batches [under
+    /// way](Recorder::is_crowded).
+    pub fn begin_flush(&mut self, kept: bool) -> Result<bool, Error<S>> {
         if let Some(error) = &self.broken {
             return Err((**error).clone());
-        }
-        if self.is_under_way() {
-            return Err(Error::Misuse(Misuse::UnderWay));
         }
         if !self.scopes.is_empty() {
             return Err(Error::Misuse(Misuse::OpenStructure));
@@ -198,11 +186,11 @@ impl<S: Source> Recorder<S> {
         if self.commands == 0 && self.frees.is_empty() {
             return Ok(false);
         }
+        if self.is_crowded() {
+            return Err(Error::Misuse(Misuse::UnderWay));
+        }
         self.append_frees();
-        let wanted = self.futures.iter().enumerate().filter(|(_, f)| f.slot != NO_SLOT);
-        encode::flush(&mut self.batch, wanted.map(|(i, _)| i as u32 + 1), false);
-        self.phase = Phase::Flushing;
-        self.dropped = DROPPED;
+        self.put_under_way(kept);
         self.attend();
         Ok(true)
     }
@@ -214,14 +202,14 @@ impl<S: Source> Recorder<S> {
     /// As [`Recorder::begin_flush`], and the refusal in a transaction, of which the program is told
     /// with it.
     #[inline]
-    pub fn begin_flush_for(&mut self, name: &str, place: S) -> Result<bool, Error<S>> {
+    pub fn begin_flush_for(&mut self, name: &str, kept: bool, place: S) -> Result<bool, Error<S>> {
         match self.shipping && self.broken.is_none() && self.scopes.is_empty() {
             true => {
                 let error = self.refuse(name, place, misuse(Misuse::InTransaction));
                 self.tell(&error);
                 Err((*error).clone())
             }
-            false => self.begin_flush(),
+            false => self.begin_flush(kept),
         }
     }
 
@@ -236,8 +224,9 @@ impl<S: Source> Recorder<S> {
         self.frees.clear();
     }
 
-    /// Takes bytes of the server, cut anywhere. True if the batch under way has been answered with
-    /// them; every stub then has its object, value or error. Bytes behind the answer are kept.
+    /// Takes bytes of the server, cut anywhere. True if the oldest batch under way has been answered
+    /// with them; its stubs then have their objects, values or errors. Bytes behind the answer are
+    /// kept: if more batches are under way, hand in no bytes for the next answer.
     ///
     /// # Errors
     /// The session is closed: by the server, or because the bytes are not the answer.
@@ -245,42 +234,24 @@ impl<S: Source> Recorder<S> {
         if let Some(error) = &self.broken {
             return Err((**error).clone());
         }
-        let awaited = self.phase == Phase::Awaiting;
         let mut replies = std::mem::replace(&mut self.replies, Replies::new(0));
         let taken = replies.next(bytes, |reply| match reply {
             Reply::Error { number, position, text } => {
                 Err(Closed::ByServer { number, position, text: text.to_owned() })
             }
-            Reply::Flushed(flushed) if awaited => self.apply(flushed),
-            _ if awaited => Err(Closed::WrongReply("an answer to `flush` was expected")),
-            _ => Err(Closed::WrongReply("no reply was expected")),
+            Reply::Flushed(flushed) => match self.under_way.take_first() {
+                Some(batch) => self.apply(batch, flushed),
+                None => Err(Closed::WrongReply("no reply was expected")),
+            },
+            _ => Err(Closed::WrongReply("an answer to `flush` was expected")),
         });
         self.replies = replies;
         match taken {
             Ok(None) => Ok(false),
-            Ok(Some(Ok(()))) => {
-                self.finish_flush();
-                Ok(true)
-            }
+            Ok(Some(Ok(()))) => Ok(true),
             Ok(Some(Err(why))) => Err(self.close(why)),
             Err(error) => Err(self.close(error.into())),
         }
-    }
-
-    fn finish_flush(&mut self) {
-        self.futures.clear();
-        self.error_handles.clear();
-        self.structures.clear();
-        self.tables = 0;
-        self.batch.clear();
-        self.commands = 0;
-        self.wait_ms = 0;
-        self.published = 0;
-        self.batch_number += 1;
-        self.phase = Phase::Recording;
-        self.dropped = NO_SLOT;
-        self.bound_untold();
-        self.attend();
     }
 
     /// Looks for the reason that a server gives before it closes a session, in bytes that can still
@@ -305,30 +276,42 @@ impl<S: Source> Recorder<S> {
         true
     }
 
-    /// Fills the slots of the batch's futures from the answer.
-    fn apply(&mut self, reply: FlushedReply<'_>) -> Result<(), Closed> {
+    /// Fills the slots of a batch's futures from its answer.
+    fn apply(&mut self, mut batch: Batch<S>, reply: FlushedReply<'_>) -> Result<(), Closed> {
+        let filled = self.fill(&mut batch, reply);
+        if filled.is_err() {
+            // The stubs that have nothing yet get the error with which the session is closed.
+            self.under_way.put_back(batch);
+            return filled;
+        }
+        self.under_way.recycle(batch);
+        self.bound_untold();
+        self.attend();
+        Ok(())
+    }
+
+    fn fill(&mut self, batch: &mut Batch<S>, reply: FlushedReply<'_>) -> Result<(), Closed> {
         let failures = reply.exceptions().len() > 0 || reply.omitted > 0;
         let (errors, end) = match failures {
-            true => self.take_exceptions(&reply),
+            true => self.take_exceptions(batch, &reply),
             false => (Vec::new(), None),
         };
         self.answered(failures);
         let mut outcomes = reply.outcomes();
         let mut short = false;
-        for index in 0..self.futures.len() {
-            let slot = self.futures.get(index).map_or(NO_SLOT, |future| future.slot);
+        for index in 0..batch.futures.len() {
+            let Some(future) = batch.futures.get_mut(index) else { break };
+            let (slot, made) = (future.slot, Some((future.made, future.place)));
             if slot == NO_SLOT {
                 continue;
             }
             let known = match outcomes.next() {
                 Some(Outcome::Handle { handle, .. }) => {
-                    let made = self.futures.get(index).map(|future| (future.made, future.place));
                     self.hold_handle(handle, made);
                     (Tag::Handle, handle.0 as u64)
                 }
                 Some(Outcome::Value(value)) => self.pack(value),
                 Some(Outcome::Rows(rows)) => {
-                    let made = self.futures.get(index).map(|future| (future.made, future.place));
                     rows.each_handle(&mut |handle| self.hold_handle(handle, made));
                     (Tag::Rows, self.new_extra(Extra::Rows(rows.into())))
                 }
@@ -340,7 +323,7 @@ impl<S: Source> Recorder<S> {
                     None => return Err(Closed::WrongReply("an exception that is not listed")),
                 },
                 Some(Outcome::Absent) => {
-                    let call = self.call_name(index as u32 + 1, &[]);
+                    let call = self.call_name(&batch.futures, index as u32 + 1, &[]);
                     let error = Arc::new(Error::NotReached { cause: end.clone(), call });
                     (Tag::Failed, self.new_extra(Extra::Failed(error)))
                 }
@@ -368,21 +351,25 @@ impl<S: Source> Recorder<S> {
     /// Returns the batch's exceptions as errors, which go into the history, and the one that ended
     /// the batch.
     #[cold]
-    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Shared<S>>, Option<Shared<S>>) {
+    fn take_exceptions(
+        &mut self,
+        batch: &Batch<S>,
+        reply: &FlushedReply<'_>,
+    ) -> (Vec<Shared<S>>, Option<Shared<S>>) {
         let mut errors: Vec<Shared<S>> = Vec::new();
         let mut end = None;
         self.note_omitted(reply.omitted);
-        let mut by_call: HashMap<u32, usize> = HashMap::new();
+        let mut by_call: HashMap<u32, Shared<S>> = HashMap::new();
         for exception in reply.exceptions() {
             let position = exception.call;
             let rounds: Vec<u32> = exception.iterations().collect();
-            let made = self.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
-            let mut call = self.call_name(position, &rounds);
+            let made = batch.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
+            let mut call = self.call_name(&batch.futures, position, &rounds);
             let mut unseen = None;
             // A structure that is not run has the position of its first call, and none of its calls
             // is to blame.
             if !matches!(exception.kind, ExceptionKind::Signal { .. })
-                && let Some(name) = self.structure_name(position)
+                && let Some(name) = batch.structure_name(position)
             {
                 call = name;
             }
@@ -391,9 +378,13 @@ impl<S: Source> Recorder<S> {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
                     Error::Signal { name: name.into(), values, call }
                 }
-                ExceptionKind::Unhandled { argument, cause } => {
-                    let known = by_call.get(&cause).and_then(|i| errors.get(*i)).map(|e| e.as_cause());
-                    let cause = known.or_else(|| self.error_handle(position, argument));
+                ExceptionKind::Unhandled { argument, back, cause } => {
+                    let known = match back {
+                        0 => by_call.get(&cause),
+                        back => batch.number.checked_sub(u64::from(back)).and_then(|earlier| self.under_way.failure_of(earlier, cause)),
+                    };
+                    let known = known.map(|error| error.as_cause());
+                    let cause = known.or_else(|| batch.error_handle(position, argument));
                     Error::Unhandled { argument, cause, call }
                 }
                 ExceptionKind::Refused { number, text } => {
@@ -420,32 +411,19 @@ impl<S: Source> Recorder<S> {
                 self.ends += 1;
                 self.batch_end = end.clone();
             }
-            by_call.insert(position, errors.len());
+            by_call.insert(position, error.clone());
             errors.push(error.clone());
             match made {
                 // The calls that it stands for are noted.
                 Some(Maker::Refused) => continue,
-                _ if unseen.is_some() => self.note_unseen(&error, position),
-                _ => self.note_failure(&error, position),
+                _ if unseen.is_some() => self.note_unseen(&error, batch, position),
+                _ => self.note_failure(&error, batch, position),
             }
-            self.remember(error);
+            self.remember(error, batch.number);
         }
         self.history_omitted += u64::from(reply.omitted);
+        self.under_way.note_failures(batch.number, self.batch_number, by_call);
         (errors, end)
-    }
-
-    /// Returns the failure of an argument that the server knows only as the error-handle.
-    fn error_handle(&self, call: u32, argument: u32) -> Option<Arc<Error<S>>> {
-        let of_call = |&&(position, ..): &&(u32, u32, _)| position == call;
-        let mut handles = self.error_handles.iter().rev().filter(of_call);
-        let exact = handles.clone().find(|(_, a, _)| *a == argument);
-        exact.or_else(|| handles.next()).map(|(.., error)| error.clone())
-    }
-
-    /// Returns the outermost structure whose first position this is.
-    fn structure_name(&self, position: u32) -> Option<CallName<S>> {
-        let index = self.structures.binary_search_by_key(&position, |sent| sent.position).ok()?;
-        self.structures.get(index).map(|sent| sent.name())
     }
 
     fn error_value(&mut self, value: Outcome<'_>) -> ErrorValue {

@@ -170,8 +170,9 @@ pub enum Misuse {
     /// Structures are nested deeper than the server accepts.
     #[error("structures are nested deeper than the server accepts")]
     TooDeep,
-    /// A call recorded, or a flush begun, before the batch under way was answered.
-    #[error("the previous batch is under way: wait for its answer")]
+    /// A flush begun while as many batches are under way as may be, or a transaction before they
+    /// were answered.
+    #[error("batches are under way: wait for their answers")]
     UnderWay,
 }
 

@@ -80,6 +80,7 @@ mod slots;
 mod structures;
 mod stubs;
 mod transaction;
+mod under_way;
 
 pub use call::{Compose, Operand, Owner};
 pub use crossing::LastWords;

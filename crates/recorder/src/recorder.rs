@@ -3,8 +3,8 @@
 //!
 //! [`Recorder`] is the type to read first. A stub is the number of a slot. The slot has the
 //! knowledge about it: a future of the batch being recorded, a handle, a value, or an error. At a
-//! flush every future that still has a stub becomes one of the others. So futures never outlive
-//! their batch, and their numbers start again from 1.
+//! flush the batch is under way; its answer makes one of the others of every future that still has
+//! a stub. The numbers of futures start again from 1.
 //!
 //! A call takes these steps: [`Recorder::is_ready`] and [`Recorder::due`] make room, a function of
 //! `call` appends it, `recorded` counts it, and [`Recorder::new_result`] makes the slots of its
@@ -15,7 +15,8 @@
 //! | `slots` | the slots, the names of calls |
 //! | `call` | calls, arguments |
 //! | `structures`, `procedure` | open structures, procedures being defined |
-//! | `crossing` | the batch on its way, and its answer |
+//! | `under_way` | the batches that are not answered |
+//! | `crossing` | the way of a batch to the server, and its answer |
 //! | `transaction` | commits, batches that are transactions |
 //! | `seen` | the account of failures |
 
@@ -25,12 +26,13 @@ use std::sync::Arc;
 use bifrost_wire::{Limit, REPLY_BYTES_MAX, Ref};
 
 use crate::Source;
-use crate::crossing::{Phase, Replies};
+use crate::crossing::Replies;
 use crate::error::{CallName, Error, Exception, Misuse};
 use crate::seen::Seen;
 use crate::slots::{Entry, Extra, Future, Held, NO_SLOT};
 use crate::structures::{Scope, Sent};
 use crate::stubs::{Numbers, Procedures};
+use crate::under_way::UnderWay;
 
 /// The number of bytes at which finished parts of a batch are due to be sent. So the server starts
 /// on them while recording goes on.
@@ -140,6 +142,8 @@ pub(crate) struct Bounds {
     pub(crate) futures: usize,
     pub(crate) depth: usize,
     pub(crate) wait_ms: u32,
+    /// Batches under way.
+    pub(crate) under_way: usize,
 }
 
 impl Default for Bounds {
@@ -151,6 +155,7 @@ impl Default for Bounds {
             futures: Limit::Futures.default_value() as usize,
             depth: Limit::Depth.default_value() as usize,
             wait_ms: Limit::WaitMs.default_value() as u32,
+            under_way: Limit::BatchesUnderWay.default_value() as usize,
         }
     }
 }
@@ -165,6 +170,8 @@ impl Bounds {
             Limit::Futures => self.futures = size,
             Limit::Depth => self.depth = size,
             Limit::WaitMs => self.wait_ms = u32::try_from(value).unwrap_or(u32::MAX),
+            // References count back in a byte.
+            Limit::BatchesUnderWay => self.under_way = size.clamp(1, usize::from(u8::MAX)),
             _ => {}
         }
     }
@@ -185,8 +192,6 @@ pub struct Recorder<S> {
     pub(crate) extras: Vec<Extra<S>>,
     pub(crate) free_extras: Vec<u32>,
     pub(crate) free_slot: u32,
-    /// The mark of futures whose stubs are dropped: it changes while an answer is under way.
-    pub(crate) dropped: u32,
     /// VH: the number of slots that hold each handle, and the call that made the first of them.
     pub(crate) handles: HashMap<Ref, Held<S>>,
     /// Handles to give back at the end of this batch.
@@ -220,7 +225,7 @@ pub struct Recorder<S> {
     pub(crate) ends: u64,
     /// The last failure that ended a batch.
     pub(crate) batch_end: Option<Arc<Error<S>>>,
-    pub(crate) phase: Phase,
+    pub(crate) under_way: UnderWay<S>,
     pub(crate) batch_number: u64,
     /// When either is reached, [`Recorder::due`] looks more closely.
     attention_bytes: usize,
@@ -247,7 +252,6 @@ impl<S: Source> Recorder<S> {
             extras: Vec::new(),
             free_extras: Vec::new(),
             free_slot: NO_SLOT,
-            dropped: NO_SLOT,
             handles: HashMap::new(),
             frees: Vec::new(),
             scopes: Vec::with_capacity(16),
@@ -266,7 +270,7 @@ impl<S: Source> Recorder<S> {
             wait_ms: 0,
             ends: 0,
             batch_end: None,
-            phase: Phase::Recording,
+            under_way: UnderWay::default(),
             batch_number: 1,
             attention_bytes: PUBLISH_BYTES,
             attention_futures: remap_futures.min(most).max(1),
@@ -301,15 +305,12 @@ impl<S: Source> Recorder<S> {
     /// structures.
     ///
     /// # Errors
-    /// No command can be recorded: the session is closed, the open structure was refused, a limit
-    /// is reached, or an answer is under way.
+    /// No command can be recorded: the session is closed, the open structure was refused, or a limit
+    /// is reached.
     #[cold]
     pub fn due(&mut self) -> Result<Due, Arc<Error<S>>> {
         if let Some(error) = self.refusal() {
             return Err(error);
-        }
-        if self.phase != Phase::Recording {
-            return Err(misuse(Misuse::UnderWay));
         }
         self.clear_told();
         if !self.scopes.is_empty() || self.shipping {
@@ -342,7 +343,6 @@ impl<S: Source> Recorder<S> {
     pub(crate) fn attend(&mut self) {
         let now = self.broken.is_some()
             || self.poison.is_some()
-            || self.phase != Phase::Recording
             || self.must_clear();
         self.attention_bytes = if now { 0 } else { PUBLISH_BYTES };
     }
@@ -373,7 +373,7 @@ impl<S: Source> Recorder<S> {
                 let (name, place) = (outermost.kind.name(), outermost.place);
                 error = Arc::new(Error::NotSent { call: unsent(name.into(), place), cause: error });
             }
-            self.remember(error.clone());
+            self.remember(error.clone(), self.batch_number);
             self.note_refusal(error.clone());
         }
         if !self.scopes.is_empty() {
@@ -390,9 +390,9 @@ impl<S: Source> Recorder<S> {
 
     // The history.
 
-    pub(crate) fn remember(&mut self, error: Arc<Error<S>>) {
+    pub(crate) fn remember(&mut self, error: Arc<Error<S>>, batch: u64) {
         if self.history.len() < HISTORY_MAX {
-            self.history.push(Exception { batch: self.batch_number, error });
+            self.history.push(Exception { batch, error });
         } else {
             self.history_omitted += 1;
         }
@@ -421,8 +421,6 @@ impl<S: Source> Recorder<S> {
             Misuse::InTransaction
         } else if !self.scopes.is_empty() {
             Misuse::OpenStructure
-        } else if self.phase != Phase::Recording {
-            Misuse::UnderWay
         } else {
             self.server_cleared();
             return true;

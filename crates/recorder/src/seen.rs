@@ -25,6 +25,7 @@ use crate::Source;
 use crate::error::{CallName, Error};
 use crate::recorder::{HISTORY_MAX, Maker, Recorder};
 use crate::slots::Extra;
+use crate::under_way::Batch;
 
 /// The address of a failure, which is no other's while the failure is here.
 type Address = usize;
@@ -89,6 +90,13 @@ struct Untold<S> {
 }
 
 impl<S> Seen<S> {
+    /// Ends the recorded batch. Returns the transactions at its begin and its end, and the position
+    /// up to which its calls need not be told.
+    pub(crate) fn end_batch(&mut self) -> ((u32, u32), u32) {
+        let first = std::mem::replace(&mut self.first_transaction, self.transaction);
+        ((first, self.transaction), std::mem::take(&mut self.forgiven))
+    }
+
     /// Notes that a stub with this failure is gone.
     pub(crate) fn dropped(&mut self, error: &Arc<Error<S>>) {
         if !self.untold.is_empty() && error.chain().any(|e| self.untold.contains_key(&address(e))) {
@@ -168,35 +176,22 @@ impl<S: Source> Recorder<S> {
         self.note_untold(error, self.seen.transaction, true, !self.scopes.is_empty());
     }
 
-    /// Notes a failure that the server has told of, by the position of its call.
-    pub(crate) fn note_failure(&mut self, error: &Arc<Error<S>>, position: u32) {
-        if position <= self.seen.forgiven {
+    /// Notes a failure that the server has told of, by the position of its call in its batch.
+    pub(crate) fn note_failure(&mut self, error: &Arc<Error<S>>, batch: &Batch<S>, position: u32) {
+        if position <= batch.forgiven {
             return;
         }
         let causes = error.chain().skip(1).map(address);
         if let Some(first) = causes.filter(|cause| self.seen.untold.contains_key(cause)).last() {
             self.seen.consequences.entry(first).or_default().push(address(error));
         }
-        let transaction = self.transaction_at(position);
+        let transaction = batch.transaction_at(position);
         self.note_untold(error.clone(), transaction, false, false);
     }
 
     /// Notes failures that the server has only counted.
     pub(crate) fn note_omitted(&mut self, count: u32) {
         self.seen.omitted += u64::from(count);
-    }
-
-    /// Returns the transaction that a call of this batch belongs to.
-    fn transaction_at(&self, position: u32) -> u32 {
-        if self.seen.transaction == self.seen.first_transaction {
-            return self.seen.transaction;
-        }
-        let before = self.futures.iter().take((position as usize).saturating_sub(1)).rev();
-        let ended = before.filter_map(|future| match future.made {
-            Maker::Commit(number) | Maker::Abort(number) => Some(number + 1),
-            _ => None,
-        });
-        ended.take(1).next().unwrap_or(self.seen.first_transaction)
     }
 
     /// Tells the program of a failure, and so of all that it follows from.
@@ -217,6 +212,7 @@ impl<S: Source> Recorder<S> {
     pub(crate) fn forgive(&mut self) {
         self.tell_all();
         self.seen.forgiven = self.futures.len() as u32;
+        self.under_way.iter_mut().for_each(|batch| batch.forgiven = u32::MAX);
     }
 
     /// Finds the failures that no stub is left to tell. Keeps as many of them as the history has.
@@ -295,8 +291,8 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Notes an error of a commit, which stands for the failures that it names.
-    pub(crate) fn note_unseen(&mut self, error: &Arc<Error<S>>, position: u32) {
-        let transaction = self.transaction_at(position);
+    pub(crate) fn note_unseen(&mut self, error: &Arc<Error<S>>, batch: &Batch<S>, position: u32) {
+        let transaction = batch.transaction_at(position);
         self.note_untold(error.clone(), transaction, true, false);
     }
 
@@ -309,6 +305,8 @@ impl<S: Source> Recorder<S> {
             && self.commands == 0
             && self.scopes.is_empty()
             && !self.shipping
+            // Failures of batches under way are not told yet.
+            && self.under_way.is_empty()
             && self.seen.all_told()
     }
 
@@ -370,11 +368,9 @@ impl<S: Source> Recorder<S> {
         ended
     }
 
-    /// Notes that the batch was answered.
+    /// Notes that a batch was answered.
     pub(crate) fn answered(&mut self, failures: bool) {
         self.seen.server_unseen |= failures;
-        self.seen.forgiven = 0;
-        self.seen.first_transaction = self.seen.transaction;
         self.seen.stale = true;
     }
 

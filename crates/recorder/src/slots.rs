@@ -20,7 +20,7 @@ pub struct Slot(pub u32);
 /// No slot, or the end of the list of free ones.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// No slot any more: the stub was dropped while the answer was under way.
+/// No slot any more: the stub was dropped while its batch was under way.
 pub(crate) const DROPPED: u32 = u32::MAX - 1;
 
 /// The knowledge about a stub, in two words that are written and read as they are. Recording
@@ -31,8 +31,16 @@ pub(crate) struct Entry {
     references: u32,
     tag: Tag,
     /// The next free slot, the position of a future, a handle, the bits of a value, or the index of
-    /// an extra.
+    /// an extra. Of a result under way: the low half of the batch's number, and the position.
     word: u64,
+}
+
+impl Entry {
+    /// Notes that the batch of a future was flushed.
+    #[inline]
+    pub(crate) fn put_under_way(&mut self, word: u64) {
+        (self.tag, self.word) = (Tag::UnderWay, word);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +59,8 @@ pub(crate) enum Tag {
     Compound,
     Rows,
     Failed,
+    /// Of a batch under way.
+    UnderWay,
 }
 
 /// Knowledge that does not fit into a slot.
@@ -68,8 +78,10 @@ pub(crate) enum Extra<S> {
 /// The knowledge about a stub's object or value.
 #[derive(Clone, Copy, Debug)]
 pub enum Known<'r, S> {
-    /// The position of a future of this batch.
+    /// The position of a future of the recorded batch.
     Future(u32),
+    /// The number of the batch under way that it is a result of.
+    UnderWay(u64),
     /// The handle of an object.
     Handle(Ref),
     /// A value.
@@ -211,6 +223,7 @@ impl<S: Source> Recorder<S> {
                     _ => Known::Free,
                 }
             }
+            Tag::UnderWay => Known::UnderWay(self.under_way.number_of(slot.word)),
             Tag::Free => Known::Free,
         }
     }
@@ -255,6 +268,12 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// Returns the word of a slot that is a result of a batch under way.
+    pub(crate) fn word_under_way(&self, slot: Slot) -> Option<u64> {
+        let slot = self.slots.get(slot.0 as usize)?;
+        (slot.tag == Tag::UnderWay).then_some(slot.word)
+    }
+
     /// Counts a further stub of a slot.
     #[inline]
     pub fn retain(&mut self, slot: Slot) {
@@ -280,11 +299,12 @@ impl<S: Source> Recorder<S> {
         match tag {
             Tag::Future => {
                 if let Some(future) = self.futures.get_mut(word as usize - 1) {
-                    future.slot = self.dropped;
+                    future.slot = NO_SLOT;
                 }
             }
             Tag::Handle => self.drop_handle(Ref(word as i64)),
             Tag::Str | Tag::Bytes | Tag::Compound | Tag::Rows | Tag::Failed => self.free_extra(word),
+            Tag::UnderWay => self.drop_under_way(word),
             _ => {}
         }
     }
@@ -386,8 +406,9 @@ impl<S: Source> Recorder<S> {
 
     // Names, for messages.
 
-    pub(crate) fn call_name(&mut self, number: u32, rounds: &[u32]) -> CallName<S> {
-        let made = self.futures.get((number as usize).wrapping_sub(1)).map(|f| (f.made, f.place));
+    /// Returns the name of a call of a batch with these futures.
+    pub(crate) fn call_name(&mut self, futures: &[Future<S>], number: u32, rounds: &[u32]) -> CallName<S> {
+        let made = futures.get((number as usize).wrapping_sub(1)).map(|f| (f.made, f.place));
         let name = made.map_or_else(|| "?".into(), |(made, _)| self.made_name(made));
         CallName { name, number, location: made.map(|(_, place)| place), rounds: rounds.into() }
     }

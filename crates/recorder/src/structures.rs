@@ -295,10 +295,7 @@ impl<S: Source> Recorder<S> {
     /// Makes a slot for a number that the last marker has taken: a value of an exception, its name,
     /// or a parameter.
     pub fn variable(&mut self, place: S) -> Slot {
-        match self.is_under_way() {
-            true => self.new_failed(misuse(Misuse::UnderWay)),
-            false => self.new_result(Maker::Variable, place),
-        }
+        self.new_result(Maker::Variable, place)
     }
 
     /// True if the open structure will be sent.
@@ -342,8 +339,7 @@ impl<S: Source> Recorder<S> {
         };
         self.end_futures(scope.futures_start, &error);
         if self.poison.is_some() {
-            // A structure that was refused because an answer was under way has recorded nothing.
-            if scope.batch == self.batch_number && !self.is_under_way() {
+            if scope.batch == self.batch_number {
                 self.batch.truncate(scope.batch_start);
                 self.futures.truncate(scope.futures_start);
                 self.commands = scope.commands_start;

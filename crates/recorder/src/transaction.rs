@@ -77,12 +77,6 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    /// Returns the milliseconds that the batch may wait for changes of others: a client waits so
-    /// much longer for the answer.
-    pub fn wait_ms(&self) -> u64 {
-        self.wait_ms
-    }
-
     /// Returns the number of times that a transaction of the session has ended, or may have: by a
     /// `commit`, an `abort`, a batch that is a transaction, or an error that ended a batch. While
     /// it stays the same, the transaction has read all that was read since.

@@ -112,5 +112,5 @@ fn bytes_that_nobody_asked_for_close_the_session() {
     encode::farewell(&mut farewell);
     assert!(recorder.handle_bytes(&farewell).is_err());
     assert!(recorder.is_closed());
-    assert!(recorder.begin_flush().is_err());
+    assert!(recorder.begin_flush(false).is_err());
 }

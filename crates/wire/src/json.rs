@@ -80,8 +80,11 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Get { object } => json!({"get": {"object": object.0}}),
         Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
         Command::Flush { wanted, quiet, kept } => {
-            let wanted = wanted.ranges().collect::<Vec<_>>();
-            json!({"flush": {"wanted": wanted, "quiet": quiet, "kept": kept}})
+            let mut flush = json!({"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet});
+            if let Some(unanswered) = kept {
+                flush["kept"] = json!(unanswered);
+            }
+            json!({ "flush": flush })
         }
         Command::Describe => json!("describe"),
         Command::History => json!("history"),
@@ -145,7 +148,11 @@ fn exception(e: &Exception<'_>) -> Json {
             json!({"name": name, "values": values.iter().map(|v| outcome(&v)).collect::<Vec<_>>()}),
         ),
         ExceptionKind::Unhandled { argument, back, cause } => {
-            ("unhandled", json!({"argument": argument, "back": back, "cause": cause}))
+            let mut unhandled = json!({"argument": argument, "cause": cause});
+            if *back > 0 {
+                unhandled["back"] = json!(back);
+            }
+            ("unhandled", unhandled)
         }
         ExceptionKind::Refused { number, text } => ("refused", json!({"number": number, "text": text})),
     };

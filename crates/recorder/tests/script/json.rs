@@ -178,7 +178,8 @@ fn flushed(json: &Json, out: &mut Vec<u8>) {
         } else if let Some(unhandled) = exception.get("unhandled") {
             let argument = whole(field(unhandled, "argument")) as u32;
             let cause = whole(field(unhandled, "cause")) as u32;
-            writer.exception(call, &rounds, &ExceptionKind::Unhandled { argument, cause });
+            let back = unhandled.get("back").map_or(0, whole) as u8;
+            writer.exception(call, &rounds, &ExceptionKind::Unhandled { argument, back, cause });
         } else {
             let refused = field(exception, "refused");
             let (number, text) = (whole(field(refused, "number")) as u32, text(field(refused, "text")));

@@ -4,6 +4,7 @@
 //! script, and a queue of replies. It moves bytes as a client's connection does. The format is
 //! described in `vectors/recorder/README.md`.
 
+mod crossing;
 pub mod json;
 pub mod print;
 mod rows;
@@ -13,13 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bifrost_recorder::{
-    Admission, Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
+    Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
     Owner, Recorded, Recorder, Settings, Slot, Structure, Stubs,
 };
-use bifrost_wire::encode::{self, Flushed};
+use bifrost_wire::encode;
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::operator::{self, Operator};
-use bifrost_wire::{BatchName, Command, Decoded, FRAME_BYTES_MAX, Limit, Outcome, Value, decode};
+use bifrost_wire::{BatchName, Command, Decoded, FRAME_BYTES_MAX, Limit, decode};
 use serde_json::{Value as Json, json};
 
 use bifrost_wire::OwnedValue;
@@ -126,6 +127,8 @@ pub struct Machine<'c> {
     answered: usize,
     /// The bytes that were sent since the last answer, as they were sent.
     sent: Vec<Vec<u8>>,
+    /// The number of futures that each flush wants which is not answered.
+    wanted: VecDeque<usize>,
     crossings: Vec<Json>,
     results: Vec<Json>,
 }
@@ -170,6 +173,7 @@ impl<'c> Machine<'c> {
             cut,
             answered: 0,
             sent: Vec::new(),
+            wanted: VecDeque::new(),
             crossings: Vec::new(),
             results: Vec::new(),
         }
@@ -218,73 +222,6 @@ impl<'c> Machine<'c> {
         self.crossings.push(json!({"sent": sent, "commands": commands, "answered": answered}));
     }
 
-    fn send(&mut self) {
-        let bytes = self.recorder.bytes_to_send();
-        if !bytes.is_empty() {
-            self.sent.push(bytes.to_vec());
-            self.recorder.sent(usize::MAX);
-        }
-    }
-
-    fn admit(&mut self) -> Admission<Step> {
-        if self.recorder.is_ready() {
-            return Ok(());
-        }
-        match self.recorder.due()? {
-            Due::Nothing => Ok(()),
-            Due::Send => {
-                self.send();
-                Ok(())
-            }
-            Due::Flush => self.flush().map_err(Arc::new),
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), Error<Step>> {
-        match self.recorder.begin_flush()? {
-            true => self.finish_flush(),
-            false => Ok(()),
-        }
-    }
-
-    fn synchronize(&mut self, name: &str) -> Result<(), Error<Step>> {
-        match self.recorder.begin_flush_for(name, self.place)? {
-            true => self.finish_flush(),
-            false => Ok(()),
-        }
-    }
-
-    fn finish_flush(&mut self) -> Result<(), Error<Step>> {
-        self.send();
-        let mut reply = match self.replies.pop_front() {
-            Some(Coming::Reply(reply)) => reply,
-            Some(Coming::Lost) => {
-                self.cross(None);
-                return Err(self.recorder.close(Closed::Connection("the stream ended".into())));
-            }
-            None => nil_for_each(&self.sent.concat()),
-        };
-        if let Cut::Changed(at) = self.cut
-            && let Some(byte) = at.checked_sub(self.answered).and_then(|at| reply.get_mut(at))
-        {
-            *byte ^= 1 << (at % 8);
-        }
-        self.answered += reply.len();
-        self.cross(Some(&reply));
-        let pieces: Vec<&[u8]> = match self.cut {
-            Cut::Whole | Cut::Changed(_) => vec![&reply],
-            Cut::Every(size) => reply.chunks(size).collect(),
-            Cut::At(at) => <[&[u8]; 2]>::from(reply.split_at(at.min(reply.len()))).to_vec(),
-        };
-        assert!(!self.recorder.handle_bytes(&[])?, "nothing has come");
-        for piece in pieces {
-            if self.recorder.handle_bytes(piece)? {
-                return Ok(());
-            }
-        }
-        Err(self.recorder.close(Closed::Connection("the stream ended".into())))
-    }
-
     // Stubs.
 
     fn slot(&self, name: &Json) -> Slot {
@@ -301,6 +238,7 @@ impl<'c> Machine<'c> {
     fn known(&self, slot: Slot) -> Json {
         match self.recorder.known(slot) {
             Known::Future(position) => json!({"future": position}),
+            Known::UnderWay(batch) => json!({"under_way": batch}),
             Known::Handle(handle) => json!({"handle": handle.0}),
             Known::Value(value) => json!({"value": bifrost_wire::json::value(&value)}),
             Known::Rows(rows) => json!({"rows": rows.len()}),
@@ -429,12 +367,16 @@ impl<'c> Machine<'c> {
         let place = self.place;
         let result = match op {
             "flush" => self.synchronize("flush").and_then(|()| self.recorder.surface(true)),
-            "begin_flush" => self.recorder.begin_flush_for("flush", place).map(drop),
-            "finish_flush" => self.finish_flush().and_then(|()| self.recorder.surface(true)),
+            "begin_flush" => {
+                let kept = what.as_str() == Some("kept");
+                self.recorder.begin_flush_for("flush", kept, place).map(drop)
+            }
+            "finish_flush" => self.answer().and_then(|()| self.recorder.surface(true)),
             "claim" => {
                 let slot = self.slot(what);
                 let known = match self.recorder.known(slot) {
                     Known::Future(_) => self.synchronize("claim"),
+                    Known::UnderWay(batch) => self.answer_to(batch),
                     _ => Ok(()),
                 };
                 match known.and_then(|()| self.recorder.claim(slot)) {
@@ -498,7 +440,7 @@ impl<'c> Machine<'c> {
             }
             "leave" => {
                 if self.recorder.leave() {
-                    self.send();
+                    self.send(false);
                     self.recorder.close(Closed::ByClient);
                 }
                 return None;
@@ -682,19 +624,4 @@ fn commands<T>(bytes: &[u8], mut show: impl FnMut(&Command<'_>) -> T) -> Vec<T> 
         }
     }
     all
-}
-
-/// The reply to a flush for which the script has none: nil for each wanted future.
-fn nil_for_each(sent: &[u8]) -> Vec<u8> {
-    let mut reply = Vec::new();
-    let mut wanted = 0;
-    commands(sent, |command| {
-        if let Command::Flush { wanted: positions, .. } = command {
-            wanted = positions.positions().count();
-        }
-    });
-    let mut writer = Flushed::begin(&mut reply);
-    (0..wanted).for_each(|_| writer.outcome(&Outcome::Value(Value::Nil)));
-    writer.finish(encode::Counters::default(), 0);
-    reply
 }
