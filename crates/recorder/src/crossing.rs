@@ -381,7 +381,10 @@ impl<S: Source> Recorder<S> {
                 ExceptionKind::Unhandled { argument, back, cause } => {
                     let known = match back {
                         0 => by_call.get(&cause),
-                        back => batch.number.checked_sub(u64::from(back)).and_then(|earlier| self.under_way.failure_of(earlier, cause)),
+                        back => batch
+                            .number
+                            .checked_sub(u64::from(back))
+                            .and_then(|earlier| self.under_way.failure_of(earlier, cause)),
                     };
                     let known = known.map(|error| error.as_cause());
                     let cause = known.or_else(|| batch.error_handle(position, argument));

@@ -174,6 +174,9 @@ pub enum Misuse {
     /// were answered.
     #[error("batches are under way: wait for their answers")]
     UnderWay,
+    /// A future of a session whose calls wait.
+    #[error("the session was opened with `connect`: claim its results, or open it with `connect_async`")]
+    NotAsynchronous,
 }
 
 /// A call, for messages.

@@ -341,9 +341,7 @@ impl<S: Source> Recorder<S> {
     /// Sets the sizes at which recording is to be looked at more closely.
     #[inline]
     pub(crate) fn attend(&mut self) {
-        let now = self.broken.is_some()
-            || self.poison.is_some()
-            || self.must_clear();
+        let now = self.broken.is_some() || self.poison.is_some() || self.must_clear();
         self.attention_bytes = if now { 0 } else { PUBLISH_BYTES };
     }
 

@@ -90,6 +90,11 @@ impl<S: Source> Recorder<S> {
         self.batch_end.take()
     }
 
+    /// True if nothing is recorded, and no batch is under way.
+    pub fn is_idle(&self) -> bool {
+        self.commands == 0 && !self.is_under_way()
+    }
+
     /// Begins a batch that is a transaction; it has one result, whose slot is returned. The caller
     /// has flushed before, with [`Recorder::begin_flush_for`].
     ///
@@ -104,7 +109,7 @@ impl<S: Source> Recorder<S> {
         if let Some(error) = &self.broken {
             return Err((**error).clone());
         }
-        if self.is_under_way() || self.commands > 0 {
+        if !self.is_idle() {
             return Err(Error::Misuse(Misuse::UnderWay));
         }
         self.surface(true)?;

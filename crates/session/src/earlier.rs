@@ -137,7 +137,9 @@ impl Session {
             Some(Future::Nothing) => bad(format!("{earlier} has no result")),
             Some(Future::Failed(cause)) => Err(FailureKind::Unhandled { argument, back, cause }),
             Some(Future::Undone) => Err(FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE)),
-            Some(Future::Rows(_)) => bad(format!("{earlier} is a table of rows, which has ended with its batch")),
+            Some(Future::Rows(_)) => {
+                bad(format!("{earlier} is a table of rows, which has ended with its batch"))
+            }
             Some(Future::Contents(_)) => {
                 bad(format!("{earlier} is a value that `get` has taken, which only `flush` can name"))
             }

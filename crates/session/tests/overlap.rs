@@ -170,13 +170,23 @@ fn batches_and_results_that_are_kept_are_limited() {
         client.play("a = const 2\n flush kept 1 a");
         client.play("a = const 3\n flush kept 2 a");
         let told = client.play("a = int.add @2.1 10\n b = int.add @3.1 10\n flush kept 3 a b");
-        assert!(told.contains("-2: BadFuture: -1 of 3 batches before is not kept; the number of batches that are: 2"), "{told}");
+        assert!(
+            told.contains(
+                "-2: BadFuture: -1 of 3 batches before is not kept; the number of batches that are: 2"
+            ),
+            "{told}"
+        );
         assert!(!told.contains("-1: "), "{told}");
         // Three and three results are one too many.
         client.play("a = const 1\n b = const 2\n c = const 3\n flush kept 0 a b c");
         client.play("a = const 1\n b = const 2\n c = const 3\n flush kept 1 a b c");
         let told = client.play("a = int.add @1.3 10\n b = int.add @2.3 10\n flush kept 1 a b");
-        assert!(told.contains("-2: BadFuture: -3 of 2 batches before is not kept; the number of batches that are: 1"), "{told}");
+        assert!(
+            told.contains(
+                "-2: BadFuture: -3 of 2 batches before is not kept; the number of batches that are: 1"
+            ),
+            "{told}"
+        );
     });
 }
 

@@ -136,6 +136,37 @@ impl SocketStream {
     }
 }
 
+impl SocketStream {
+    /// Writes the bytes for which there is room now, and returns their number.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        loop {
+            if self.attention.is_stopped() {
+                return Err(WriteError::Stopped);
+            }
+            match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => return Ok(count),
+                Err(Errno::AGAIN) => return Ok(0),
+                Err(Errno::INTR) => {}
+                Err(_) if self.attention.is_stopped() => return Err(WriteError::Stopped),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::TIMEDOUT) => return Err(WriteError::Closed),
+                Err(error) => return Err(WriteError::Io(error.into())),
+            }
+        }
+    }
+
+    /// Waits until there are bytes to be read or room for bytes to be written; false if the
+    /// deadline passed.
+    pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
+        let either = PollFlags::IN | PollFlags::OUT;
+        // After an error the next read or write finds the reason.
+        self.start < self.end || wait_for(&self.socket, either, deadline).unwrap_or(true)
+    }
+
+    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
+        &self.socket
+    }
+}
+
 /// Waits until the socket can be read without waiting, or is at its end; false if the deadline
 /// passed.
 pub(crate) fn wait_readable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {

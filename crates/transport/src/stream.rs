@@ -171,6 +171,9 @@ struct Connection {
     attention: Arc<Attention>,
 }
 
+/// The longest wait for one direction of shared memory before the other one is looked at.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
 impl Drop for Connection {
     fn drop(&mut self) {
         // Fails if the peer was first.
@@ -343,6 +346,40 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.write(bytes, deadline.into()),
             Medium::Socket(stream) => stream.write(bytes, deadline.into().instant()),
+        }
+    }
+
+    /// Writes the bytes for which there is room now, and returns their number. The peer is woken.
+    pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        match &mut self.medium {
+            Medium::Shm(stream) => stream.try_write(bytes),
+            Medium::Socket(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Waits until a `try_read` or a `try_write` may do something; false if the deadline passed. May
+    /// return early.
+    ///
+    /// A program that sends much before it reads the answers waits in this way: a peer that waits
+    /// until its answers are read takes no more bytes.
+    pub fn wait_ready(&mut self, deadline: Instant) -> bool {
+        match &mut self.medium {
+            Medium::Shm(stream) => {
+                stream.wait_room(LOOK_AGAIN);
+                Instant::now() < deadline
+            }
+            Medium::Socket(stream) => stream.wait_ready(deadline),
+        }
+    }
+
+    /// Returns the socket of a stream that is one, to wait for it among others. There is none for
+    /// shared memory.
+    ///
+    /// Bytes that were received and not read are not seen there: read until there are none.
+    pub fn socket(&self) -> Option<&Arc<OwnedFd>> {
+        match &self.medium {
+            Medium::Shm(_) => None,
+            Medium::Socket(stream) => Some(stream.socket()),
         }
     }
 

@@ -7,7 +7,6 @@
 //! [`IntoArg`] says which Rust values can be an argument, [`Element`] which Rust type stands for a
 //! type of Theta.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bifrost_recorder::{Admission, CellNumbers, Compose, Known, Numbers, Operand, Owner, Recorded, Slot};
@@ -16,13 +15,14 @@ use crate::error::{Error, Place};
 use crate::live::{Core, Recorder};
 use crate::plain::{Items, Plain};
 use crate::promise::{Promise, Value};
+use crate::shared::Shared;
 
 /// A reference to a server's object or value. Clones are the same stub. When the last one is
 /// dropped, the server is told that the object is no longer wanted.
 ///
 /// Generated types wrap one.
 pub struct Stub {
-    pub(crate) core: Rc<Core>,
+    pub(crate) core: Shared<Core>,
     pub(crate) slot: Slot,
 }
 
@@ -37,7 +37,7 @@ impl Drop for Stub {
     #[inline]
     fn drop(&mut self) {
         // No user code runs while the state is borrowed, so this never fails.
-        if let Ok(mut live) = self.core.live.try_borrow_mut() {
+        if let Some(mut live) = self.core.live.try_borrow_mut() {
             live.recorder.release(self.slot);
         }
     }
@@ -45,9 +45,10 @@ impl Drop for Stub {
 
 impl std::fmt::Debug for Stub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Ok(live) = self.core.live.try_borrow() else { return f.write_str("stub") };
+        let Some(live) = self.core.live.try_borrow_mut() else { return f.write_str("stub") };
         match live.recorder.known(self.slot) {
             Known::Future(position) => write!(f, "future {position}"),
+            Known::UnderWay(batch) => write!(f, "of batch {batch}, which is under way"),
             Known::Handle(handle) => write!(f, "handle {}", handle.0),
             Known::Value(value) => write!(f, "{value:?}"),
             Known::Rows(rows) => write!(f, "{} rows", rows.len()),
@@ -133,7 +134,7 @@ impl Stub {
 
     /// True if two stubs are known to be the same object: the same stub, or the same handle.
     pub fn is_same(&self, other: &Stub) -> bool {
-        if !Rc::ptr_eq(&self.core, &other.core) {
+        if !Shared::ptr_eq(&self.core, &other.core) {
             return false;
         }
         let recorder = &self.core.live.borrow().recorder;
@@ -148,16 +149,14 @@ impl Stub {
     pub(crate) fn resolve(&self) -> Result<(), Error> {
         let place = Place::caller();
         let live = &mut *self.core.live.borrow_mut();
-        if let Known::Future(_) = live.recorder.known(self.slot) {
-            live.synchronize("claim", place)?;
-        }
+        live.know(self.slot, place)?;
         live.recorder.claim(self.slot)
     }
 }
 
 /// Returns an argument as the recorder takes it.
 #[inline(always)]
-pub(crate) fn operand<'a>(core: &Rc<Core>, argument: &'a Argument<'a>) -> Operand<'a> {
+pub(crate) fn operand<'a>(core: &Shared<Core>, argument: &'a Argument<'a>) -> Operand<'a> {
     operand_of(owner(core), argument)
 }
 
@@ -175,14 +174,14 @@ fn operand_of<'a>(owner: Owner, argument: &'a Argument<'a>) -> Operand<'a> {
 
 /// Returns the address of a session.
 #[inline(always)]
-pub(crate) fn owner(core: &Rc<Core>) -> Owner {
-    Owner(Rc::as_ptr(core) as usize)
+pub(crate) fn owner(core: &Shared<Core>) -> Owner {
+    Owner(Shared::as_ptr(core) as usize)
 }
 
 /// Returns arguments as the recorder takes them.
 #[inline(always)]
 pub(crate) fn operands<'a>(
-    core: &Rc<Core>,
+    core: &Shared<Core>,
     arguments: &'a [Argument<'a>],
 ) -> impl ExactSizeIterator<Item = Operand<'a>> {
     arguments.iter().map(|argument| operand(core, argument))
@@ -191,7 +190,7 @@ pub(crate) fn operands<'a>(
 /// Returns the stubs of a call that was recorded, or that was not.
 #[inline(always)]
 pub(crate) fn results<R: Results>(
-    core: &Rc<Core>,
+    core: &Shared<Core>,
     recorder: &mut Recorder,
     recorded: Recorded<Place>,
     place: Place,
@@ -341,7 +340,7 @@ impl Compose for Composed<'_> {
 /// A procedure that is to be called.
 #[doc(hidden)]
 pub struct ProcedureCall<'s> {
-    pub(crate) core: &'s Rc<Core>,
+    pub(crate) core: &'s Shared<Core>,
     pub(crate) number: u32,
     pub(crate) refused: &'s Option<Arc<Error>>,
     pub(crate) place: Place,

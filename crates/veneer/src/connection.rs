@@ -1,8 +1,10 @@
 //! Bytes in and out: the veneer's I/O half.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_transport::{ReadError, Stream, WriteError};
+
+use crate::shared::Movable;
 
 /// The reason why bytes stopped. The session ends with it.
 #[derive(Debug, thiserror::Error)]
@@ -22,12 +24,30 @@ pub enum ConnectionError {
 }
 
 /// A two-way stream of bytes to a server. Implemented for the transports, and by tests.
-pub trait Connection {
+pub trait Connection: Movable {
     /// Writes all bytes; the server may start on them at once.
     ///
     /// # Errors
     /// The connection is not used again.
     fn write(&mut self, bytes: &[u8], timeout: Duration) -> Result<(), ConnectionError>;
+
+    /// Writes bytes for which there is room, or appends bytes received; waits until either can be
+    /// done. Returns the number of bytes written. The server is awake. By default all is written.
+    ///
+    /// # Errors
+    /// The connection is not used again.
+    fn write_or_read(
+        &mut self,
+        bytes: &[u8],
+        into: &mut Vec<u8>,
+        limit: usize,
+        timeout: Duration,
+    ) -> Result<usize, ConnectionError> {
+        let _ = (into, limit);
+        self.write(bytes, timeout)?;
+        self.flush();
+        Ok(bytes.len())
+    }
 
     /// Makes sure that the server is awake.
     fn flush(&mut self);
@@ -41,11 +61,33 @@ pub trait Connection {
 
 impl Connection for Stream {
     fn write(&mut self, bytes: &[u8], timeout: Duration) -> Result<(), ConnectionError> {
-        Stream::write(self, bytes, timeout).map_err(|e| match e {
-            WriteError::TimedOut => ConnectionError::TimedOut(timeout),
-            WriteError::Closed => ConnectionError::Ended,
-            other => ConnectionError::Write(other),
-        })
+        Stream::write(self, bytes, timeout).map_err(|error| unwritten(error, timeout))
+    }
+
+    fn write_or_read(
+        &mut self,
+        bytes: &[u8],
+        into: &mut Vec<u8>,
+        limit: usize,
+        timeout: Duration,
+    ) -> Result<usize, ConnectionError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.try_write(bytes) {
+                Ok(0) => {}
+                Ok(written) => return Ok(written),
+                Err(error) => return Err(unwritten(error, timeout)),
+            }
+            match self.try_read(into, limit.max(1)) {
+                Ok(None) => {}
+                Ok(Some(0)) => return Err(ConnectionError::Ended),
+                Ok(Some(_)) => return Ok(0),
+                Err(error) => return Err(ConnectionError::Read(error)),
+            }
+            if !self.wait_ready(deadline) {
+                return Err(ConnectionError::TimedOut(timeout));
+            }
+        }
     }
 
     fn flush(&mut self) {
@@ -59,5 +101,13 @@ impl Connection for Stream {
             Err(ReadError::TimedOut) => Err(ConnectionError::TimedOut(timeout)),
             Err(other) => Err(ConnectionError::Read(other)),
         }
+    }
+}
+
+pub(crate) fn unwritten(error: WriteError, timeout: Duration) -> ConnectionError {
+    match error {
+        WriteError::TimedOut => ConnectionError::TimedOut(timeout),
+        WriteError::Closed => ConnectionError::Ended,
+        other => ConnectionError::Write(other),
     }
 }

@@ -12,6 +12,7 @@ use crate::iter::{Iter, Yields};
 use crate::procedure::{Params, has_result};
 use crate::promise::Promise;
 use crate::session::Session;
+use crate::shared::Alone;
 use crate::signals::{Futures, Signal};
 
 /// The condition of [`Session::if_`]: a promise, or a closure that makes one.
@@ -43,19 +44,23 @@ impl<F: FnOnce() -> Promise<bool>> Test for F {
 }
 
 /// Ends the innermost structure if the closure that fills it panics.
-struct Guard<'s>(&'s Session);
+struct Guard<'s> {
+    session: &'s Session,
+    alone: Option<Alone<'s>>,
+}
 
-impl Guard<'_> {
-    fn end(self) -> Ended {
-        let ended = self.0.core.live.borrow_mut().recorder.end();
+impl<'s> Guard<'s> {
+    fn end(mut self) -> (Ended, Option<Alone<'s>>) {
+        let ended = self.session.core.live.borrow_mut().recorder.end();
+        let alone = self.alone.take();
         std::mem::forget(self);
-        ended
+        (ended, alone)
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if let Ok(mut live) = self.0.core.live.try_borrow_mut() {
+        if let Some(mut live) = self.session.core.live.try_borrow_mut() {
             live.recorder.abandon();
         }
     }
@@ -63,10 +68,11 @@ impl Drop for Guard<'_> {
 
 impl Session {
     fn open(&self, structure: Structure, place: Place) -> Guard<'_> {
+        let alone = Some(self.core.live.alone());
         let live = &mut *self.core.live.borrow_mut();
         let admitted = live.admit();
         live.recorder.open(admitted, structure, place);
-        Guard(self)
+        Guard { session: self, alone }
     }
 
     /// Appends the marker between a condition and the commands that depend on it.
@@ -101,14 +107,16 @@ impl Session {
         self.mark_test(&test, place);
         drop(test);
         then();
-        If { session: self, ended: guard.end() }
+        let (ended, alone) = guard.end();
+        If { session: self, ended, alone }
     }
 
     /// Runs `body` at the server for each step of an iterator, with the yielded values.
     #[track_caller]
     pub fn foreach<Y: Yields>(&self, iterator: Iter<Y>, body: impl FnOnce(Y::Variables)) {
+        let alone = Some(self.core.live.alone());
         let variables = iterator.open::<Y::Variables>(self, Place::caller());
-        let guard = Guard(self);
+        let guard = Guard { session: self, alone };
         body(variables);
         guard.end();
     }
@@ -135,7 +143,8 @@ impl Session {
     pub fn except(&self, body: impl FnOnce()) -> Except<'_> {
         let guard = self.open(Structure::Except, Place::caller());
         body();
-        Except { session: self, ended: guard.end() }
+        let (ended, alone) = guard.end();
+        Except { session: self, ended, alone }
     }
 }
 
@@ -143,27 +152,34 @@ impl Session {
 pub struct If<'s> {
     session: &'s Session,
     ended: Ended,
+    alone: Option<Alone<'s>>,
 }
 
 impl If<'_> {
     /// Runs `otherwise` at the server if the condition does not hold.
     #[track_caller]
     pub fn else_(self, otherwise: impl FnOnce()) {
-        let guard = reopen(self.session, self.ended, Block::Else, Place::caller());
+        let guard = reopen(self.session, (self.ended, self.alone), Block::Else, Place::caller());
         otherwise();
         guard.end();
     }
 }
 
-fn reopen<'s>(session: &'s Session, ended: Ended, block: Block<'_>, place: Place) -> Guard<'s> {
+fn reopen<'s>(
+    session: &'s Session,
+    (ended, alone): (Ended, Option<Alone<'s>>),
+    block: Block<'_>,
+    place: Place,
+) -> Guard<'s> {
     session.core.live.borrow_mut().recorder.reopen(ended, block, place);
-    Guard(session)
+    Guard { session, alone }
 }
 
 /// A block whose exceptions are handled, which may go on with handlers.
 pub struct Except<'s> {
     session: &'s Session,
     ended: Ended,
+    alone: Option<Alone<'s>>,
 }
 
 impl<'s> Except<'s> {
@@ -183,16 +199,19 @@ impl<'s> Except<'s> {
 
     fn handle<P: Params>(self, name: &str, body: impl FnOnce(P::Futures), place: Place) -> Except<'s> {
         let values = P::types(&Numbered(self.session.core.live.borrow().recorder.numbers()));
-        let guard = reopen(self.session, self.ended, Block::When { name, values: &values }, place);
+        let guard =
+            reopen(self.session, (self.ended, self.alone), Block::When { name, values: &values }, place);
         body(self.session.variables(place));
-        Except { session: self.session, ended: guard.end() }
+        let (ended, alone) = guard.end();
+        Except { session: self.session, ended, alone }
     }
 
     /// Runs `body` at the server when a call of the block signals any exception that no handler
     /// before it takes.
     #[track_caller]
     pub fn others(self, body: impl FnOnce()) {
-        let guard = reopen(self.session, self.ended, Block::Others { named: false }, Place::caller());
+        let guard =
+            reopen(self.session, (self.ended, self.alone), Block::Others { named: false }, Place::caller());
         body();
         guard.end();
     }
@@ -201,7 +220,7 @@ impl<'s> Except<'s> {
     #[track_caller]
     pub fn others_named(self, body: impl FnOnce(Promise<String>)) {
         let place = Place::caller();
-        let guard = reopen(self.session, self.ended, Block::Others { named: true }, place);
+        let guard = reopen(self.session, (self.ended, self.alone), Block::Others { named: true }, place);
         body(self.session.variables(place));
         guard.end();
     }

@@ -78,6 +78,14 @@ pub enum ConnectError {
     /// The server's interface cannot be read.
     #[error(transparent)]
     Interface(#[from] InterfaceError),
+    /// A session to be awaited over shared memory, which has no descriptor to wait for.
+    #[cfg(feature = "async")]
+    #[error("a session over shared memory cannot be awaited: connect to `unix://` or `tcp://`")]
+    NotAsynchronous,
+    /// The system does not watch the socket.
+    #[cfg(feature = "async")]
+    #[error("the socket cannot be watched: {0}")]
+    Watch(#[source] std::io::Error),
 }
 
 impl From<GreetError> for ConnectError {

@@ -1,13 +1,13 @@
 //! Calls of iterators, which only a FOREACH can run.
 
 use std::marker::PhantomData;
-use std::rc::Rc;
 
 use bifrost_recorder::{Iteration, Operand, Stubs};
 
 use crate::call::{Argument, Element, IntoArg, Kept, Results, Stub, operands, results};
 use crate::error::Place;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// A call of an iterator that yields `Y`, a tuple, at each step. It does nothing by itself: give it
 /// to [`Session::foreach`].
@@ -79,7 +79,7 @@ impl<Y> Iter<Y> {
     /// Opens the loop and records the call right behind FOREACH.
     pub(crate) fn open<R: Results>(&self, session: &Session, place: Place) -> R {
         let core = &session.core;
-        let same = Rc::ptr_eq(&self.session.core, core);
+        let same = Shared::ptr_eq(&self.session.core, core);
         let live = &mut *core.live.borrow_mut();
         let admitted = live.admit();
         let iteration = match &self.receiver {

@@ -41,6 +41,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "async")]
+mod asynchronous;
 mod builtin;
 mod call;
 mod cell;
@@ -55,6 +57,7 @@ mod procedure;
 mod promise;
 mod rows;
 mod session;
+mod shared;
 pub mod signals;
 mod stubs;
 

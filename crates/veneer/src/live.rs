@@ -1,35 +1,45 @@
 //! The recorder of a session and the connection that moves its bytes.
 //!
 //! [`Live`] is the type to read first; one [`Core`] owns it for all stubs of a session. The
-//! recorder decides what is recorded and when a flush is due; this file sends, waits and reads.
+//! recorder decides what is recorded and when a flush is due; this file sends, waits and reads. A
+//! session that was opened to be awaited moves its bytes in `asynchronous`.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bifrost_recorder::{Admission, Closed, Due, Greeting, LastWords};
+use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, LastWords, Slot};
 
 use crate::connection::{Connection, ConnectionError};
 use crate::error::{ConnectError, Error, Place};
+use crate::shared::Guarded;
 
 /// The most bytes of one read.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) type Recorder = bifrost_recorder::Recorder<Place>;
 
 /// The part of a session that its stubs share.
 pub(crate) struct Core {
-    pub(crate) live: RefCell<Live>,
+    pub(crate) live: Guarded<Live>,
 }
 
 /// A session with its connection.
 pub(crate) struct Live {
     pub(crate) recorder: Recorder,
-    wire: Wire,
+    pub(crate) way: Way,
+}
+
+/// The way of the bytes.
+pub(crate) enum Way {
+    /// Reads and writes wait.
+    Blocking(Wire),
+    /// Reads and writes are polled.
+    #[cfg(feature = "async")]
+    Polled(crate::asynchronous::Polled),
 }
 
 /// A connection, and the buffer into which it is read.
-struct Wire {
+pub(crate) struct Wire {
     connection: Box<dyn Connection>,
     timeout: Duration,
     input: Vec<u8>,
@@ -50,6 +60,58 @@ impl Wire {
         self.input.clear();
         self.connection.read(&mut self.input, READ_BYTES, timeout)?;
         Ok(&self.input)
+    }
+
+    /// Sends the bytes that can be sent.
+    fn send(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+        // A server that waits until its answers are read takes no more bytes.
+        while recorder.batches_under_way() > 1 && !recorder.flushed_bytes().is_empty() {
+            self.input.clear();
+            let bytes = recorder.flushed_bytes();
+            match self.connection.write_or_read(bytes, &mut self.input, READ_BYTES, self.timeout) {
+                Ok(written) => recorder.sent(written),
+                Err(error) => return Err(self.give_up(recorder, error)),
+            }
+            if !self.input.is_empty() {
+                let input = std::mem::take(&mut self.input);
+                recorder.handle_bytes(&input)?;
+                self.input = input;
+            }
+        }
+        loop {
+            let bytes = recorder.bytes_to_send();
+            if bytes.is_empty() {
+                self.connection.flush();
+                return Ok(());
+            }
+            if let Err(error) = self.write(bytes) {
+                return Err(self.give_up(recorder, error));
+            }
+            recorder.sent(usize::MAX);
+        }
+    }
+
+    /// Sends what was flushed, and waits until a batch is answered.
+    fn answer(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+        if !recorder.flushed_bytes().is_empty() {
+            self.send(recorder)?;
+        }
+        let timeout = self.timeout.saturating_add(Duration::from_millis(recorder.wait_ms()));
+        // Bytes that came with the last answer.
+        let mut answered = recorder.handle_bytes(&[])?;
+        while !answered {
+            answered = match self.read_within(timeout) {
+                Ok(bytes) => recorder.handle_bytes(bytes)?,
+                Err(error) => return Err(recorder.close(error.into())),
+            };
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn give_up(&mut self, recorder: &mut Recorder, error: ConnectionError) -> Error {
+        let why = self.unwritten(error, |bytes| recorder.handle_last_bytes(bytes));
+        recorder.close(why)
     }
 
     /// Returns the reason why nothing can be written: a server that ends a session says why before
@@ -91,7 +153,7 @@ impl Live {
             }
             let bytes = wire.read().map_err(Closed::from)?;
             if let Some(recorder) = greeting.handle_bytes(bytes)? {
-                return Ok(Live { recorder, wire });
+                return Ok(Live { recorder, way: Way::Blocking(wire) });
             }
         }
     }
@@ -107,10 +169,18 @@ impl Live {
 
     #[cold]
     fn admit_slowly(&mut self) -> Admission<Place> {
-        let done = match self.recorder.due()? {
-            Due::Nothing => Ok(()),
-            Due::Send => self.send(),
-            Due::Flush => self.flush(),
+        let done = match (self.recorder.due()?, &mut self.way) {
+            (Due::Nothing, _) => Ok(()),
+            (Due::Send, Way::Blocking(wire)) => wire.send(&mut self.recorder),
+            (Due::Flush, Way::Blocking(_)) => self.flush(),
+            // Nothing waits while calls are recorded: the batch goes on if it cannot end.
+            #[cfg(feature = "async")]
+            (Due::Send, Way::Polled(_)) => Ok(()),
+            #[cfg(feature = "async")]
+            (Due::Flush, Way::Polled(_)) => match self.recorder.is_crowded() {
+                true => Ok(()),
+                false => self.recorder.begin_flush(true).map(drop),
+            },
         };
         done.map_err(Arc::new)
     }
@@ -124,54 +194,74 @@ impl Live {
         }
     }
 
-    /// Sends the recorded bytes.
-    fn send(&mut self) -> Result<(), Error> {
-        let recorder = &mut self.recorder;
-        if let Err(error) = self.wire.write(recorder.bytes_to_send()) {
-            let why = self.wire.unwritten(error, |bytes| recorder.handle_last_bytes(bytes));
-            return Err(recorder.close(why));
+    /// True if results of a batch may be named before its answer, which comes while other tasks
+    /// record.
+    pub(crate) fn keeps(&self) -> bool {
+        !matches!(self.way, Way::Blocking(_))
+    }
+
+    /// Waits until a batch is answered.
+    fn answer(&mut self) -> Result<(), Error> {
+        match &mut self.way {
+            Way::Blocking(wire) => wire.answer(&mut self.recorder),
+            #[cfg(feature = "async")]
+            Way::Polled(polled) => polled.block_on(&mut self.recorder),
         }
-        recorder.sent(usize::MAX);
+    }
+
+    fn answer_while(&mut self, waiting: impl Fn(&Recorder) -> bool) -> Result<(), Error> {
+        while waiting(&self.recorder) {
+            self.answer()?;
+        }
         Ok(())
     }
 
-    /// Ends the batch: sends it, and waits for the answer. Does not cross when there is nothing to
-    /// send.
+    /// Ends the batch: sends it, and waits for the answers of all batches. Does not cross when there
+    /// is nothing to send.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        match self.recorder.begin_flush()? {
-            true => self.finish_flush(),
-            false => Ok(()),
-        }
+        self.answer_while(Recorder::is_crowded)?;
+        self.recorder.begin_flush(self.keeps())?;
+        self.answer_while(Recorder::is_under_way)
     }
 
     /// Flushes for the program, which cannot while a batch that is a transaction is recorded.
     #[inline]
     pub(crate) fn synchronize(&mut self, name: &str, place: Place) -> Result<(), Error> {
-        match self.recorder.begin_flush_for(name, place)? {
-            true => self.finish_flush(),
-            false => Ok(()),
+        self.answer_while(Recorder::is_crowded)?;
+        self.recorder.begin_flush_for(name, self.keeps(), place)?;
+        self.answer_while(Recorder::is_under_way)
+    }
+
+    /// Ends the batch and sends it, without waiting for its answer.
+    pub(crate) fn send_batch(&mut self, name: &str, place: Place) -> Result<(), Error> {
+        self.answer_while(Recorder::is_crowded)?;
+        self.recorder.begin_flush_for(name, true, place)?;
+        match &mut self.way {
+            Way::Blocking(wire) => wire.send(&mut self.recorder),
+            #[cfg(feature = "async")]
+            Way::Polled(polled) => polled.send_now(&mut self.recorder),
         }
     }
 
-    fn finish_flush(&mut self) -> Result<(), Error> {
-        self.send()?;
-        let timeout = self.wire.timeout.saturating_add(Duration::from_millis(self.recorder.wait_ms()));
-        // Bytes that came with the last answer.
-        let mut answered = self.recorder.handle_bytes(&[])?;
-        while !answered {
-            answered = match self.wire.read_within(timeout) {
-                Ok(bytes) => self.recorder.handle_bytes(bytes)?,
-                Err(error) => return Err(self.recorder.close(error.into())),
-            };
+    /// Waits until a stub is known: flushes if it must.
+    #[inline]
+    pub(crate) fn know(&mut self, slot: Slot, place: Place) -> Result<(), Error> {
+        match self.recorder.known(slot) {
+            Known::Future(_) => self.synchronize("claim", place),
+            Known::UnderWay(batch) => self.answer_while(|recorder| recorder.is_unanswered(batch)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends the session without waiting. Commands that were recorded and never flushed are sent,
     /// and run.
     pub(crate) fn leave(&mut self) {
         if self.recorder.leave() {
-            let _ = self.send();
+            let _ = match &mut self.way {
+                Way::Blocking(wire) => wire.send(&mut self.recorder),
+                #[cfg(feature = "async")]
+                Way::Polled(polled) => polled.send_now(&mut self.recorder),
+            };
             self.recorder.close(Closed::ByClient);
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bifrost_recorder::Known;
 use bifrost_wire::ErrorNumber;
 
-use crate::call::Reference;
+use crate::call::{Reference, Stub};
 use crate::error::{Error, Place};
 use crate::live::Recorder;
 use crate::plain::Plain;
@@ -44,6 +44,10 @@ pub trait Claim {
     /// True if both are known to be the same.
     #[doc(hidden)]
     fn is_same(&self, other: &Self) -> bool;
+
+    /// Passes the stubs on.
+    #[doc(hidden)]
+    fn each_stub(&self, each: &mut dyn FnMut(&Stub));
 }
 
 /// True if two stubs have the same result.
@@ -63,6 +67,10 @@ impl<V: Plain> Claim for Promise<V> {
     fn is_same(&self, other: &Self) -> bool {
         is_same(self, other)
     }
+
+    fn each_stub(&self, each: &mut dyn FnMut(&Stub)) {
+        each(self.stub());
+    }
 }
 
 impl<C: Columns> Claim for Rows<C> {
@@ -75,6 +83,10 @@ impl<C: Columns> Claim for Rows<C> {
 
     fn is_same(&self, other: &Self) -> bool {
         is_same(self, other)
+    }
+
+    fn each_stub(&self, each: &mut dyn FnMut(&Stub)) {
+        each(self.stub());
     }
 }
 
@@ -90,6 +102,10 @@ impl<T: Object + Clone> Claim for T {
     fn is_same(&self, other: &Self) -> bool {
         is_same(self, other)
     }
+
+    fn each_stub(&self, each: &mut dyn FnMut(&Stub)) {
+        each(self.stub());
+    }
 }
 
 impl<T: Claim> Claim for Vec<T> {
@@ -102,6 +118,10 @@ impl<T: Claim> Claim for Vec<T> {
 
     fn is_same(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().zip(other).all(|(one, other)| one.is_same(other))
+    }
+
+    fn each_stub(&self, each: &mut dyn FnMut(&Stub)) {
+        self.iter().for_each(|one| one.each_stub(each));
     }
 }
 
@@ -117,6 +137,10 @@ macro_rules! tuples {
 
             fn is_same(&self, other: &Self) -> bool {
                 $(self.$index.is_same(&other.$index))&&+
+            }
+
+            fn each_stub(&self, each: &mut dyn FnMut(&Stub)) {
+                $(self.$index.each_stub(each);)+
             }
         }
     )*};
@@ -182,6 +206,17 @@ impl Session {
     }
 }
 
+/// A run that was recorded.
+pub(crate) struct Run<R> {
+    /// The order of its first failure.
+    mark: u64,
+    waited: Option<Promise<bool>>,
+    results: R,
+}
+
+/// An item of a live batch.
+type LiveResult<R> = Result<<R as Claim>::Output, Error>;
+
 /// True if a batch has ended because its transaction is gone: the next run has one of its own.
 fn is_overtaken(error: &Error) -> bool {
     matches!(error.root(), Error::Refused { number, .. } if ErrorNumber::is_overtaken(*number))
@@ -194,18 +229,56 @@ impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
         (self.read_at == Some(self.session.transaction_ends())).then(|| self.session.wait(Duration::MAX))
     }
 
-    /// Makes a run, and returns its results, or the failure of one of its calls.
-    ///
-    /// # Errors
-    /// The failure that ended the batch, or the session.
-    fn run(&mut self) -> Result<Result<(R, R::Output), Error>, Error> {
+    /// Records a run; nothing behind the last one.
+    pub(crate) fn record(&mut self) -> Option<Run<R>> {
+        if self.over {
+            return None;
+        }
         let mark = self.with_recorder(|recorder| {
             recorder.take_batch_end();
             recorder.mark_seen()
         });
         let waited = self.wait();
-        let results = (self.body)();
-        let flushed = self.session.core.live.borrow_mut().synchronize("live", self.place);
+        Some(Run { mark, waited, results: (self.body)() })
+    }
+
+    /// Returns the result of a run whose batch was answered; nothing if there is to be another run
+    /// first.
+    pub(crate) fn finish(&mut self, run: Run<R>, flushed: Result<(), Error>) -> Option<LiveResult<R>> {
+        let (result, item) = match self.claim(run, flushed) {
+            Ok(Ok((results, claimed))) => (Ok(results), Ok(claimed)),
+            Ok(Err(error)) => {
+                self.over = matches!(error, Error::Closed(_));
+                (Err(error.to_string()), Err(error))
+            }
+            Err(error) if is_overtaken(&error) => {
+                // The transaction is gone, and so is all that it has read.
+                self.read_at = None;
+                return None;
+            }
+            Err(error) => return self.end(error),
+        };
+        let is_last = self.is_last(&result);
+        self.last = Some(result);
+        (!is_last).then_some(item)
+    }
+
+    /// Ends the batch with an error.
+    pub(crate) fn end(&mut self, error: Error) -> Option<LiveResult<R>> {
+        self.over = true;
+        Some(Err(error))
+    }
+
+    /// Returns the results of a run, or the failure of one of its calls.
+    ///
+    /// # Errors
+    /// The failure that ended the batch, or the session.
+    fn claim(
+        &mut self,
+        run: Run<R>,
+        flushed: Result<(), Error>,
+    ) -> Result<Result<(R, R::Output), Error>, Error> {
+        let Run { mark, waited, results } = run;
         self.read_at = Some(self.session.transaction_ends());
         flushed?;
         if let Some(end) = self.with_recorder(Recorder::take_batch_end) {
@@ -227,6 +300,15 @@ impl<R: Claim, F: FnMut() -> R> LiveBatch<R, F> {
         Ok(claimed.map(|claimed| (results, claimed)))
     }
 
+    #[cfg(feature = "async")]
+    pub(crate) fn session_and_place(&self) -> (crate::shared::Shared<crate::live::Core>, Place) {
+        (self.session.core.clone(), self.place)
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.session.core.live.borrow_mut().synchronize("live", self.place)
+    }
+
     fn with_recorder<T>(&self, work: impl FnOnce(&mut Recorder) -> T) -> T {
         work(&mut self.session.core.live.borrow_mut().recorder)
     }
@@ -246,29 +328,17 @@ impl<R: Claim, F: FnMut() -> R> Iterator for LiveBatch<R, F> {
 
     /// Returns the next result that differs from the last one; waits for it.
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.over {
-            let (result, item) = match self.run() {
-                Ok(Ok((results, claimed))) => (Ok(results), Ok(claimed)),
-                Ok(Err(error)) => {
-                    self.over = matches!(error, Error::Closed(_));
-                    (Err(error.to_string()), Err(error))
-                }
-                Err(error) => {
-                    if is_overtaken(&error) {
-                        // The transaction is gone, and so is all that it has read.
-                        self.read_at = None;
-                        continue;
-                    }
-                    self.over = true;
-                    return Some(Err(error));
-                }
-            };
-            let is_last = self.is_last(&result);
-            self.last = Some(result);
-            if !is_last {
+        loop {
+            let under_way = self.with_recorder(|recorder| recorder.is_under_way());
+            // Failures of batches before are not those of the run.
+            if under_way && let Err(error) = self.synchronize() {
+                return self.end(error);
+            }
+            let run = self.record()?;
+            let flushed = self.synchronize();
+            if let Some(item) = self.finish(run, flushed) {
                 return Some(item);
             }
         }
-        None
     }
 }

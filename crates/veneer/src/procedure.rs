@@ -76,6 +76,7 @@ impl Session {
         body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
     ) -> Procedure<P, R> {
         let place = Place::caller();
+        let _alone = self.core.live.alone();
         let number = {
             let live = &mut *self.core.live.borrow_mut();
             let admitted = live.admit();
@@ -107,7 +108,7 @@ struct Abandon<'s>(&'s Session);
 
 impl Drop for Abandon<'_> {
     fn drop(&mut self) {
-        if let Ok(mut live) = self.0.core.live.try_borrow_mut() {
+        if let Some(mut live) = self.0.core.live.try_borrow_mut() {
             live.recorder.abandon();
         }
     }

@@ -64,14 +64,14 @@ impl<V: Plain> Promise<V> {
         if let Some(known) = self.peek() {
             return known;
         }
-        self.stub.core.live.borrow_mut().synchronize("claim", Place::caller())?;
+        self.stub.core.live.borrow_mut().know(self.stub.slot, Place::caller())?;
         self.peek().unwrap_or_else(|| self.nonsense())
     }
 
     /// Returns the value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
         let mut live = self.stub.core.live.borrow_mut();
-        if let Known::Future(_) = live.recorder.known(self.stub.slot) {
+        if let Known::Future(_) | Known::UnderWay(_) = live.recorder.known(self.stub.slot) {
             return None;
         }
         let value = take_value(&mut live, &self.stub);

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use bifrost_recorder::{Closed, Known};
+use bifrost_recorder::Closed;
 
 use crate::call::{Argument, Element, IntoArgs, Numbered, Reference, Stub, operands, results};
 use crate::error::{Error, Place};
@@ -107,9 +107,7 @@ impl<C: Columns> Rows<C> {
     #[track_caller]
     pub fn claim(&self) -> Result<Vec<C::Plain>, Error> {
         let live = &mut *self.stub.core.live.borrow_mut();
-        if let Known::Future(_) = live.recorder.known(self.stub.slot) {
-            live.synchronize("claim", Place::caller())?;
-        }
+        live.know(self.stub.slot, Place::caller())?;
         live.recorder.claim(self.stub.slot)?;
         take_rows(live, &self.stub).ok_or_else(|| {
             let why = Closed::WrongReply("a table does not have the columns that were asked for");

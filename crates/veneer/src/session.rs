@@ -9,8 +9,6 @@
 //! [`Session::transaction`], [`Session::close`]. Calls are recorded in `crate::call`, structures in
 //! `crate::control`, procedures in `crate::procedure`.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +22,7 @@ use crate::connection::Connection;
 use crate::error::{ConnectError, Error, Exception, Place};
 use crate::live::{Core, Live};
 use crate::promise::{Promise, Value};
+use crate::shared::{Alone, Guarded, Shared};
 use crate::stubs::Object;
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
@@ -61,7 +60,7 @@ use crate::stubs::Object;
 /// told all the same.
 #[derive(Clone)]
 pub struct Session {
-    pub(crate) core: Rc<Core>,
+    pub(crate) core: Shared<Core>,
 }
 
 impl std::fmt::Debug for Session {
@@ -94,13 +93,14 @@ impl How {
 
 /// Exists while the batch of a transaction is recorded. If that ends by a panic, the server refuses
 /// the batch.
-struct Shipping<'s>(&'s Session);
+struct Shipping<'s>(&'s Session, Option<Alone<'s>>);
 
 impl Shipping<'_> {
     /// Ends the recording; returns the calls that were not sent, for which the server refuses the
     /// batch.
-    fn end(self) -> Vec<Arc<Error>> {
+    fn end(mut self) -> Vec<Arc<Error>> {
         let refusals = self.0.core.live.borrow_mut().recorder.end_transaction_batch();
+        drop(self.1.take());
         std::mem::forget(self);
         refusals
     }
@@ -188,10 +188,42 @@ impl Builder {
         self.open(connection, &self.token)
     }
 
+    /// Opens a session to be awaited with the server at an address like `unix:///run/bifrost/main`.
+    /// Shared memory cannot be awaited.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    #[cfg(feature = "async")]
+    pub async fn connect_async(self, address: &str) -> Result<Session, ConnectError> {
+        let address: Address = address.parse()?;
+        match self.open_async(&address, "").await {
+            // As in `connect`.
+            Err(ConnectError::Closed(Closed::ByServer { number, .. }))
+                if number == ErrorNumber::BadToken as u32
+                    && address.may_ask_for_token()
+                    && !self.token.is_empty() =>
+            {
+                self.open_async(&address, &self.token).await
+            }
+            opened => opened,
+        }
+    }
+
+    #[cfg(feature = "async")]
+    async fn open_async(&self, address: &Address, token: &str) -> Result<Session, ConnectError> {
+        let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
+        let address = address.clone();
+        // Names of hosts are looked up, which waits.
+        let stream = blocking::unblock(move || Stream::connect(&address, &options)).await?;
+        let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
+        let live = crate::asynchronous::open(greeting, stream, self.timeout).await?;
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live) }) })
+    }
+
     fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
         let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
         let live = Live::open(greeting, connection, self.timeout)?;
-        Ok(Session { core: Rc::new(Core { live: RefCell::new(live) }) })
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live) }) })
     }
 }
 
@@ -278,7 +310,10 @@ impl Session {
     /// Not inside a structure. A server that keeps no objects has nothing to commit.
     #[track_caller]
     pub fn commit(&self) -> Promise<()> {
-        let place = Place::caller();
+        self.commit_at(Place::caller())
+    }
+
+    pub(crate) fn commit_at(&self, place: Place) -> Promise<()> {
         self.record(place, |live| {
             let admitted = live.admit_commit();
             live.recorder.commit(admitted, place)
@@ -342,20 +377,45 @@ impl Session {
     #[track_caller]
     pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
         let place = Place::caller();
-        let done = {
-            let live = &mut *self.core.live.borrow_mut();
-            live.synchronize("transaction", place)?;
-            let slot = live.recorder.begin_transaction(how.tries, how.batch, place)?;
-            Promise::<()>::from_stub(Stub { core: self.core.clone(), slot })
+        let mut body = Some(body);
+        let (result, done, refusals) = loop {
+            self.core.live.borrow_mut().synchronize("transaction", place)?;
+            // Nothing, if another thread was faster.
+            if let Some(recorded) = self.record_transaction(how, &mut body, place)? {
+                break recorded;
+            }
         };
-        let shipping = Shipping(self);
-        let result = body();
-        let refusals = shipping.end();
         self.core.live.borrow_mut().flush()?;
         let outcome = done.peek().unwrap_or(Ok(()));
         // The stubs of the result are dropped when the session is free again.
         let finished = self.core.live.borrow_mut().recorder.finish_transaction(outcome, refusals, place);
         finished.map(|()| result)
+    }
+
+    /// Records a batch that is a transaction: returns the result of the body, the promise of its
+    /// end, and the calls that were not sent. Nothing if calls are recorded or batches under way.
+    ///
+    /// # Errors
+    /// As [`Session::transaction`], before the body is called.
+    pub(crate) fn record_transaction<R>(
+        &self,
+        how: How,
+        body: &mut Option<impl FnOnce() -> R>,
+        place: Place,
+    ) -> Result<Option<(R, Promise<()>, Vec<Arc<Error>>)>, Error> {
+        let alone = self.core.live.alone();
+        let done = {
+            let live = &mut *self.core.live.borrow_mut();
+            if !live.recorder.is_closed() && !live.recorder.is_idle() {
+                return Ok(None);
+            }
+            let slot = live.recorder.begin_transaction(how.tries, how.batch, place)?;
+            Promise::<()>::from_stub(Stub { core: self.core.clone(), slot })
+        };
+        let shipping = Shipping(self, Some(alone));
+        let Some(body) = body.take() else { return Ok(None) };
+        let result = body();
+        Ok(Some((result, done, shipping.end())))
     }
 
     /// Records a routine's call, by the number that `stubs` give it.
@@ -391,6 +451,21 @@ impl Session {
         let live = &mut *self.core.live.borrow_mut();
         live.synchronize("flush", Place::caller())?;
         live.recorder.surface(true)
+    }
+
+    /// Ends the batch and sends it, without waiting for its answer. Calls that are recorded from
+    /// then on are the next batch; stubs of this one are operands there as any other. So batches
+    /// overlap on the way, and a slow link costs one delay, and not one for each batch.
+    ///
+    /// A claim waits for the answer of the stub's own batch. [`Session::flush`] waits for all. At
+    /// most `batches_under_way_max` batches are under way, with `futures_max` results: then this
+    /// waits for the oldest one first.
+    ///
+    /// # Errors
+    /// The session ended, or a structure is open.
+    #[track_caller]
+    pub fn send_batch(&self) -> Result<(), Error> {
+        self.core.live.borrow_mut().send_batch("send_batch", Place::caller())
     }
 
     /// Flushes if `object` is not known yet.

@@ -451,7 +451,7 @@ fn exceptions_reach_their_stubs_and_the_history() {
         w.outcome(&Outcome::Exception(0));
         w.outcome(&Outcome::Exception(1));
         w.signal(2, &[], "not_found", &[]);
-        w.exception(3, &[], &ExceptionKind::Unhandled { argument: 0, cause: 2 });
+        w.exception(3, &[], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 2 });
         w.signal(4, &[7], "not_found", &[Outcome::Value(Value::Int(4)), handle(9)]);
         w.finish(Counters::default(), 0);
     });
@@ -470,7 +470,7 @@ fn exceptions_reach_their_stubs_and_the_history() {
     server.answer(|_, out| {
         let mut w = Flushed::begin(out);
         w.outcome(&Outcome::Exception(0));
-        w.exception(1, &[], &ExceptionKind::Unhandled { argument: 0, cause: 0 });
+        w.exception(1, &[], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 0 });
         w.finish(Counters::default(), 0);
     });
     match again.claim().unwrap_err() {

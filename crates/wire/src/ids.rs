@@ -145,7 +145,9 @@ mod tests {
             assert_eq!(reference.as_earlier(), Some(earlier));
             assert_eq!((reference.position(), reference.is_handle()), (None, false));
         }
-        for reference in [Ref::NONE, Ref(5), Ref::future(1), Ref::future(u32::MAX), Ref(-(1 << 32)), Ref(i64::MIN)] {
+        for reference in
+            [Ref::NONE, Ref(5), Ref::future(1), Ref::future(u32::MAX), Ref(-(1 << 32)), Ref(i64::MIN)]
+        {
             assert_eq!(reference.as_earlier(), None, "{reference:?}");
         }
     }

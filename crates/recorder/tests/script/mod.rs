@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bifrost_recorder::{
-    Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand,
-    Owner, Recorded, Recorder, Settings, Slot, Structure, Stubs,
+    Block, Closed, Compose, Due, Ended, Error, Greeting, Heading, Iteration, Jump, Known, Operand, Owner,
+    Recorded, Recorder, Settings, Slot, Structure, Stubs,
 };
 use bifrost_wire::encode;
 use bifrost_wire::interface::{Interface, Numbering};

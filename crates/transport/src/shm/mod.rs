@@ -162,6 +162,19 @@ impl ShmStream {
     pub(crate) fn flush(&mut self) {
         self.writing.flush();
     }
+
+    /// Writes the bytes for which there is room now, and returns their number.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let count = self.writing.push(bytes)?;
+        self.flush();
+        Ok(count)
+    }
+
+    /// Waits a short time for room for bytes to be written. There is no wait for either direction:
+    /// the caller looks at both in turn.
+    pub(crate) fn wait_room(&mut self, most: Duration) {
+        self.writing.wait_writable(&mut Deadline::At(Instant::now() + most));
+    }
 }
 
 impl ShmReading {
@@ -268,14 +281,8 @@ impl ShmWriting {
     pub(crate) fn write(&mut self, mut bytes: &[u8], mut deadline: Deadline) -> Result<(), WriteError> {
         let mut has_waited = false;
         while !bytes.is_empty() {
-            self.check_writable()?;
-            let ring = self.shared.region.ring(self.direction);
-            let Ok(count) = self.producer.push(ring, bytes) else {
-                self.shared.is_corrupt.store(true, Ordering::Relaxed);
-                return Err(WriteError::Corrupt);
-            };
+            let count = self.push(bytes)?;
             bytes = &bytes[count..];
-            self.owes_wake |= count > 0;
             if !bytes.is_empty() {
                 // Much is left: let the peer start on the bytes that are there.
                 self.flush();
@@ -290,6 +297,19 @@ impl ShmWriting {
             }
         }
         Ok(())
+    }
+
+    /// Writes the bytes for which there is room, and returns their number.
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        self.check_writable()?;
+        let ring = self.shared.region.ring(self.direction);
+        let Ok(count) = self.producer.push(ring, bytes) else {
+            self.shared.is_corrupt.store(true, Ordering::Relaxed);
+            return Err(WriteError::Corrupt);
+        };
+        self.owes_wake |= count > 0;
+        Ok(count)
     }
 
     #[inline]
