@@ -183,6 +183,7 @@ impl<S: Source> Recorder<S> {
         if !self.scopes.is_empty() {
             return Err(Error::Misuse(Misuse::OpenStructure));
         }
+        self.prune_frees();
         if self.commands == 0 && self.frees.is_empty() {
             return Ok(false);
         }
@@ -213,15 +214,28 @@ impl<S: Source> Recorder<S> {
         }
     }
 
+    /// Takes those handles out of the list of those to be given back that have come again.
+    fn prune_frees(&mut self) {
+        if !self.frees.is_empty() {
+            // The order in which stubs are dropped is no language's promise.
+            self.frees.sort_unstable();
+            self.frees.dedup();
+            let handles = &self.handles;
+            self.frees.retain(|handle| handles.get(handle).is_some_and(|held| held.slots == 0));
+        }
+    }
+
     fn append_frees(&mut self) {
-        // The order in which stubs are dropped is no language's promise.
-        self.frees.sort_unstable();
+        // An answer under way may name a handle again: then the server does not take it back.
+        let unanswered = self.batches_under_way() as u8;
         // Leaves room for the first word.
         let most = (self.bounds.frame_bytes / 8).saturating_sub(1).max(1);
         for some in self.frees.chunks(most) {
-            encode::free(&mut self.batch, some);
+            encode::free(&mut self.batch, some, unanswered);
         }
-        self.frees.clear();
+        for handle in self.frees.drain(..) {
+            self.handles.remove(&handle);
+        }
     }
 
     /// Takes bytes of the server, cut anywhere. True if the oldest batch under way has been answered

@@ -339,6 +339,11 @@ impl<S> Error<S> {
         }
     }
 
+    /// True if other transactions have conflicted with this one, which can be tried again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.root(), Error::Refused { number, .. } if *number == ErrorNumber::Conflict as u32)
+    }
+
     /// Returns the failure that started it: follows the causes of calls that were not run, also
     /// into earlier batches, and takes the oldest of several unseen failures.
     pub fn root(&self) -> &Error<S> {

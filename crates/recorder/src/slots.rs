@@ -113,7 +113,7 @@ pub(crate) struct Future<S> {
 
 /// An entry of VH.
 pub(crate) struct Held<S> {
-    /// The number of slots that hold the handle.
+    /// The number of slots that hold the handle; 0 if it is to be given back.
     pub(crate) slots: u32,
     /// The call that made it: its name in messages. Absent for objects of exceptions.
     pub(crate) made: Option<(Maker, S)>,
@@ -365,7 +365,6 @@ impl<S: Source> Recorder<S> {
         if let Some(held) = self.handles.get_mut(&handle) {
             held.slots -= 1;
             if held.slots == 0 {
-                self.handles.remove(&handle);
                 self.frees.push(handle);
             }
         }

@@ -390,7 +390,7 @@ impl<'t> Builder<'t> {
             Command::EndProcedure => {
                 self.level()?;
             }
-            Command::Free(_) => {}
+            Command::Free { .. } => {}
             Command::Hello(_)
             | Command::Lookup { .. }
             | Command::Rows { .. }

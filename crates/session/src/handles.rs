@@ -16,16 +16,27 @@ use rustc_hash::FxBuildHasher;
 /// A place of the table.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The object, 0 while the slot is free.
+    /// The object, 0 while the slot is free, or [`UNDONE`].
     object: Word,
     generation: u32,
-    /// The object was made in a transaction that was aborted: the client has the handle, and there
-    /// is no object.
-    undone: bool,
+    /// The number of the last batch whose answer has the handle, in 32 bits.
+    sent: u32,
+}
+
+/// The mark of an object that was made in a transaction that was aborted: the client has the
+/// handle, and there is no object.
+const UNDONE: Word = 1;
+
+/// A handle that is given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Freed {
+    pub handle: Ref,
+    /// The number of batches before, whose answers the client has not.
+    pub unanswered: u8,
 }
 
 impl Slot {
-    const FREE: Slot = Slot { object: 0, generation: 0, undone: false };
+    const FREE: Slot = Slot { object: 0, generation: 0, sent: 0 };
 }
 
 /// The table H.
@@ -44,7 +55,7 @@ impl Handles {
     #[inline]
     pub fn get(&self, handle: Ref) -> Option<Word> {
         let slot = self.slots.get(handle.slot() as usize)?;
-        (slot.object != 0 && slot.generation == handle.generation()).then_some(slot.object)
+        (slot.object > UNDONE && slot.generation == handle.generation()).then_some(slot.object)
     }
 
     /// Returns the object's handle, if it has one.
@@ -83,6 +94,21 @@ impl Handles {
         Some(Ref::handle(slot, place.generation))
     }
 
+    /// Notes that the answer to a batch has a handle.
+    #[inline]
+    pub fn note_sent(&mut self, handle: Ref, batch: u64) {
+        if let Some(slot) = self.slots.get_mut(handle.slot() as usize) {
+            slot.sent = batch as u32;
+        }
+    }
+
+    /// True if the answer to one of the last `unanswered` batches has a handle. `batches` is the
+    /// number of answered ones.
+    pub fn was_sent_after(&self, handle: Ref, batches: u64, unanswered: u8) -> bool {
+        let slot = self.slots.get(handle.slot() as usize);
+        slot.is_some_and(|slot| (batches as u32).wrapping_sub(slot.sent) < u32::from(unanswered))
+    }
+
     /// Gives a handle back; false if it stands for nothing.
     pub fn free(&mut self, handle: Ref, roots: &mut [Word]) -> bool {
         let slot = handle.slot();
@@ -94,7 +120,7 @@ impl Handles {
             None => return false,
         }
         let place = &mut self.slots[slot as usize];
-        (place.object, place.undone) = (0, false);
+        place.object = 0;
         roots[slot as usize] = 0;
         // A slot whose generations are used up stays out of use, so that no old handle ever fits
         // again.
@@ -108,16 +134,16 @@ impl Handles {
     /// True if a handle's object was made in a transaction that was aborted.
     pub fn is_undone(&self, handle: Ref) -> bool {
         let slot = self.slots.get(handle.slot() as usize);
-        slot.is_some_and(|slot| slot.undone && slot.generation == handle.generation())
+        slot.is_some_and(|slot| slot.object == UNDONE && slot.generation == handle.generation())
     }
 
     /// Takes the objects away of which `undone` says that an aborted transaction made them; the
     /// client keeps the handles, which stand for nothing.
     pub fn undo(&mut self, undone: impl Fn(Word) -> bool, roots: &mut [Word]) {
         for (at, slot) in self.slots.iter_mut().enumerate() {
-            if slot.object != 0 && undone(slot.object) {
+            if slot.object > UNDONE && undone(slot.object) {
                 self.by_object.remove(&slot.object);
-                (slot.object, slot.undone) = (0, true);
+                slot.object = UNDONE;
                 roots[at] = 0;
                 self.undone += 1;
             }
@@ -193,6 +219,17 @@ mod tests {
         assert_eq!(h.len(), 1);
         let c = h.of(100, 2, &mut roots).unwrap();
         assert_eq!((c.slot(), h.get(c), h.get(a)), (a.slot(), Some(100), None));
+    }
+
+    #[test]
+    fn the_last_answer_with_a_handle_is_known() {
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        let a = h.of(100, 2, &mut roots).unwrap();
+        h.note_sent(a, 7);
+        assert!(!h.was_sent_after(a, 7, 0) && h.was_sent_after(a, 7, 1));
+        assert!(!h.was_sent_after(a, 9, 2) && h.was_sent_after(a, 9, 3));
+        h.note_sent(a, u64::from(u32::MAX));
+        assert!(h.was_sent_after(a, 1 << 32, 2) && !h.was_sent_after(a, 1 << 32, 1));
     }
 
     #[test]

@@ -77,6 +77,8 @@ struct Outcomes<'s> {
     /// The roots of the objects with handles.
     roots: &'s mut Vec<Word>,
     handles_max: usize,
+    /// The number of the batch that is answered.
+    batch: u64,
 }
 
 impl<'s> Outcomes<'s> {
@@ -85,8 +87,9 @@ impl<'s> Outcomes<'s> {
         limits: &Limits,
         handles: &'s mut Handles,
         roots: &'s mut Vec<Word>,
+        batch: u64,
     ) -> Outcomes<'s> {
-        Outcomes { tables, handles, roots, handles_max: limits.size(Limit::Handles) }
+        Outcomes { tables, handles, roots, handles_max: limits.size(Limit::Handles), batch }
     }
 
     /// Returns the outcome of a future, or nothing at the limit of handles. `reported` are the
@@ -124,7 +127,9 @@ impl<'s> Outcomes<'s> {
     /// Returns the handle of an object; nothing at the limit of handles.
     #[inline]
     fn handle(&mut self, word: Word) -> Option<Ref> {
-        self.handles.of(word, self.handles_max, self.roots)
+        let handle = self.handles.of(word, self.handles_max, self.roots)?;
+        self.handles.note_sent(handle, self.batch);
+        Some(handle)
     }
 
     /// Writes something with many objects. Returns the limit that it exceeds, if it does: then its
@@ -266,7 +271,7 @@ impl Session {
         let bytes_max = self.limits.size(Limit::ReplyBytes);
         let roots = self.roots.as_ref().expect("made before anything runs");
         let roots = cx.root_set(&roots.handles);
-        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots);
+        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots, self.batches);
         let mut reply = Flushed::begin(&mut self.output);
         let mut exceeded: Option<Exceeded> = None;
         for position in wanted.positions() {
@@ -409,7 +414,7 @@ impl Session {
         let mut room = self.limits.size(Limit::ReplyBytes);
         let roots = self.roots.as_ref().expect("made before anything runs");
         let roots = cx.root_set(&roots.handles);
-        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots);
+        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots, self.batches);
         let mut reply = Exceptions::begin(&mut self.output);
         // Those of the batch under way are among them: they get into the history with its `flush`.
         let (cleared, omitted) = self.batch.cleared;

@@ -129,7 +129,7 @@ rules! {
     Command::Is { .. } => IS, Action, Kept, Skipped;
     Command::Get { .. } => GET, Refused(1), Kept, Skipped;
     Command::Lookup { .. } => LOOKUP, Refused(1), Kept, Skipped;
-    Command::Free(_) => FREE, Action, Freed, Executed;
+    Command::Free { .. } => FREE, Action, Freed, Executed;
     Command::While => WHILE, Opens(Open::WhileCond), Kept, Skipped;
     Command::Do { .. } => DO, Turns(&[Open::WhileCond], Open::WhileBody), Kept, Skipped;
     Command::EndWhile => END_WHILE, Closes(&[Open::WhileBody]), Kept, Skipped;

@@ -25,6 +25,7 @@ use crate::calls::wrong_count;
 use crate::casts::{Cast, cast_row};
 use crate::compounds::Shape;
 use crate::failures::{Failure, FailureKind};
+use crate::handles::Freed;
 use crate::procedures::Procedure;
 use crate::rows::{Column, no_table};
 use crate::rules::{Inside, Open, Rule};
@@ -55,7 +56,7 @@ pub(crate) struct Scan {
     /// For each row that it appends, the columns of the table.
     pub emits: Vec<Vec<Column>>,
     /// Handles given back inside: they go when the structure has run.
-    pub frees: Vec<Ref>,
+    pub frees: Vec<Freed>,
     /// True if it is the definition of a procedure.
     pub procedure: bool,
     /// The number of procedure numbers that it takes: one for each PROCEDURE, misplaced ones
@@ -319,7 +320,9 @@ impl Session {
                     self.scan_arg(cx, scan, arg, 0, scan.own_result);
                 }
             }
-            Command::Free(handles) => scan.frees.extend(handles.iter()),
+            Command::Free { handles, unanswered } => {
+                scan.frees.extend(handles.iter().map(|handle| Freed { handle, unanswered }));
+            }
             // These are refused.
             Command::Hello(_)
             | Command::Lookup { .. }

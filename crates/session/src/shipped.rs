@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bifrost_repository::BatchId;
 use bifrost_runtime::Cx;
-use bifrost_wire::{BatchName, Command, Decoded, ErrorNumber, Limit, Ref, decode};
+use bifrost_wire::{BatchName, Command, Decoded, ErrorNumber, Limit, decode};
 use bytes::Bytes;
 
 use crate::failures::{NOT_KEPT, Place};
 use crate::futures::Future;
+use crate::handles::Freed;
 use crate::procedures::Extent;
 use crate::rules::{InOver, InTransaction, rule};
 use crate::session::Session;
@@ -37,7 +38,7 @@ pub(crate) struct Shipped {
     /// The position of `flush` in them.
     flush: usize,
     /// Handles given back: they go when the batch has run to its end.
-    frees: Vec<Ref>,
+    frees: Vec<Freed>,
     /// The number of procedures that it defines.
     definitions: usize,
     /// The number of times that it may be run from now on, and how often it was.
@@ -110,8 +111,8 @@ impl Session {
         let rule = rule(&command);
         match rule.transaction {
             InTransaction::Freed => {
-                if let Command::Free(handles) = command {
-                    shipped.frees.extend(handles.iter());
+                if let Command::Free { handles, unanswered } = command {
+                    shipped.frees.extend(handles.iter().map(|handle| Freed { handle, unanswered }));
                 }
             }
             InTransaction::Runs if !self.batch.dead => {
@@ -241,7 +242,7 @@ impl Session {
     }
 
     /// Answers a batch that was done before.
-    fn repeat(&mut self, run: &mut Run<'_>, reply: &[u8], frees: Vec<Ref>, kept: Option<u8>) {
+    fn repeat(&mut self, run: &mut Run<'_>, reply: &[u8], frees: Vec<Freed>, kept: Option<u8>) {
         self.abort_transaction(run);
         frees.into_iter().for_each(|handle| self.free(run, handle));
         self.replay(run, reply, kept);

@@ -19,8 +19,7 @@ use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::{Cx, Table, object};
 use bifrost_wire::{
-    Command, Decoded, ErrorNumber, Limit, Ref, TypeNumber, VERSION, Value, decode, decode_call, encode,
-    mention,
+    Command, Decoded, ErrorNumber, Limit, TypeNumber, VERSION, Value, decode, decode_call, encode, mention,
 };
 
 use crate::ahead::Sight;
@@ -28,6 +27,7 @@ use crate::casts::Cast;
 use crate::causes::Cause;
 use crate::failures::FailureKind;
 use crate::futures::Future;
+use crate::handles::Freed;
 use crate::rules::{InOver, Inside, rule};
 use crate::scan::Scan;
 use crate::session::{Batch, Session};
@@ -214,7 +214,9 @@ impl Session {
             Command::As { ty, object } => self.cast(run, Cast::As, ty, object),
             Command::Is { ty, object } => self.cast(run, Cast::Is, ty, object),
             Command::Get { object } => self.get(run, object),
-            Command::Free(handles) => handles.iter().for_each(|h| self.free(run, h)),
+            Command::Free { handles, unanswered } => {
+                handles.iter().for_each(|handle| self.free(run, Freed { handle, unanswered }));
+            }
             Command::Flush { wanted, quiet, kept } => {
                 self.batch.fuel = run.fuel;
                 self.flush(run, wanted, quiet, kept);
@@ -279,8 +281,12 @@ impl Session {
         self.reset_batch(cx);
     }
 
-    /// Gives a handle back.
-    pub(crate) fn free(&mut self, cx: &mut Cx, handle: Ref) {
+    /// Gives a handle back, unless an answer that its client has not names it again.
+    pub(crate) fn free(&mut self, cx: &mut Cx, freed: Freed) {
+        let Freed { handle, unanswered } = freed;
+        if unanswered > 0 && self.handles.was_sent_after(handle, self.batches, unanswered) {
+            return;
+        }
         let roots = self.roots.as_ref().expect("made before anything runs");
         if !self.handles.free(handle, cx.root_set(&roots.handles)) {
             self.refuse(ErrorNumber::NoSuchHandle, format!("{} cannot be given back", mention(handle)));

@@ -2,7 +2,7 @@
 
 mod support;
 
-use bifrost_wire::Limit;
+use bifrost_wire::{Limit, Ref, encode};
 use support::{check, each_mode};
 
 /// Plays a script in each execution; the told replies must be `expected`.
@@ -222,5 +222,24 @@ fn objects_that_only_an_earlier_batch_has_live() {
         client.cx.collect();
         let told = client.play("b = Tally.bump @2.1\n flush b");
         assert_eq!(told, "b = 2\n");
+    });
+}
+
+#[test]
+fn a_handle_that_an_unanswered_batch_names_is_not_given_back() {
+    each_mode(|world| {
+        let mut client = world.client();
+        client.play("t = lookup tally Tally\n flush kept 0 t");
+        client.play("s = lookup tally Tally\n flush kept 0 s");
+        let free = |client: &mut support::Client, unanswered: u8| {
+            encode::free(&mut client.bytes, &[Ref(1)], unanswered);
+            client.play("v = Tally.value #1\n flush v")
+        };
+        // The second batch has named it, and its answer may be on the way.
+        assert_eq!(free(&mut client, 1), "v = 0\n");
+        // That of the third has not.
+        assert_eq!(free(&mut client, 2), "v = 0\n".to_owned());
+        let told = free(&mut client, 0);
+        assert!(told.contains("NoSuchHandle"), "{told}");
     });
 }

@@ -213,6 +213,19 @@ impl Polled {
         }
     }
 
+    /// Reads what has come.
+    fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+        loop {
+            self.input.clear();
+            match self.stream.try_read(&mut self.input, READ_BYTES) {
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return Err(self.close(recorder, ConnectionError::Ended.into())),
+                Ok(Some(_)) => drop(recorder.handle_bytes(&self.input)?),
+                Err(error) => return Err(self.close(recorder, ConnectionError::Read(error).into())),
+            }
+        }
+    }
+
     /// Waits in this thread until a batch is answered.
     pub(crate) fn block_on(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         let before = recorder.batches_under_way();
@@ -417,6 +430,28 @@ impl Session {
                 session.core.live.borrow_mut().recorder.finish_transaction(outcome, refusals, place);
             finished.map(|()| result)
         }
+    }
+
+    /// True if the server has not ended the session, as far as is known without waiting.
+    pub(crate) fn is_open(&self) -> bool {
+        let live = &mut *self.core.live.borrow_mut();
+        match &mut live.way {
+            Way::Polled(polled) => polled.look(&mut live.recorder).is_ok(),
+            Way::Blocking(_) => !live.recorder.is_closed(),
+        }
+    }
+
+    /// Ends the work of a task without waiting: the transaction is aborted, and all failures are
+    /// told. False if the session cannot be used again.
+    pub(crate) fn begin_again(&self) -> bool {
+        let place = Place::caller();
+        if self.core.live.borrow().recorder.is_crowded() {
+            return false;
+        }
+        let aborted = self.abort_at(place);
+        drop(aborted);
+        self.clear_exceptions();
+        self.core.live.borrow_mut().send_batch("abort", place).is_ok()
     }
 
     /// Flushes, and ends the session, as [`Session::close`](crate::Session::close) does.

@@ -53,6 +53,8 @@ mod iter;
 mod live;
 mod live_batch;
 mod plain;
+#[cfg(feature = "async")]
+mod pool;
 mod procedure;
 mod promise;
 mod rows;
@@ -72,6 +74,8 @@ pub use error::{CallName, ConnectError, Error, Exception, Place};
 pub use iter::{Iter, Yields};
 pub use live_batch::{Claim, LiveBatch};
 pub use plain::{Items, Plain};
+#[cfg(feature = "async")]
+pub use pool::{Pool, Pooled};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
 pub use rows::{Cellular, Columns, Row, Rows};

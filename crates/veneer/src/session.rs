@@ -324,7 +324,10 @@ impl Session {
     /// Commands recorded behind it belong to the next one. Not inside a structure.
     #[track_caller]
     pub fn abort(&self) -> Promise<()> {
-        let place = Place::caller();
+        self.abort_at(Place::caller())
+    }
+
+    pub(crate) fn abort_at(&self, place: Place) -> Promise<()> {
         self.record(place, |live| {
             let admitted = live.admit();
             live.recorder.abort(admitted, place)

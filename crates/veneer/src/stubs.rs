@@ -4,6 +4,46 @@ use bifrost_recorder::Stubs;
 
 use crate::call::{Element, Reference};
 
+/// Makes the functions that open a session with the stubs of a generated module.
+#[cfg(not(feature = "async"))]
+#[macro_export]
+macro_rules! connect {
+    ($stubs:ident) => {
+        /// Opens a session with the server at an address like `unix:///run/bifrost/main`.
+        ///
+        /// # Errors
+        /// There is no server, or it refuses the session.
+        pub fn connect(address: &str) -> ::core::result::Result<$crate::Session, $crate::ConnectError> {
+            $crate::Session::builder(&$stubs).connect(address)
+        }
+    };
+}
+
+/// Makes the functions that open a session with the stubs of a generated module.
+#[cfg(feature = "async")]
+#[macro_export]
+macro_rules! connect {
+    ($stubs:ident) => {
+        /// Opens a session with the server at an address like `unix:///run/bifrost/main`.
+        ///
+        /// # Errors
+        /// There is no server, or it refuses the session.
+        pub fn connect(address: &str) -> ::core::result::Result<$crate::Session, $crate::ConnectError> {
+            $crate::Session::builder(&$stubs).connect(address)
+        }
+
+        /// Opens a session to be awaited.
+        ///
+        /// # Errors
+        /// There is no server, or it refuses the session.
+        pub async fn connect_async(
+            address: &str,
+        ) -> ::core::result::Result<$crate::Session, $crate::ConnectError> {
+            $crate::Session::builder(&$stubs).connect_async(address).await
+        }
+    };
+}
+
 /// A generated type of objects.
 pub trait Object: Reference + Element<Future = Self> {
     /// The module it was generated with; none for a built-in type.

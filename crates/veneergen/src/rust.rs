@@ -23,8 +23,19 @@ static KEYWORDS: &[&str] = &[
 ];
 
 /// Names that a method or routine would hide: those of every stub, and of the module.
-static TAKEN: &[&str] =
-    &["as_", "is_", "caught", "signals", "stub", "from_stub", "clone", "connect", "session", "_"];
+static TAKEN: &[&str] = &[
+    "as_",
+    "is_",
+    "caught",
+    "signals",
+    "stub",
+    "from_stub",
+    "clone",
+    "connect",
+    "connect_async",
+    "session",
+    "_",
+];
 
 /// Names of types that generated code uses without a path.
 static TAKEN_TYPES: &[&str] = &[

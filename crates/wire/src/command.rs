@@ -106,9 +106,14 @@ pub enum Command<'a> {
         /// The object.
         object: Ref,
     },
-    /// Gives handles back. No handle may be given back while an answer is due that might name it
-    /// again.
-    Free(Refs<'a>),
+    /// Gives handles back.
+    Free {
+        /// The handles.
+        handles: Refs<'a>,
+        /// The number of batches before this one whose answers the client has not. A handle that
+        /// one of these names again is not given back.
+        unanswered: u8,
+    },
     /// Ends the batch.
     Flush {
         /// The futures whose handles or values the client wants.
@@ -226,7 +231,7 @@ impl<'a> Command<'a> {
             | Command::Lookup { .. }
             | Command::Cell { .. }
             | Command::Rows { .. }
-            | Command::Free(_)
+            | Command::Free { .. }
             | Command::Flush { .. }
             | Command::Describe
             | Command::History
@@ -453,8 +458,9 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             Ok(Command::Get { object: Ref(reader.word()? as i64) })
         }
         op::FREE => {
-            numbered(reader)?;
-            Ok(Command::Free(Refs(reader.words(u64::from(number))?)))
+            reader.check(flags <= 0xff, "a number of batches")?;
+            let handles = Refs(reader.words(u64::from(number))?);
+            Ok(Command::Free { handles, unanswered: flags as u8 })
         }
         op::FLUSH => {
             let (keeps, unanswered) = (flags & 2 != 0, flags >> 8);

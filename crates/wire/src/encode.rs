@@ -243,9 +243,9 @@ pub fn get(out: &mut Vec<u8>, object: Ref) {
     word(out, object.0 as u64);
 }
 
-/// Appends `free`.
-pub fn free(out: &mut Vec<u8>, handles: &[Ref]) {
-    word(out, head(op::FREE, 0, handles.len() as u32));
+/// Appends `free`, for a client that has not the answers of so many batches.
+pub fn free(out: &mut Vec<u8>, handles: &[Ref], unanswered: u8) {
+    word(out, head(op::FREE, u32::from(unanswered), handles.len() as u32));
     for handle in handles {
         word(out, handle.0 as u64);
     }
@@ -379,7 +379,9 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::As { ty, object } => cast(out, ty, object),
         Command::Is { ty, object } => test_type(out, ty, object),
         Command::Get { object } => get(out, object),
-        Command::Free(handles) => free(out, &handles.iter().collect::<Vec<_>>()),
+        Command::Free { handles, unanswered } => {
+            free(out, &handles.iter().collect::<Vec<_>>(), unanswered);
+        }
         Command::Flush { wanted, quiet, kept } => {
             word(out, head(op::FLUSH, flush_flags(quiet, kept), wanted.ranges().len() as u32));
             wanted.ranges().for_each(|(first, count)| word(out, u64::from(first) | u64::from(count) << 32));

@@ -78,7 +78,13 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::As { ty, object } => json!({"as": {"type": ty.0, "object": object.0}}),
         Command::Is { ty, object } => json!({"is": {"type": ty.0, "object": object.0}}),
         Command::Get { object } => json!({"get": {"object": object.0}}),
-        Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
+        Command::Free { handles, unanswered } => {
+            let handles: Vec<i64> = handles.iter().map(|h| h.0).collect();
+            match unanswered {
+                0 => json!({ "free": handles }),
+                n => json!({"free": {"handles": handles, "unanswered": n}}),
+            }
+        }
         Command::Flush { wanted, quiet, kept } => {
             let mut flush = json!({"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet});
             if let Some(unanswered) = kept {

@@ -22,7 +22,7 @@ enum Owned {
     As(u32, i64),
     Is(u32, i64),
     Get(i64),
-    Free(Vec<i64>),
+    Free(Vec<i64>, u8),
     Flush(Vec<u32>, bool),
     FlushKept(Vec<u32>, u8),
     Plain(u8),
@@ -97,7 +97,7 @@ fn command() -> impl Strategy<Value = Owned> {
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::As(t, o)),
         (any::<u32>(), any::<i64>()).prop_map(|(t, o)| Owned::Is(t, o)),
         any::<i64>().prop_map(Owned::Get),
-        vec(any::<i64>(), 0..9).prop_map(Owned::Free),
+        (vec(any::<i64>(), 0..9), any::<u8>()).prop_map(|(h, n)| Owned::Free(h, n)),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
             .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
         (proptest::collection::btree_set(1u32..40, 0..20), any::<u8>())
@@ -162,7 +162,7 @@ fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
         Owned::As(t, o) => encode::cast(out, TypeNumber(*t), Ref(*o)),
         Owned::Is(t, o) => encode::test_type(out, TypeNumber(*t), Ref(*o)),
         Owned::Get(o) => encode::get(out, Ref(*o)),
-        Owned::Free(h) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>()),
+        Owned::Free(h, n) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>(), *n),
         Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
         Owned::FlushKept(w, n) => encode::flush_kept(out, w.iter().copied(), *n),
         Owned::Plain(code) => encode::plain(out, *code),
@@ -329,7 +329,7 @@ impl Owned {
             | Owned::Lookup(..)
             | Owned::Cell(_)
             | Owned::Rows(_)
-            | Owned::Free(_)
+            | Owned::Free(..)
             | Owned::Flush(..)
             | Owned::FlushKept(..)
             | Owned::Plain(_)

@@ -37,13 +37,7 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
 
-/// Opens a session with the server at an address like `unix:///run/bifrost/main`.
-///
-/// # Errors
-/// There is no server, or it refuses the session.
-pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
-    bf::Session::builder(&INTERFACE).connect(address)
-}
+bf::connect!(INTERFACE);
 
 /// Theta: `Task`
 #[derive(Clone, Debug)]

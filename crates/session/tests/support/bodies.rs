@@ -429,7 +429,7 @@ impl Maker {
             }
             30 if !self.handles.is_empty() && choices.rarely(3) => {
                 let (handle, _) = self.handles.swap_remove(choices.below(self.handles.len()));
-                encode::free(&mut self.out, &[handle]);
+                encode::free(&mut self.out, &[handle], 0);
             }
             32 | 33 if innermost.is_none() || choices.rarely(20) => self.rows(choices),
             34..=37 => self.emit(choices),

@@ -469,7 +469,7 @@ impl Client {
             }
             "free" => {
                 let refs: Vec<Ref> = rest.iter().map(|n| self.reference(n)).collect();
-                encode::free(&mut self.bytes, &refs);
+                encode::free(&mut self.bytes, &refs, 0);
                 0
             }
             "flush" => {

@@ -861,7 +861,7 @@ impl Translator {
         asked.wanted.sort_unstable();
         asked.wanted.dedup();
         if !self.frees.is_empty() {
-            encode::free(out, &std::mem::take(&mut self.frees));
+            encode::free(out, &std::mem::take(&mut self.frees), 0);
         }
         encode::flush(out, asked.wanted.iter().copied(), false);
         self.stage = Stage::Flush(asked);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
-use bifrost_veneer::{Error, How, Session};
+use bifrost_veneer::{How, Session};
 use scores_client::bifrost_stubs::{Scores, connect};
 use tempfile::TempDir;
 
@@ -58,14 +58,10 @@ pub fn score(s: &Session, scores: &Scores, name: &str, points: i64) {
                 now.claim().unwrap();
                 return;
             }
-            Err(error) if is_conflict(&error) => {}
+            Err(error) if error.is_conflict() => {}
             Err(error) => panic!("{error}"),
         }
     }
-}
-
-fn is_conflict(error: &Error) -> bool {
-    matches!(error.root(), Error::Refused { number, .. } if *number == bifrost_veneer::wire::ErrorNumber::Conflict as u32)
 }
 
 /// Waits until something holds.
