@@ -309,3 +309,47 @@ fn idle(turns: usize) {
         std::hint::spin_loop();
     }
 }
+
+#[test]
+fn both_ends_may_send_more_than_the_other_has_read() {
+    const BYTES: usize = 6 << 20;
+    /// Sends and reads in turn, as far as there is room and bytes are there.
+    fn exchange(mut stream: Stream, byte: u8, other: u8) {
+        let (sent, mut left) = (vec![byte; BYTES], BYTES);
+        let mut came = Vec::new();
+        while left > 0 || came.len() < BYTES {
+            let written = stream.try_write(&sent[..left]).unwrap();
+            left -= written;
+            let read = stream.try_read(&mut came, 1 << 16).unwrap();
+            assert_ne!(read, Some(0), "the end came early");
+            if left > 0 && written == 0 && read.is_none() {
+                assert!(stream.wait_ready(Instant::now() + Duration::from_secs(60)));
+            } else if left == 0 && read.is_none() && came.len() < BYTES {
+                stream.read(&mut came, 1 << 16, far()).unwrap();
+            }
+        }
+        assert!(came.len() == BYTES && came.iter().all(|found| *found == other));
+    }
+    for medium in MEDIA {
+        println!("{medium}");
+        let (one, two) = connected(medium);
+        assert_eq!(one.socket().is_some(), !medium.starts_with("shm"));
+        let there = std::thread::spawn(move || exchange(two, 2, 1));
+        exchange(one, 1, 2);
+        there.join().unwrap();
+    }
+}
+
+#[test]
+fn a_wait_for_either_direction_ends_at_its_deadline() {
+    for medium in MEDIA {
+        println!("{medium}");
+        let (mut one, _two) = connected(medium);
+        while one.try_write(&[0; 1 << 16]).unwrap() > 0 {}
+        let start = Instant::now();
+        while one.wait_ready(start + Duration::from_millis(50)) {
+            assert!(start.elapsed() < Duration::from_secs(60), "it never ends");
+        }
+        assert!(start.elapsed() >= Duration::from_millis(45), "{:?}", start.elapsed());
+    }
+}

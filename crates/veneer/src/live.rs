@@ -64,10 +64,13 @@ impl Wire {
 
     /// Sends the bytes that can be sent.
     fn send(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
-        // A server that waits until its answers are read takes no more bytes.
-        while recorder.batches_under_way() > 1 && !recorder.flushed_bytes().is_empty() {
+        // A server that waits until its answers are read takes no more bytes. The batch that is sent
+        // has no answer yet.
+        while recorder.batches_under_way() > usize::from(!recorder.flushed_bytes().is_empty())
+            && !recorder.bytes_to_send().is_empty()
+        {
             self.input.clear();
-            let bytes = recorder.flushed_bytes();
+            let bytes = recorder.bytes_to_send();
             match self.connection.write_or_read(bytes, &mut self.input, READ_BYTES, self.timeout) {
                 Ok(written) => recorder.sent(written),
                 Err(error) => return Err(self.give_up(recorder, error)),
