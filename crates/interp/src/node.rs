@@ -56,6 +56,8 @@ pub(crate) enum Target {
     Slot(u32),
     /// A native of a basic type.
     Native(Code),
+    /// An operation of one operand or two.
+    Op(Op),
     /// A routine; its descriptor goes before the operands.
     Routine(&'static RoutineDesc),
     /// A method of an object in an image without engine: interpreted, or the native in the table.

@@ -66,7 +66,7 @@ pub fn print(rows: &[Row]) {
                 "{:>8.2}{:>8.1}  {}",
                 t.value,
                 t.most.unwrap_or_default(),
-                if t.reached { "reached" } else { "missed" }
+                t.verdict.name()
             )
         });
         anstream::println!("  {:<11}{medians}{target}", row.case);
