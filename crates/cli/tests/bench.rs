@@ -85,10 +85,11 @@ fn calls_are_measured_over_all_streams() {
     }
     assert!(value("FOREACH with a null call and a row of two, each round")["value"].as_f64().unwrap() > 0.0);
     assert!(lines.iter().any(|line| line["target"] == "a row of two columns, beyond its calls"));
-    // Calls of loops count each time: a cell's `get`, `lt`, `add`, three `fetch`, `get`, `add` and
-    // `put`; at the end `get` and `lt` again.
+    // Calls of loops count each time. Of the WHILE these are nine in a round (Zondervan 1995, 7.1.3), `get` and `lt` at the
+    // end, and one that makes the cell.
     let calls = |case: &str| value(case)["calls"].as_u64().unwrap();
     assert_eq!(calls("perfect batching, 1024 rounds"), 4 * 1024);
+    assert_eq!(calls("batched WHILE, 1024 rounds"), 9 * 1024 + 3);
     assert_eq!(calls("batched FOREACH, 1024 rounds"), 4 * 1024 + 1);
     assert_eq!(calls("Theta method, 1024 rounds"), 1);
 }

@@ -21,6 +21,9 @@ use super::measure::{Effort, ns};
 /// The sizes of batches.
 const SIZES: [u64; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 8192];
 
+/// Calls in each sample at least: small batches are repeated, and their mean is the sample.
+const CALLS_MIN: u64 = 64;
+
 /// The size whose recording is measured by itself.
 const RECORDED: u64 = 1024;
 
@@ -134,8 +137,15 @@ pub fn measure(
     for _ in 0..effort.samples / 10 {
         for (series, times) in Series::ALL.into_iter().zip(&mut times) {
             for (samples, n) in times.iter_mut().zip(SIZES) {
-                let (all, recorded) = objects.run(s, series, n)?;
-                samples.push(all);
+                // The server may have rested while a long batch was recorded. One call wakes it.
+                objects.run(s, series, 1)?;
+                let batches = (CALLS_MIN / n).max(1);
+                let (mut all, mut recorded) = (0.0, 0.0);
+                for _ in 0..batches {
+                    let (one, of_it) = objects.run(s, series, n)?;
+                    (all, recorded) = (all + one, recorded + of_it);
+                }
+                samples.push(all / batches as f64);
                 if n == RECORDED && series == Series::Null {
                     recording.push(recorded / n as f64);
                 }

@@ -160,10 +160,8 @@ pub fn measure(effort: Effort, bar: &ProgressBar) -> Result<(Vec<Row>, Vec<Case>
             let points: Vec<(f64, f64)> =
                 times.iter_mut().enumerate().map(|(n, t)| (n as f64, summary(t).0 / rounds)).collect();
             let fit = Fit::of(&points);
-            let each = [("a round without calls", fit.intercept), (body.name(), fit.slope)];
-            for (what, estimate) in each {
-                let what = if what == body.name() { format!("each {what}") } else { what.to_owned() };
-                cases.push(Case::fitted(format!("{kind}: {what}, of {}", body.name()), "ns", estimate));
+            for (what, estimate) in [("a round with no", fit.intercept), ("each", fit.slope)] {
+                cases.push(Case::fitted(format!("{kind}: {what} {}", body.name()), "ns", estimate));
             }
             of_kind.push(fit);
         }
@@ -188,7 +186,7 @@ pub fn print_table(rows: &[Row]) {
     for row in rows {
         let name = row.body.name();
         for (what, [general, special]) in
-            [(format!("each {name}"), row.calls), (format!("a round without {name}"), row.rounds)]
+            [(format!("each {name}"), row.calls), (format!("a round with no {name}"), row.rounds)]
         {
             let times = ratio(general.value, special.value);
             let times = if times.is_nan() { "-".to_owned() } else { format!("{times:.2} x") };

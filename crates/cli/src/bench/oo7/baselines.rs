@@ -186,10 +186,7 @@ pub fn print(cases: &[Case]) {
         for way in op.ways {
             let Some(case) = find(cases, op.name, *way, None) else { continue };
             // The linked client crosses nothing.
-            let factor = match way {
-                Way::Linked => "-".to_owned(),
-                _ => format!("{:.2}", case.batching_factor.unwrap_or_default()),
-            };
+            let factor = case.batching_factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"));
             let predicted = case.predicted.map_or("-".to_owned(), |ms| format!("{ms:.3}"));
             anstream::println!(
                 "  {name:<7} {:<9} {factor:>8} {:>11.3} {:>11.3} {predicted:>11} {:>9.2} {:>9.2} {:>9.2} {:>9.2}",

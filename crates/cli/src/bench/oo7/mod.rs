@@ -457,7 +457,9 @@ fn print(args: &Args, cases: &[Case]) {
         };
         last = &c.case;
         let (way, crossings) = (c.way.unwrap_or_default(), c.crossings.unwrap_or_default());
-        let (calls, factor) = (c.calls.unwrap_or_default(), c.batching_factor.unwrap_or_default());
+        let calls = c.calls.unwrap_or_default();
+        // A linked client has none.
+        let factor = c.batching_factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"));
         let fetched = match (c.temperature, c.fetches, c.fetched) {
             (Some(temperature), Some(fetches), Some(fetched)) => {
                 format!(" {temperature:>5} {fetches:>8} {fetched:>8} {:>8}", c.prefetched.unwrap_or_default())
@@ -465,7 +467,7 @@ fn print(args: &Args, cases: &[Case]) {
             _ => String::new(),
         };
         anstream::println!(
-            "  {op:<7} {result:>9}  {way:<9} {:>12.3} {:>12.3} {crossings:>12} {calls:>12} {factor:>8.2}{fetched}",
+            "  {op:<7} {result:>9}  {way:<9} {:>12.3} {:>12.3} {crossings:>12} {calls:>12} {factor:>8}{fetched}",
             c.value,
             c.min
         );
