@@ -33,7 +33,8 @@ impl Fit {
     /// Fits a line to pairs of x and time; times are positive.
     pub fn of(points: &[(f64, f64)]) -> Fit {
         let weight = |y: f64| 1.0 / (y * y);
-        let sum = |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, y)| weight(*y) * f(*x, *y)).sum::<f64>();
+        let sum =
+            |f: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, y)| weight(*y) * f(*x, *y)).sum::<f64>();
         let all = sum(&|_, _| 1.0);
         let (mean_x, mean_y) = (sum(&|x, _| x) / all, sum(&|_, y| y) / all);
         let spread = sum(&|x, _| (x - mean_x).powi(2));

@@ -262,15 +262,18 @@ fn model(s: &Session) -> Result<Vec<Case>, Error> {
     say(&format!("   Fitted over empty calls: t_c = {}, t_d = {}.\n", figure(t_c), figure(t_d)));
     say("     B     measured    predicted");
     for case in &cases {
-        let predicted = fit.predict(case.n as f64).map_or(String::new(), |us| format!("{us:>9.3} us"));
+        let predicted = fit.predict(case.n as f64);
+        let predicted = predicted.map_or("not measured".to_owned(), |us| format!("{us:>9.3} us"));
         say(&format!("   {:>3} {:>9.3} us {predicted}", case.n, case.value));
     }
     if fit.predict(1.0).is_some() && t_c > 0.0 {
         let ratio = t_d / t_c;
         say(&format!("\n   Batches of t_d / t_c = {ratio:.0} calls are within twice the best."));
     } else {
-        say("\n   The fit came out negative: the machine was busy, and the figures are not measured. Run the \
-            demo again.");
+        say(
+            "\n   The fit came out negative: the machine was busy, and the figures are not measured. Run the \
+            demo again.",
+        );
     }
     cases.extend(
         [("t_c", t_c), ("t_d", t_d)]

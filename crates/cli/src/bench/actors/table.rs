@@ -65,9 +65,9 @@ pub fn print(title: &str, rows: &[Row]) {
     anstream::println!("  {:<22}{:<4}{names}{:>10}", "", "", "target");
     for row in rows {
         let figures: String = there.iter().map(|at| cell(row.figures[*at])).collect();
-        let target = row.target.map_or(String::new(), |(most, verdict)| {
-            format!("{}  {}", cell(Some(most)), verdict.name())
-        });
+        let target = row
+            .target
+            .map_or(String::new(), |(most, verdict)| format!("{}  {}", cell(Some(most)), verdict.name()));
         anstream::println!("  {:<22}{:<4}{figures}{target}", row.title, row.unit);
     }
 }

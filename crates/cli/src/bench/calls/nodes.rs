@@ -177,7 +177,8 @@ pub fn measure(effort: Effort, bar: &ProgressBar) -> Result<(Vec<Row>, Vec<Case>
 /// Prints table 7.2 of 000, with the paper's own figures.
 pub fn print_table(rows: &[Row]) {
     let bold = anstyle::Style::new().bold();
-    let title = "Nodes of the interpreter (000 figure 7-3, table 7.2): general and special ones, and the ratio";
+    let title =
+        "Nodes of the interpreter (000 figure 7-3, table 7.2): general and special ones, and the ratio";
     anstream::println!("\n{bold}{title}{bold:#}");
     let text = |e: Estimate| match cost(e.value).is_nan() {
         true => "not measured".to_owned(),

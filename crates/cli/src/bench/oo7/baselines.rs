@@ -120,12 +120,7 @@ pub fn serve(size: &str, seed: u32, core: usize) -> Result<(), Failed> {
     })
 }
 
-fn answer(
-    session: &Session,
-    ways: &Ways<'_>,
-    theta: &stubs::Oo7,
-    question: &str,
-) -> Result<String, Failed> {
+fn answer(session: &Session, ways: &Ways<'_>, theta: &stubs::Oo7, question: &str) -> Result<String, Failed> {
     if question == "check" {
         return Ok(format!("checked {}", theta.check().claim()?));
     }
@@ -160,7 +155,9 @@ pub fn predict(cases: &mut [Case]) {
 pub fn print(cases: &[Case]) {
     let ops: Vec<_> = OPS
         .iter()
-        .filter_map(|op| Some((op, find(cases, op.name, Way::Each, None)?, find(cases, op.name, Way::Linked, None)?)))
+        .filter_map(|op| {
+            Some((op, find(cases, op.name, Way::Each, None)?, find(cases, op.name, Way::Linked, None)?))
+        })
         .collect();
     if ops.is_empty() {
         return;

@@ -169,7 +169,11 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
     let stored = args.store.is_some() || !args.peers.is_empty();
     if let Some(way) = args.way.iter().find(|way| stored && way.is_baseline()) {
-        return Err(format!("`{}` is a baseline without a store: leave out `--store` and `--peers`", way.name()).into());
+        return Err(format!(
+            "`{}` is a baseline without a store: leave out `--store` and `--peers`",
+            way.name()
+        )
+        .into());
     }
     let folder = tempfile::tempdir()?;
     let chosen: Vec<&Op> =
