@@ -29,7 +29,7 @@ mod run;
 mod script;
 mod structure;
 
-pub use node::Prepared;
+pub use node::{Nodes, Prepared};
 pub use op::{OpError, apply};
-pub use run::{BatchEnd, Interp, Nodes, Trace};
+pub use run::{BatchEnd, Interp, Trace};
 pub use structure::HOT_STEPS;

@@ -20,10 +20,9 @@ use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::environment;
 
 use crate::node::{
-    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
-    Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Nodes, Place, Prepared,
+    Request, Select, SelfCall, Target, Transaction, TypeIf, While,
 };
-use crate::run::Nodes;
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id`
 /// is its number if it is one of the program's, and `nodes` are those that calls become.

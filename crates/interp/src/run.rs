@@ -22,7 +22,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::client::{OpenRequest, Outer};
 use crate::loops::BODIES;
-use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction};
+use crate::node::{Arm, Call, Except, ForEach, Node, Nodes, Place, Prepared, Target, Transaction};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
 use crate::structure::{HOT_STEPS, Meter, Structure};
@@ -66,17 +66,6 @@ pub(crate) enum Flow {
     Killed,
     /// The function goes on otherwise: it waits, or machine code does it ([`Run::land`]).
     Landed,
-}
-
-/// The nodes that calls are prepared as.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Nodes {
-    /// Nodes special to the number of operands and the kind of callee, where they fit.
-    #[default]
-    Special,
-    /// The node of a call in general for every call: the complement to measure the special ones
-    /// against (000 section 7.2).
-    General,
 }
 
 /// The interpreter of one image.

@@ -103,7 +103,7 @@ pub struct Args {
     #[arg(long, value_name = "OP", value_parser = PossibleValuesParser::new(OPS.iter().map(|o| o.name)))]
     op: Vec<String>,
     /// A way to run them; can be given several times [default: all]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_delimiter = ',')]
     way: Vec<Way>,
     /// Keep the database in a store: a folder, a database as postgres://user@host/name, or
     /// `memory:`; each operation is then measured hot and cold
@@ -150,7 +150,12 @@ Examples:
   bifrost bench oo7 --op T2b --way futures --way promises
   bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl
   bifrost bench oo7 --op T1 --op T6 --store /tmp/oo7.store
+  bifrost bench oo7 --op T2b --way each,futures,promises,linked
   bifrost bench oo7 --way theta --peers sqlite,zeo
+
+`each` and `linked` are the baselines of Bogle and Liskov 1994, figure 7: one call a crossing, and a client that is linked
+into the server. Each has a database of its own beside that of the other ways; neither is measured over a store. Calls are
+those that the server executes, with each round of a loop; B is their number for each pair of crossings.
 
 With --store each run is a transaction. Hot is in a session that has run the operation before; cold is in a new session, of a
 server that has just been started if the store is not in memory. A database of the same size and seed that the store has
