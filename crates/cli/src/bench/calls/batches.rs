@@ -1,10 +1,10 @@
 //! Batches of growing size over a stream, and the model fitted to them (001 section 6, figures 3 to
 //! 6).
 //!
-//! [`measure`] has two [`Series`]: null calls, and the descent of a list that the paper measured. In
-//! both all calls of a batch can be deferred, so the batching factor B is the size of the batch. The
-//! samples of all sizes alternate. [`print_table`] is figure 3: the fits of all streams beside the
-//! paper's.
+//! [`measure`] has two [`Series`]: null calls, and the descent of a list that the paper measured.
+//! In both all calls of a batch can be deferred, so the batching factor B is the size of the batch.
+//! The samples of all sizes alternate. [`print_table`] is figure 3: the fits of all streams beside
+//! the paper's.
 
 use std::hint::black_box;
 use std::time::Instant;

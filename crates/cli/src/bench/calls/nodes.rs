@@ -1,10 +1,10 @@
 //! The interpreter's nodes with and without specialisation (000 section 7.2, figure 7-3 and table
 //! 7.2).
 //!
-//! [`measure`] runs the paper's loop: a batched WHILE of 100 rounds that counts in a cell, with 0 to
-//! 10 calls of a method in its body. The method takes one constant argument and does little. Nodes
-//! stay nodes: structures never become machine code here, while methods are machine code, as those
-//! of the paper were.
+//! [`measure`] runs the paper's loop: a batched WHILE of 100 rounds that counts in a cell, with 0
+//! to 10 calls of a method in its body. The method takes one constant argument and does little.
+//! Nodes stay nodes: structures never become machine code here, while methods are machine code, as
+//! those of the paper were.
 //!
 //! Two engines in this process run the same loops in turn, one with the special nodes and one with
 //! the general node for each call ([`bifrost_engine::Nodes`]). Their clients are linked to them, so

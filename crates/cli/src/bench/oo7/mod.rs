@@ -8,8 +8,8 @@
 //!
 //! [`run`] starts the server, generates the database in it, measures each operation in its ways
 //! (`measure_op`), and compares the figures with the targets. [`ops`] names the operations,
-//! [`client`] and [`structures`] run them, [`baselines`] has the ways of 001 figure 7, and [`store`]
-//! measures over a store. `Figures` owns the cases measured so far.
+//! [`client`] and [`structures`] run them, [`baselines`] has the ways of 001 figure 7, and
+//! [`store`] measures over a store. `Figures` owns the cases measured so far.
 
 #[rustfmt::skip]
 #[allow(clippy::all, reason = "generated")]
