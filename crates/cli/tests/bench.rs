@@ -73,6 +73,7 @@ fn calls_are_measured_over_all_streams() {
             assert!(value(&format!("{name}: the model's greatest error"))["value"].is_f64());
             assert!(value(&format!("{name}: the variance that the model explains"))["value"].is_f64());
             value(&format!("{name}: t_d from B = 1 and 2"));
+            value(&format!("{name}: t_d of the least values"));
         }
     }
     for paper in ["local IPC", "remote Thor"] {
