@@ -40,23 +40,80 @@ fn theta_programs_give_what_others_give() {
 
 #[test]
 fn calls_are_measured_over_all_streams() {
-    let bench = bifrost().args(["bench", "calls", "--quick", "--over", "unix,tcp", "--json", "-"]).output();
+    let bench =
+        bifrost().args(["bench", "calls", "--quick", "--over", "shm,unix,tcp", "--json", "-"]).output();
     let output = bench.unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    let lines = stdout(&output).lines().filter(|line| line.starts_with('{'));
+    let said = stdout(&output);
+    let lines = said.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     let value = |case: &str| {
         let line = lines.iter().find(|line| line["case"] == case);
         line.unwrap_or_else(|| panic!("no case `{case}`")).clone()
     };
     for stream in ["", "unix: ", "tcp: "] {
-        let batch = value(&format!("{stream}null call in a batch of 64"));
-        assert!(batch["value"].as_f64().unwrap() > 0.0 && batch["predicted"].is_f64(), "{batch}");
-        value(&format!("{stream}null call: t_c fitted"));
-        assert!(value(&format!("{stream}null call: the model's greatest error"))["value"].is_f64());
+        for series in ["null call", "list descent"] {
+            let name = format!("{stream}{series}");
+            let (t_c, t_d) = (value(&format!("{name}: t_c fitted")), value(&format!("{name}: t_d fitted")));
+            // A fit that came out negative is null, has no error and predicts nothing.
+            for fitted in [&t_c, &t_d] {
+                assert_eq!(fitted["value"].is_f64(), fitted["error"].is_f64(), "{fitted}");
+                assert!(fitted["value"].as_f64().is_none_or(|value| value >= 0.0), "{fitted}");
+            }
+            for size in [1, 2, 64, 8192] {
+                let batch = value(&format!("{name} in a batch of {size}"));
+                assert!(batch["value"].as_f64().unwrap() > 0.0, "{batch}");
+                assert_eq!((&batch["crossings"], &batch["calls"]), (&Value::from(1), &Value::from(size)));
+                let fit = t_c["value"].as_f64().zip(t_d["value"].as_f64());
+                let expected = fit.map(|(t_c, t_d)| t_c + t_d / f64::from(size));
+                let predicted = batch["predicted"].as_f64();
+                assert_eq!(predicted.is_some(), expected.is_some(), "{batch}");
+                assert!((predicted.unwrap_or_default() - expected.unwrap_or_default()).abs() < 1e-6);
+            }
+            assert!(value(&format!("{name}: the model's greatest error"))["value"].is_f64());
+            assert!(value(&format!("{name}: the variance that the model explains"))["value"].is_f64());
+            value(&format!("{name}: t_d from B = 1 and 2"));
+            value(&format!("{name}: t_d of the least values"));
+        }
+    }
+    for paper in ["local IPC", "remote Thor"] {
+        assert!(said.contains(paper), "{said}");
+    }
+    for line in lines.iter().filter(|line| line["target"].is_string()) {
+        let (reached, verdict) = (&line["reached"], line["verdict"].as_str().unwrap());
+        assert_eq!(*reached, verdict == "reached", "{line}");
+        assert_eq!(line["value"].is_null(), verdict == "not measured", "{line}");
     }
     assert!(value("FOREACH with a null call and a row of two, each round")["value"].as_f64().unwrap() > 0.0);
     assert!(lines.iter().any(|line| line["target"] == "a row of two columns, beyond its calls"));
+    // Calls of loops count each time. Of the WHILE these are nine in a round (Zondervan 1995, 7.1.3), `get` and `lt` at the
+    // end, and one that makes the cell.
+    let calls = |case: &str| value(case)["calls"].as_u64().unwrap();
+    assert_eq!(calls("perfect batching, 1024 rounds"), 4 * 1024);
+    assert_eq!(calls("batched WHILE, 1024 rounds"), 9 * 1024 + 3);
+    assert_eq!(calls("batched FOREACH, 1024 rounds"), 4 * 1024 + 1);
+    assert_eq!(calls("Theta method, 1024 rounds"), 1);
+}
+
+#[test]
+fn nodes_are_measured_with_and_without_specialisation() {
+    let output = bifrost().args(["bench", "calls", "--quick", "--json", "-"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    for kind in ["general", "special"] {
+        for body in ["fetch", "null call"] {
+            for calls in 0..=10 {
+                let case = format!("{kind} nodes: {calls} times {body}");
+                let line = lines.iter().find(|line| line["case"] == case).expect(&case);
+                assert!(line["value"].as_f64().unwrap() > 0.0 && line["unit"] == "us", "{line}");
+            }
+            let case = format!("{kind} nodes: each {body}");
+            assert!(lines.iter().any(|line| line["case"] == case), "{case}");
+        }
+    }
+    assert!(said.contains("each fetch (the paper)"), "{said}");
 }
 
 #[test]

@@ -198,20 +198,38 @@ fn all_ways_give_the_numbers_of_the_oracle() {
         }
         assert_eq!(line["result"].to_string(), oracle.run(op), "{op} as {way}");
         let (crossings, calls) = (line["crossings"].as_u64().unwrap(), line["calls"].as_u64().unwrap());
+        let commands = line["commands"].as_u64().unwrap();
         match way {
             "theta" => assert_eq!((crossings, calls), (1, 1), "{op}"),
             "bcs" => assert_eq!(crossings, 1, "{op}"),
+            // One call a crossing. A traversal ends with a flush, which frees handles; CU is two of them.
+            "each" => {
+                assert!(
+                    (calls..=calls + 2).contains(&crossings),
+                    "{op}: {crossings} crossings, {calls} calls"
+                );
+            }
+            // The linked client crosses nothing, so that there is no batching factor.
+            "linked" => assert!(crossings == 0 && line["batching_factor"].is_null(), "{op}"),
             _ => {}
         }
+        assert!(line["min"].as_f64().unwrap() <= line["value"].as_f64().unwrap(), "{line}");
+        // A client that calls one by one sends each call that is executed.
+        assert!(way == "bcs" || commands >= calls, "{op} as {way}: {commands} commands");
         // For 540 visits with 14 calls each: what it costs to know x and y.
         match (op, way) {
             ("T2b", "futures") => assert_eq!((crossings, calls), (3293, 7692)),
             ("T2b", "promises") => assert_eq!((crossings, calls), (2213, 7692)),
+            ("T2b", "each" | "linked") => assert_eq!(calls, 7692),
+            // All of it is sent once, and its calls count each time they are executed (000, 5.1).
+            ("T2b", "bcs") => assert!(calls > 7692 && commands < 100, "{calls} calls, {commands} commands"),
             _ => {}
         }
         ways += 1;
     }
-    assert_eq!(ways, 24 * 4 + 1 + 2 * 2);
+    assert_eq!(ways, 24 * 6 + 1 + 2 * 4);
+    // Figure 7 of Bogle and Liskov 1994.
+    assert!(stdout(&output).contains("it/linked"), "{}", stdout(&output));
 }
 
 #[test]
@@ -236,8 +254,8 @@ fn a_measurement_that_is_ended_leaves_what_it_has_measured() {
     let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     bench.kill().unwrap();
     bench.wait().unwrap();
-    assert_eq!((&first["case"], &first["way"]), (&Value::from("T6"), &Value::from("futures")));
-    assert!(lines.count() < 7, "it was ended in the middle");
+    assert_eq!((&first["case"], &first["way"]), (&Value::from("T6"), &Value::from("each")));
+    assert!(lines.count() < 11, "it was ended in the middle");
 }
 
 #[test]
@@ -245,4 +263,13 @@ fn an_operation_that_does_not_exist_is_a_mistake() {
     let output = bifrost().args(["bench", "oo7", "--op", "T11"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("T10"), "{}", stderr(&output));
+}
+
+#[test]
+fn baselines_are_measured_without_a_store() {
+    let mut bench = bifrost();
+    bench.args(["bench", "oo7", "--size", "test1", "--op", "T1", "--way", "each", "--store", "memory:"]);
+    let output = bench.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("`each` is a baseline without a store"), "{}", stderr(&output));
 }

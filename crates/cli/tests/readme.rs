@@ -47,6 +47,11 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench sizes", "tests/sizes.rs runs it with small sizes"),
     ("bifrost bench savina", "tests/savina.rs runs it with small sizes"),
     ("bifrost bench savina counting big --nodes 2 --samples 9", "tests/savina.rs runs it with small sizes"),
+    ("bifrost bench calls --over shm,unix,tcp", "tests/bench.rs runs it with few samples"),
+    (
+        "bifrost bench oo7 --op T1 --op T2a --op T2b --op T2c --samples 9",
+        "tests/oo7.rs runs it with a small database",
+    ),
     ("bifrost bench oo7", "tests/oo7.rs runs it with a small database"),
     ("bifrost bench oo7 --store DIR", "tests/oo7_stored.rs runs it with a small database"),
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),

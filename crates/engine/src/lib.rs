@@ -19,7 +19,7 @@ use bifrost_runtime::native::Natives;
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
 
-pub use bifrost_interp::HOT_STEPS;
+pub use bifrost_interp::{HOT_STEPS, Nodes};
 pub use bifrost_jit::Emit;
 
 mod compiled;
@@ -81,6 +81,8 @@ pub struct Run {
     /// `u64::MAX` never. As many steps of a loop in a method of an actor that has waited are
     /// interpreted before it is machine code again.
     pub hot_steps: u64,
+    /// The nodes that calls are in the interpreter. [`Nodes::General`] is for measurements.
+    pub nodes: Nodes,
 }
 
 impl Run {
@@ -93,7 +95,7 @@ impl Run {
 impl From<Mode> for Run {
     /// With objects that are nowhere else.
     fn from(mode: Mode) -> Run {
-        Run { mode, kept: false, hot_steps: HOT_STEPS }
+        Run { mode, kept: false, hot_steps: HOT_STEPS, nodes: Nodes::Special }
     }
 }
 
@@ -169,7 +171,7 @@ impl Engine {
         run: impl Into<Run>,
         natives: Natives,
     ) -> Result<Arc<Engine>, LoadError> {
-        let Run { mode, kept, hot_steps } = run.into();
+        let Run { mode, kept, hot_steps, nodes } = run.into();
         let actors = program.has_actors();
         tagged::complete(&mut program);
         program.add_for_clients();
@@ -183,7 +185,7 @@ impl Engine {
             Mode::Interpreted => None,
         };
         let image = bifrost_runtime::link_with(program, compiler, natives, kept)?;
-        let interp = Interp::with_hot_steps(image.clone(), hot_steps);
+        let interp = Interp::with(image.clone(), hot_steps, nodes);
         Ok(Arc::new(Engine { image, interp, mode, actors, batches: Mutex::default() }))
     }
 

@@ -1,12 +1,12 @@
-//! Random programs give the same in the interpreter and as machine code, and in the interpreter with all loops over built-in
-//! iterators written without these: outcome, results, exception, output.
+//! Random programs give the same in the interpreter and as machine code, in the interpreter with general nodes for all calls,
+//! and with all loops over built-in iterators written without these: outcome, results, exception, output.
 //!
 //! `BIFROST_SEEDS=from..to` chooses the seeds; a failure prints its seed and the program.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use bifrost_interp::Interp;
+use bifrost_interp::{Interp, Nodes};
 use bifrost_ir::Program;
 use bifrost_ir::resumable::all_loops_without_iterators;
 use bifrost_ir::text::parse;
@@ -177,6 +177,8 @@ fn check(jit: &Arc<Jit>, seed: u64) {
     }
     let interpreted = bifrost_runtime::link(program.clone(), None).expect("linking");
     let _interp = Interp::new(interpreted.clone());
+    let general = bifrost_runtime::link(program.clone(), None).expect("linking");
+    let _interp = Interp::with_nodes(general.clone(), Nodes::General);
     let resumable = bifrost_runtime::link(without_iterators(&program), None).expect("linking");
     let _interp = Interp::new(resumable.clone());
     let compiled = bifrost_runtime::link(program, Some(jit.clone())).expect("linking");
@@ -187,7 +189,9 @@ fn check(jit: &Arc<Jit>, seed: u64) {
     }
     for (a, b, r) in [(0, 1, 0.5), (3, -2, 1e10), (i64::MAX, 7, -1.0), (11, 64, f64::NAN)] {
         let expected = run(&interpreted, a, b, r);
-        for (how, image) in [("compiled", &compiled), ("without iterators", &resumable)] {
+        let others =
+            [("compiled", &compiled), ("with general nodes", &general), ("without iterators", &resumable)];
+        for (how, image) in others {
             let found = run(image, a, b, r);
             assert!(
                 found == expected,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bifrost_interp::{BatchEnd, Interp, Prepared};
+use bifrost_interp::{BatchEnd, Interp, Nodes, Prepared};
 use bifrost_ir::Func;
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::{verify_func, verify_program};
@@ -26,10 +26,14 @@ impl Loaded {
     }
 
     fn by(jit: Arc<Jit>, text: &str, hot_steps: u64) -> Loaded {
+        Loaded::of(jit, text, hot_steps, Nodes::Special)
+    }
+
+    fn of(jit: Arc<Jit>, text: &str, hot_steps: u64, nodes: Nodes) -> Loaded {
         let file = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         verify_program(&file.program).expect("a valid program");
         let image = bifrost_runtime::link(file.program, Some(jit.clone())).expect("linking");
-        let interp = Interp::with_hot_steps(image.clone(), hot_steps);
+        let interp = Interp::with(image.clone(), hot_steps, nodes);
         for func in &file.batches {
             verify_func(image.program(), func).expect("a valid structure");
         }
@@ -466,4 +470,24 @@ fn code_counts_and_traces_as_nodes_do() {
         }
     }
     assert_eq!(has_loops > 50, compiled(&code), "loops become code in {has_loops} runs");
+}
+
+/// The general node of a call counts, fails and traces as the special one that it stands for.
+#[test]
+fn general_nodes_count_and_trace_as_special_ones_do() {
+    let special = Loaded::new(PLACES, u64::MAX);
+    let general = Loaded::of(special.jit.clone(), PLACES, u64::MAX, Nodes::General);
+    let shown = |loaded: &Loaded| format!("{:?}", loaded.structures.last());
+    assert!(shown(&special).contains("Method1 {") && shown(&special).contains("Op {"));
+    assert!(!shown(&general).contains("Method1 {") && !shown(&general).contains("Op {"));
+    let mut ends = std::collections::BTreeSet::new();
+    for args in [[3, 5, 2], [5, i64::MAX, 1], [2, 1, 300], [260, 1, 0], [0, 0, 0], [3, 1, i64::MAX]] {
+        let (.., calls) = special.run(1 << 40, &args);
+        for fuel in (0..400).chain([2 * calls as i64, 1 << 40]) {
+            let (expected, found) = (special.run(fuel, &args), general.run(fuel, &args));
+            assert_eq!(found, expected, "{args:?} with {fuel}");
+            ends.insert(format!("{:?}", expected.0));
+        }
+    }
+    assert!(ends.len() > 20, "{ends:?}");
 }

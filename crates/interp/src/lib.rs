@@ -15,6 +15,9 @@
 //! A structure that ran long enough is handed to the compiler, and its code runs in place of its
 //! nodes ([`structure`]). A loop of it that is under way then goes on as code ([`loops`]).
 //!
+//! [`Nodes::General`] makes every call the node of a call in general. It is for measuring what the
+//! special ones save (000 figure 7-3), and tests compare the two.
+//!
 //! It does no checking: only verified functions are prepared.
 
 mod client;
@@ -26,7 +29,7 @@ mod run;
 mod script;
 mod structure;
 
-pub use node::Prepared;
+pub use node::{Nodes, Prepared};
 pub use op::{OpError, apply};
 pub use run::{BatchEnd, Interp, Trace};
 pub use structure::HOT_STEPS;

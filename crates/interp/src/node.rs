@@ -16,6 +16,17 @@ use crate::structure::Structure;
 /// A place in the frame: a variable, a constant, or the scratch word that takes dropped results.
 pub(crate) type Place = u32;
 
+/// The nodes that calls are prepared as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Nodes {
+    /// Nodes special to the number of operands and the kind of callee, where they fit.
+    #[default]
+    Special,
+    /// The node of a call in general for every call: the complement to measure the special ones
+    /// against (000 section 7.2).
+    General,
+}
+
 /// A function ready to run. Shared between sessions; holds no references to objects of a heap.
 #[derive(Debug)]
 pub struct Prepared {
@@ -56,6 +67,8 @@ pub(crate) enum Target {
     Slot(u32),
     /// A native of a basic type.
     Native(Code),
+    /// An operation of one operand or two.
+    Op(Op),
     /// A routine; its descriptor goes before the operands.
     Routine(&'static RoutineDesc),
     /// A method of an object in an image without engine: interpreted, or the native in the table.

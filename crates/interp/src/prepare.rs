@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use bifrost_ir::builtin::Op;
 use bifrost_ir::loops::loops;
 use bifrost_ir::requests::live_at_waits;
 use bifrost_ir::{
@@ -19,23 +20,25 @@ use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::environment;
 
 use crate::node::{
-    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
-    Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Nodes, Place, Prepared,
+    Request, Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id`
-/// is its number if it is one of the program's.
+/// is its number if it is one of the program's, and `nodes` are those that calls become.
 pub(crate) fn prepare(
     image: &Image,
     func: &Func,
     procedures: &[Arc<Prepared>],
     id: Option<FuncId>,
+    nodes: Nodes,
 ) -> Prepared {
     let mut p = Preparer {
         image,
         program: image.program(),
         func,
         procedures,
+        nodes,
         constants: HashMap::new(),
         pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
@@ -103,6 +106,7 @@ struct Preparer<'a> {
     program: &'a Program,
     func: &'a Func,
     procedures: &'a [Arc<Prepared>],
+    nodes: Nodes,
     constants: HashMap<Const, Place>,
     /// The numbers of variables that may be pending.
     pending: HashMap<Var, u16>,
@@ -345,12 +349,12 @@ impl Preparer<'_> {
         }
     }
 
-    /// A call, as the most special node that fits (000 section 6.4.3).
+    /// A call, as the most special node that fits (000 section 6.4.3), or as one in general.
     fn call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Node {
-        if let Callee::Method(m) = callee {
+        if let (Callee::Method(m), Nodes::Special) = (callee, self.nodes) {
             let method = self.program.types.method(m);
             let basic = self.program.types.kind(m.ty).is_basic();
-            if basic && let Some(op) = method.builtin.and_then(|b| b.op) {
+            if let Some(op) = self.op(m) {
                 let a = self.operand(args[0]);
                 let b = args.get(1).map_or(a, |b| self.operand(*b));
                 let dst = dsts.first().map_or(self.scratch(), |v| self.var(*v));
@@ -374,11 +378,18 @@ impl Preparer<'_> {
         Node::Call(Box::new(self.general_call(callee, args, dsts, site)))
     }
 
+    /// The operation that a method is, if it is one of a basic type.
+    fn op(&self, m: MethodRef) -> Option<Op> {
+        let basic = self.program.types.kind(m.ty).is_basic();
+        self.program.types.method(m).builtin.filter(|_| basic)?.op
+    }
+
     fn general_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Call {
         let target = match callee {
-            Callee::Method(m) if self.program.types.kind(m.ty).is_basic() => {
-                Target::Native(self.image.basic_native(m).expect("linking found every native"))
-            }
+            Callee::Method(m) if self.program.types.kind(m.ty).is_basic() => match self.op(m) {
+                Some(op) => Target::Op(op),
+                None => Target::Native(self.image.basic_native(m).expect("linking found every native")),
+            },
             Callee::Method(m) if self.image.has_engine() => Target::Slot(self.image.dispatch().slot(m)),
             Callee::Method(m) => Target::Interpret(self.image.dispatch().slot(m)),
             Callee::Routine(r) => match self.program.routines[r].body {

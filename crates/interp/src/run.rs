@@ -22,7 +22,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::client::{OpenRequest, Outer};
 use crate::loops::BODIES;
-use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction};
+use crate::node::{Arm, Call, Except, ForEach, Node, Nodes, Place, Prepared, Target, Transaction};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
 use crate::structure::{HOT_STEPS, Meter, Structure};
@@ -75,6 +75,7 @@ pub struct Interp {
     /// The entries of loops' bodies by the number of their variables.
     pub(crate) bodies: [Code; YIELDS_MAX + 1],
     pub(crate) hot_steps: u64,
+    nodes: Nodes,
 }
 
 impl Interp {
@@ -83,14 +84,24 @@ impl Interp {
         Interp::with_hot_steps(image, HOT_STEPS)
     }
 
+    /// The same with nodes of one kind.
+    pub fn with_nodes(image: Arc<Image>, nodes: Nodes) -> Arc<Interp> {
+        Interp::with(image, HOT_STEPS, nodes)
+    }
+
     /// The same with a threshold of its own in place of [`HOT_STEPS`]: with 0 structures are
     /// compiled at their first run, with `u64::MAX` never.
     pub fn with_hot_steps(image: Arc<Image>, hot_steps: u64) -> Arc<Interp> {
+        Interp::with(image, hot_steps, Nodes::Special)
+    }
+
+    /// The same with a threshold and nodes of one kind.
+    pub fn with(image: Arc<Image>, hot_steps: u64, nodes: Nodes) -> Arc<Interp> {
         let funcs = image.program().funcs.iter().map(|_| OnceLock::new()).collect();
         // A body stores the values in its frame before anything else happens: its entry need not
         // keep them.
         let bodies = std::array::from_fn(|values| image.native_entry(BODIES[values], 1 + values, 0));
-        let interp = Arc::new(Interp { image: image.clone(), funcs, bodies, hot_steps });
+        let interp = Arc::new(Interp { image: image.clone(), funcs, bodies, hot_steps, nodes });
         image.set_interpreter(interp.clone());
         interp
     }
@@ -102,14 +113,15 @@ impl Interp {
     /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it
     /// may call.
     pub fn prepare(&self, func: Arc<Func>, procedures: &[Arc<Prepared>]) -> Prepared {
-        let mut prepared = prepare(&self.image, &func, procedures, None);
+        let mut prepared = prepare(&self.image, &func, procedures, None, self.nodes);
         prepared.structure = Some(Structure::new(func, procedures, self.hot_steps));
         prepared
     }
 
     pub(crate) fn func(&self, func: FuncId) -> &Arc<Prepared> {
         self.funcs[func.index()].get_or_init(|| {
-            Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[], Some(func)))
+            let function = &self.image.program().funcs[func];
+            Arc::new(prepare(&self.image, function, &[], Some(func), self.nodes))
         })
     }
 
@@ -392,15 +404,21 @@ impl Run<'_> {
 
     #[cold]
     pub(crate) fn op_failed(&mut self, error: OpError, site: Site) -> Flow {
+        let ret = self.op_signals(error);
+        self.failed(ret, site)
+    }
+
+    /// Signals the exception of an operation.
+    #[cold]
+    fn op_signals(&mut self, error: OpError) -> Ret {
         let cx = self.cx();
         let signals = *cx.image().signals();
-        let ret = cx.signal(match error {
+        cx.signal(match error {
             OpError::Overflow => signals.overflow,
             OpError::Zero => signals.zero,
             OpError::Bounds => signals.bounds,
             OpError::IllegalChar => signals.illegal_char,
-        });
-        self.failed(ret, site)
+        })
     }
 
     /// Counts a call in code that clients send, and takes its unit of fuel.
@@ -625,6 +643,10 @@ impl Run<'_> {
             match &call.target {
                 Target::Slot(slot) => enter(Table::of(words[0]).entry(*slot), cx, words),
                 Target::Native(code) => enter(*code, cx, words),
+                Target::Op(op) => match apply(*op, words[0], words[words.len() - 1]) {
+                    Ok(value) => Ret::of(value),
+                    Err(error) => self.op_signals(error),
+                },
                 Target::Routine(desc) => enter(desc.code(), cx, words),
                 Target::Interpret(slot) => {
                     let opened = open_receiver(&mut *cx, *slot, Object::new(words[0]));

@@ -311,6 +311,7 @@ impl<S: Source> Recorder<S> {
             false => (Vec::new(), None),
         };
         self.answered(failures);
+        self.counters.executed += u64::from(reply.counters.calls);
         let mut outcomes = reply.outcomes();
         let mut short = false;
         for index in 0..batch.futures.len() {

@@ -51,6 +51,9 @@ pub struct Counters {
     pub crossings: u64,
     /// Commands sent in them.
     pub calls: u64,
+    /// Calls that the server ran for them, as the replies tell; those made by loops count each time
+    /// (000 section 5.1).
+    pub executed: u64,
 }
 
 impl Counters {

@@ -6,8 +6,10 @@ mod actors;
 pub(crate) mod bifrost_stubs;
 pub(crate) mod calls;
 mod common;
+pub(crate) mod fit;
 mod helper;
 mod kills;
+mod linked;
 mod oo7;
 mod process;
 mod raw;
@@ -43,7 +45,8 @@ enum What {
     /// Great numbers of actors: ten million that do nothing, chains, mailboxes, a method without
     /// end, a process that is killed
     Sizes(sizes::Args),
-    /// The benchmark OO7: each operation in four ways, with crossings and batching factors
+    /// The benchmark OO7: each operation in four ways and two baselines, with crossings and
+    /// batching factors
     Oo7(oo7::Args),
     /// A server that is killed again and again under load, and the commits that it had acknowledged
     Kills(kills::Args),
@@ -58,6 +61,8 @@ enum What {
     },
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
+    #[command(hide = true)]
+    Oo7Linked { size: String, seed: u32, core: usize },
     #[command(hide = true)]
     Oo7Server {
         folder: PathBuf,
@@ -80,6 +85,7 @@ pub fn run(args: Args) -> Outcome {
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Oo7Server { folder, core, store, prefetch } => oo7::serve(folder, *core, store, *prefetch),
+        What::Oo7Linked { size, seed, core } => oo7::serve_linked(size, *seed, *core),
         What::ActorsNode { case, nodes, untimed } => actors::serve(case, *nodes, *untimed),
         What::Server { folder, core } => calls::serve(folder, *core),
         What::Echo { file, core } => calls::echo(file, *core),

@@ -9,6 +9,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::fit::Estimate;
+
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
@@ -23,7 +25,7 @@ pub struct Case {
     pub peer: &'static str,
     /// The number of calls or rounds of one sample.
     pub n: u64,
-    /// The median of the samples.
+    /// The median of the samples; NaN, which is null in JSON, if the figure is not measured.
     pub value: f64,
     /// The least.
     pub min: f64,
@@ -37,15 +39,21 @@ pub struct Case {
     /// Pairs of crossings in one sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossings: Option<u64>,
-    /// Calls in one sample.
+    /// Calls executed in one sample; those of loops count each time (000 section 5.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
+    /// Commands sent in one sample, where they were counted: a loop is sent once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands: Option<u64>,
     /// Calls for each pair of crossings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batching_factor: Option<f64>,
     /// The value that the model of the benchmark predicts, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<f64>,
+    /// The standard error of a fitted value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
     /// `cold` or `hot`, where both are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<&'static str>,
@@ -87,13 +95,22 @@ impl Case {
             result: None,
             crossings: None,
             calls: None,
+            commands: None,
             batching_factor: None,
             predicted: None,
+            error: None,
             temperature: None,
             fetches: None,
             fetched: None,
             prefetched: None,
         }
+    }
+
+    /// Makes a case of a fitted cost. One that came out negative is not measured: noise was greater
+    /// than the cost.
+    pub fn fitted(case: impl Into<String>, unit: &'static str, estimate: Estimate) -> Case {
+        let case = Case::new(case, 1, unit, &mut [cost(estimate.value)]);
+        Case { error: (!case.value.is_nan()).then_some(estimate.error), ..case }
     }
 
     /// Makes it the same of a baseline.
@@ -120,9 +137,9 @@ impl Case {
         self
     }
 
-    /// Adds the value that a model predicts.
-    pub fn predicted(mut self, value: f64) -> Case {
-        self.predicted = Some(value);
+    /// Adds the value that a model predicts, if the model was fitted.
+    pub fn predicted(mut self, value: Option<f64>) -> Case {
+        self.predicted = value;
         self
     }
 
@@ -138,12 +155,43 @@ impl Case {
         self
     }
 
+    /// Adds the number of commands sent in one sample.
+    pub fn sent(mut self, commands: u64) -> Case {
+        self.commands = Some(commands);
+        self
+    }
+
     /// Adds the counts of crossings and calls of one sample.
     pub fn crossed(mut self, crossings: u64, calls: u64) -> Case {
         self.crossings = Some(crossings);
         self.calls = Some(calls);
-        self.batching_factor = Some(if crossings == 0 { 0.0 } else { calls as f64 / crossings as f64 });
+        self.batching_factor = (crossings > 0).then(|| calls as f64 / crossings as f64);
         self
+    }
+}
+
+/// The comparison of a measured value with its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Verdict {
+    /// The value is within the bound.
+    #[serde(rename = "reached")]
+    Reached,
+    /// The value is beyond it.
+    #[serde(rename = "missed")]
+    Missed,
+    /// There is no value: a cost came out negative, or is a ratio of such a cost.
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Reached => "reached",
+            Verdict::Missed => "missed",
+            Verdict::NotMeasured => "not measured",
+        }
     }
 }
 
@@ -152,7 +200,7 @@ impl Case {
 pub struct Target {
     /// The subject of the target.
     pub target: String,
-    /// The measured value.
+    /// The measured value; NaN, which is null in JSON, if it is not measured.
     pub value: f64,
     /// The most it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,25 +212,54 @@ pub struct Target {
     pub unit: &'static str,
     /// True if it was reached.
     pub reached: bool,
+    /// The comparison in words.
+    pub verdict: Verdict,
 }
 
-/// Returns the ratio of two measured costs. It says nothing, and no target is reached by it, if
-/// either came out negative: then noise was greater than the cost.
+/// Returns a cost, or NaN for one that is not measured: a fit or a difference comes out negative
+/// when noise is greater than the cost.
+pub fn cost(value: f64) -> f64 {
+    if value >= 0.0 && value.is_finite() { value } else { f64::NAN }
+}
+
+/// Returns the ratio of two measured costs; NaN if either is not measured.
 pub fn ratio(cost: f64, base: f64) -> f64 {
     if cost > 0.0 && base > 0.0 { cost / base } else { f64::NAN }
 }
 
 impl Target {
-    /// Makes a target and its measured value. A cost that came out negative, as a fit may in noise,
-    /// reaches nothing.
+    /// Makes a target and its measured value.
     pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
-        let reached = (0.0..=most).contains(&value);
-        Target { target: target.into(), value, most: Some(most), least: None, unit, reached }
+        Target::bounded(target.into(), value, (Some(most), None), unit)
     }
 
     /// Makes a target that is reached from below.
     pub fn at_least(target: impl Into<String>, value: f64, least: f64, unit: &'static str) -> Target {
-        Target { target: target.into(), value, most: None, least: Some(least), unit, reached: value >= least }
+        Target::bounded(target.into(), value, (None, Some(least)), unit)
+    }
+
+    fn bounded(
+        target: String,
+        value: f64,
+        (most, least): (Option<f64>, Option<f64>),
+        unit: &'static str,
+    ) -> Target {
+        let value = cost(value);
+        let within = most.is_none_or(|most| value <= most) && least.is_none_or(|least| value >= least);
+        let verdict = match within {
+            _ if value.is_nan() => Verdict::NotMeasured,
+            true => Verdict::Reached,
+            false => Verdict::Missed,
+        };
+        Target { target, value, most, least, unit, reached: verdict == Verdict::Reached, verdict }
+    }
+}
+
+/// Returns the text of a figure.
+fn figure(value: f64, width: usize, digits: usize) -> String {
+    match value.is_nan() {
+        true => format!("{:>width$}", "-"),
+        false => format!("{value:>width$.digits$}"),
     }
 }
 
@@ -192,17 +269,21 @@ pub fn print_cases(title: &str, cases: &[Case]) {
     let bold = Style::new().bold();
     anstream::println!("\n{bold}{title}{bold:#}");
     for c in cases {
-        let factor = c.batching_factor.map_or(String::new(), |b| format!("  B = {b:.1}"));
-        let predicted = c.predicted.map_or(String::new(), |value| format!("  the model says {value:.1}"));
         let peer = if c.peer == "bifrost" { String::new() } else { format!(" ({})", c.peer) };
-        anstream::println!(
-            "  {:<44} {:>12.1} {:<3} (min {:.1}, max {:.1}){factor}{predicted}",
-            format!("{}{peer}", c.case),
-            c.value,
-            c.unit,
-            c.min,
-            c.max
-        );
+        let name = format!("{}{peer}", c.case);
+        if c.value.is_nan() {
+            anstream::println!("  {name:<44} {:>12}", "not measured");
+            continue;
+        }
+        let factor = c.batching_factor.map_or(String::new(), |b| format!("  B = {b:.1}"));
+        let predicted = c.predicted.map_or(String::new(), |value| {
+            format!("  the model says {value:.1} ({:+.0} %)", 100.0 * (value / c.value - 1.0))
+        });
+        let range = match c.error {
+            Some(error) => format!("(standard error {error:.1})"),
+            None => format!("(min {:.1}, max {:.1})", c.min, c.max),
+        };
+        anstream::println!("  {name:<44} {:>12.1} {:<3} {range}{factor}{predicted}", c.value, c.unit);
     }
 }
 
@@ -214,23 +295,18 @@ pub fn print_targets(targets: &[Target]) {
     for t in targets {
         let colour = if t.reached { AnsiColor::Green } else { AnsiColor::Yellow };
         let style = Style::new().fg_color(Some(colour.into()));
-        let verdict = match t.reached {
-            true => "reached",
-            // A cost that came out negative in the noise, or a ratio of one.
-            false if t.value.is_nan() || t.value < 0.0 => "not measured",
-            false => "missed",
-        };
         let bound = match (t.most, t.least) {
             (Some(most), _) => format!("at most {most}"),
             (None, least) => format!("at least {}", least.unwrap_or_default()),
         };
         let bound = format!("{bound} {}", t.unit);
         anstream::println!(
-            "  {:<60} {:>9.2} {:<3} ({})  {style}{verdict}{style:#}",
+            "  {:<60} {} {:<3} ({})  {style}{}{style:#}",
             t.target,
-            t.value,
+            figure(t.value, 9, 2),
             t.unit,
-            bound.trim_end()
+            bound.trim_end(),
+            t.verdict.name()
         );
     }
 }
@@ -310,14 +386,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fit_that_came_out_negative_reaches_nothing() {
-        let reached = |value| Target::new("t_c", value, 60.0, "ns").reached;
-        assert!(reached(60.0) && reached(0.0));
-        assert!(!reached(60.1) && !reached(-0.1) && !reached(f64::NAN) && !reached(f64::NEG_INFINITY));
+    fn a_cost_that_came_out_negative_is_not_measured() {
+        let verdict = |value| Target::new("t_c", value, 60.0, "ns").verdict;
+        assert_eq!([verdict(60.0), verdict(0.0)], [Verdict::Reached; 2]);
+        assert_eq!(verdict(60.1), Verdict::Missed);
+        for value in [-0.1, -1e9, f64::NAN, f64::NEG_INFINITY, f64::INFINITY] {
+            assert_eq!(verdict(value), Verdict::NotMeasured, "{value}");
+            for target in [Target::new("t_c", value, 60.0, "ns"), Target::at_least("B", value, -5.0, "")] {
+                assert!(!target.reached, "{value}");
+                let json = serde_json::to_value(&target).unwrap();
+                assert_eq!((&json["verdict"], json["value"].is_null()), (&"not measured".into(), true));
+            }
+        }
         // Two slopes that came out negative have a ratio like any other.
         assert_eq!(ratio(3.0, 2.0), 1.5);
         for (cost, base) in [(-3.0, -3.0), (-1.0, 3.0), (1.0, -3.0), (1.0, 0.0)] {
-            assert!(!Target::new("round", ratio(cost, base), 1.1, "x").reached, "{cost} / {base}");
+            let target = Target::new("round", ratio(cost, base), 1.1, "x");
+            assert_eq!(target.verdict, Verdict::NotMeasured, "{cost} / {base}");
         }
+    }
+
+    #[test]
+    fn a_fitted_case_has_its_error_or_is_not_measured() {
+        let case = |value| Case::fitted("t_d fitted", "ns", Estimate { value, error: 2.0 });
+        assert_eq!((case(7.0).value, case(7.0).error), (7.0, Some(2.0)));
+        let json = serde_json::to_value(case(-7.0)).unwrap();
+        assert!(json["value"].is_null() && json["min"].is_null() && json.get("error").is_none(), "{json}");
     }
 }

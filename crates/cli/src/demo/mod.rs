@@ -15,8 +15,9 @@ use bifrost_veneer::{Error, Session};
 
 use crate::bench::bifrost_stubs::{self as stubs, IntList, Point, Probe, Records};
 use crate::bench::calls::THETA;
-use crate::bench::calls::measure::{Way, fit};
-use crate::bench::report::{Case, JsonLines, Line, summary, write_chart};
+use crate::bench::calls::measure::{Ran, Way};
+use crate::bench::fit::Fit;
+use crate::bench::report::{Case, JsonLines, Line, cost, summary, write_chart};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::process::ServerProcess;
 
@@ -181,29 +182,30 @@ fn five_ways(s: &Session, svg: Option<&Path>) -> Result<Vec<Case>, Box<dyn std::
         way.run(s, &records, 2000)?;
     }
     let mut samples = vec![vec![Vec::new(); STEPS.len()]; Way::ALL.len()];
+    let mut counts = [[Ran::default(); STEPS.len()]; Way::ALL.len()];
     for _ in 0..TIMES {
         for (step, n) in STEPS.iter().enumerate() {
-            for (way, samples) in Way::ALL.iter().zip(&mut samples) {
-                samples[step].push(way.run(s, &records, i64::from(*n))? / 1000.0);
+            for ((way, samples), counts) in Way::ALL.iter().zip(&mut samples).zip(&mut counts) {
+                counts[step] = way.run(s, &records, i64::from(*n))?;
+                samples[step].push(counts[step].ns / 1000.0);
             }
         }
     }
     let (mut cases, mut lines) = (Vec::new(), Vec::new());
     say("                       crossings     calls  calls/crossing     start-up    iteration");
-    for (way, samples) in Way::ALL.iter().zip(&mut samples) {
+    for ((way, samples), counts) in Way::ALL.iter().zip(&mut samples).zip(&counts) {
         let mut points = Vec::new();
-        for (n, samples) in STEPS.iter().zip(samples) {
-            let (crossings, calls) = way.counts(u64::from(*n));
+        for ((n, samples), ran) in STEPS.iter().zip(samples).zip(counts) {
+            let (crossings, calls) = (ran.crossings, ran.calls);
             let case = Case::new(way.case(), u64::from(*n), "us", samples).part_of("demo");
             points.push((f64::from(*n), case.value));
             cases.push(case.crossed(crossings, calls));
         }
         let (start, each) = start_up(&points);
         for (name, value) in [("start-up", start), ("iteration", each)] {
-            cases.push(Case::new(way.case(), 1, "us", &mut [value]).part_of("demo").by(name));
+            cases.push(Case::new(way.case(), 1, "us", &mut [cost(value)]).part_of("demo").by(name));
         }
-        let last = u64::from(STEPS[STEPS.len() - 1]);
-        let (crossings, calls) = way.counts(last);
+        let Ran { crossings, calls, .. } = counts[STEPS.len() - 1];
         say(&format!(
             "   {:<18} {crossings:>11} {calls:>9} {:>15.0} {:>12} {:>12}",
             way.name(),
@@ -253,27 +255,32 @@ fn model(s: &Session) -> Result<Vec<Case>, Error> {
             case.crossed(u64::from(last / batch), u64::from(last))
         })
         .collect();
-    let points: Vec<(f64, f64)> = cases.iter().map(|case| (1.0 / case.n as f64, case.value)).collect();
-    let (t_c, t_d) = fit(&points);
+    let points: Vec<(f64, f64)> =
+        cases.iter().map(|case| (case.n as f64, case.value * case.n as f64)).collect();
+    let fit = Fit::of(&points);
+    let (t_c, t_d) = (cost(fit.slope.value), cost(fit.intercept.value));
     say(&format!("   Fitted over empty calls: t_c = {}, t_d = {}.\n", figure(t_c), figure(t_d)));
     say("     B     measured    predicted");
     for case in &cases {
-        let predicted = t_c + t_d / case.n as f64;
-        say(&format!("   {:>3} {:>9.3} us {predicted:>9.3} us", case.n, case.value));
+        let predicted = fit.predict(case.n as f64);
+        let predicted = predicted.map_or("not measured".to_owned(), |us| format!("{us:>9.3} us"));
+        say(&format!("   {:>3} {:>9.3} us {predicted}", case.n, case.value));
     }
-    if t_c > 0.0 && t_d > 0.0 {
+    if fit.predict(1.0).is_some() && t_c > 0.0 {
         let ratio = t_d / t_c;
         say(&format!("\n   Batches of t_d / t_c = {ratio:.0} calls are within twice the best."));
     } else {
-        say("\n   The fit came out negative: the machine was busy, and the figures are not valid. Run the \
-            demo again.");
+        say(
+            "\n   The fit came out negative: the machine was busy, and the figures are not measured. Run the \
+            demo again.",
+        );
     }
     cases.extend(
         [("t_c", t_c), ("t_d", t_d)]
             .map(|(name, value)| Case::new(name, 1, "us", &mut [value]).part_of("demo").by("fitted")),
     );
     cases.extend(STEPS.map(|batch| {
-        let predicted = t_c + t_d / f64::from(batch);
+        let predicted = fit.predict(f64::from(batch)).unwrap_or(f64::NAN);
         Case::new("batch", u64::from(batch), "us", &mut [predicted]).part_of("demo").by("predicted")
     }));
     Ok(cases)

@@ -20,7 +20,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_cache::{Cache, Options as CacheOptions, Schema};
-use bifrost_engine::{Engine, LoadError, Mode, Run};
+use bifrost_engine::{Engine, LoadError, Mode, Nodes, Run};
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
 use bifrost_runtime::cx::Limits as CxLimits;
@@ -45,11 +45,12 @@ use words::{Operand, split, tokens};
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
 
-/// The ways to run a program: all interpreted, with compiled methods and interpreted structures, with structures that become
-/// code while they run, and all compiled.
+/// The ways to run a program: all interpreted, with compiled methods and interpreted structures (as special nodes, and as
+/// general ones), with structures that become code while they run, and all compiled.
 pub fn modes() -> Vec<Run> {
     let compiled = |hot_steps| Run { hot_steps, ..Mode::Compiled.into() };
-    vec![Mode::Interpreted.into(), compiled(u64::MAX), compiled(1), compiled(0)]
+    let general = Run { nodes: Nodes::General, ..compiled(u64::MAX) };
+    vec![Mode::Interpreted.into(), compiled(u64::MAX), general, compiled(1), compiled(0)]
 }
 
 /// A program ready to run, whose objects may be kept; `None` if the mode is not linked into this build.

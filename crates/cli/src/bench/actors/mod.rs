@@ -383,7 +383,7 @@ impl Contest<'_> {
             Bound::TimesC(times) | Bound::TimesRayon(times) => {
                 let peer = if matches!(self.case.bound, Bound::TimesC(_)) { C } else { RAYON };
                 let found = against(peer, times, one);
-                one.target = found.as_ref().map(|(most, target)| (*most, target.reached));
+                one.target = found.as_ref().map(|(most, target)| (*most, target.verdict));
                 found.map(|(_, target)| target)
             }
         };

@@ -1,6 +1,6 @@
 //! The comparison for people.
 
-use super::super::report::Target;
+use super::super::report::{Target, Verdict};
 use super::peers::{C, OURS, RAYON};
 
 /// The systems that can be in the table: their names in files, and in the table.
@@ -21,8 +21,8 @@ pub struct Row {
     /// Of all figures.
     pub unit: &'static str,
     figures: [Option<f64>; PEERS.len()],
-    /// The target in the same unit, and true if it was reached.
-    pub target: Option<(f64, bool)>,
+    /// The target in the same unit, and its verdict.
+    pub target: Option<(f64, Verdict)>,
 }
 
 impl Row {
@@ -47,7 +47,7 @@ impl Row {
     pub fn expect(&mut self, target: String, most: f64) -> Option<Target> {
         let ours = self.get(OURS)?;
         let target = Target::new(target, ours, most, self.unit);
-        self.target = Some((most, target.reached));
+        self.target = Some((most, target.verdict));
         Some(target)
     }
 }
@@ -65,9 +65,9 @@ pub fn print(title: &str, rows: &[Row]) {
     anstream::println!("  {:<22}{:<4}{names}{:>10}", "", "", "target");
     for row in rows {
         let figures: String = there.iter().map(|at| cell(row.figures[*at])).collect();
-        let target = row.target.map_or(String::new(), |(most, reached)| {
-            format!("{}  {}", cell(Some(most)), if reached { "reached" } else { "missed" })
-        });
+        let target = row
+            .target
+            .map_or(String::new(), |(most, verdict)| format!("{}  {}", cell(Some(most)), verdict.name()));
         anstream::println!("  {:<22}{:<4}{figures}{target}", row.title, row.unit);
     }
 }

@@ -7,7 +7,7 @@
 //! Read [`measure`] first. It measures these in turn, and returns them as [`Measured`]:
 //!
 //! - raw exchanges, single calls, and virtual calls in one process;
-//! - batches of growing size, with the [`fit`] of a crossing and a call over them;
+//! - batches of growing size, and the model fitted to them ([`super::batches`]);
 //! - loops of null calls, and the setting up of a WHILE;
 //! - the five [`Way`]s to batch a loop.
 
@@ -21,8 +21,9 @@ use indicatif::ProgressBar;
 use super::super::bifrost_stubs::{Probe, Records};
 use super::super::common::Failed;
 use super::super::raw::Lines;
-use super::super::report::{Case, Line, Target, ratio, summary};
-use super::many;
+use super::super::report::{Case, Line, Target, cost, ratio, summary};
+use super::batches::{self, batch};
+use super::{many, nodes};
 
 /// The number of samples of each case.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +42,17 @@ pub struct Measured {
     pub targets: Vec<Target>,
     /// The five ways, for the chart.
     pub lines: Vec<Line>,
+    /// The fits of all streams.
+    pub fits: Vec<batches::Row>,
+    /// The comparison of nodes.
+    pub nodes: Vec<nodes::Row>,
 }
 
 /// The user whose record is found last.
 const USER: &str = "user50";
 
-fn ns(since: Instant) -> f64 {
+/// Returns the nanoseconds since an instant.
+pub fn ns(since: Instant) -> f64 {
     since.elapsed().as_nanos() as f64
 }
 
@@ -114,28 +120,6 @@ fn virtual_calls(samples: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the time of a flushed batch of `calls` null calls, and the part of it spent on
-/// recording.
-fn batch(session: &Session, probe: &Probe, calls: u64) -> Result<(f64, f64), Error> {
-    let start = Instant::now();
-    for _ in 0..calls {
-        black_box(probe.nothing());
-    }
-    let recorded = ns(start);
-    session.flush()?;
-    Ok((ns(start), recorded))
-}
-
-/// Fits a straight line through the medians; returns the cost of a pair of crossings and that of a
-/// call (001 section 6.1).
-pub fn fit(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
-    let slope = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum::<f64>()
-        / points.iter().map(|p| (p.0 - mx).powi(2)).sum::<f64>();
-    (my - slope * mx, slope)
-}
-
 /// The five ways to batch a loop (000 section 7.1), `rounds` times add and three fetches each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -177,11 +161,11 @@ impl Way {
         }
     }
 
-    /// Runs the loop; the nanoseconds that it takes.
-    pub fn run(self, s: &Session, records: &Records, rounds: i64) -> Result<f64, Error> {
+    /// Runs the loop.
+    pub fn run(self, s: &Session, records: &Records, rounds: i64) -> Result<Ran, Error> {
         let one = s.value(1_i64);
         s.flush()?;
-        let start = Instant::now();
+        let (before, start) = (s.counters(), Instant::now());
         match self {
             Way::Client => {
                 for _ in 0..rounds {
@@ -214,19 +198,21 @@ impl Way {
             Way::Theta => drop(records.loop_fetch(USER, rounds)),
         }
         s.flush()?;
-        Ok(ns(start))
+        let (ns, after) = (ns(start), s.counters());
+        let (crossings, calls) = (after.crossings - before.crossings, after.executed - before.executed);
+        Ok(Ran { ns, crossings, calls })
     }
+}
 
-    /// Returns the pairs of crossings for so many rounds, and the calls that the session runs.
-    pub fn counts(self, rounds: u64) -> (u64, u64) {
-        match self {
-            Way::Client => (rounds + 1, 4 * rounds),
-            Way::Perfect => (1, 4 * rounds),
-            Way::While => (1, 8 * rounds + 4),
-            Way::Foreach => (1, 4 * rounds + 1),
-            Way::Theta => (1, 1),
-        }
-    }
+/// One run of a way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ran {
+    /// The nanoseconds.
+    pub ns: f64,
+    /// Pairs of crossings.
+    pub crossings: u64,
+    /// Calls that the session ran; those of loops count each time (000 section 5.1).
+    pub calls: u64,
 }
 
 fn fetch_three(records: &Records) {
@@ -368,75 +354,6 @@ fn loops(
     Ok((vec![each, method, rows, whiles, first, first_while], targets))
 }
 
-/// The sizes of batches.
-const SIZES: [u64; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 8192];
-
-/// Batches of growing size, and the model fitted to them.
-struct Batches {
-    cases: Vec<Case>,
-    /// The nanoseconds of recording a call, by sample.
-    recording: Vec<f64>,
-    /// The nanoseconds of a call.
-    t_c: f64,
-}
-
-/// Measures batches of growing size, and fits t = t_c + t_d / B (001 section 6.1, figures 3 to 6).
-fn batches(
-    s: &Session,
-    probe: &Probe,
-    effort: Effort,
-    bar: &ProgressBar,
-    name: &str,
-) -> Result<Batches, Failed> {
-    let mut whole = vec![Vec::new(); SIZES.len()];
-    let mut recording = Vec::new();
-    for _ in 0..effort.samples / 10 {
-        for (samples, n) in whole.iter_mut().zip(SIZES) {
-            let (all, recorded) = batch(s, probe, n)?;
-            samples.push(all);
-            if n == 1024 {
-                recording.push(recorded / n as f64);
-            }
-        }
-        bar.inc(1);
-    }
-    let points: Vec<(f64, f64)> =
-        SIZES.iter().zip(&mut whole).map(|(n, samples)| (*n as f64, summary(samples).0)).collect();
-    // The fit over small batches gives the cost of a crossing, that over large ones the cost of a
-    // call.
-    let (t_d, _) = fit(&points[..5]);
-    let (_, t_c) = fit(&points[5..]);
-    let mut cases = Vec::new();
-    let mut worst: f64 = 0.0;
-    for (n, samples) in SIZES.iter().zip(&whole) {
-        let mut per_call: Vec<f64> = samples.iter().map(|t| t / *n as f64).collect();
-        let case = Case::new(format!("{name} in a batch of {n}"), *n, "ns", &mut per_call).crossed(1, *n);
-        let model = t_c + t_d / *n as f64;
-        worst = worst.max((model / case.value - 1.0).abs());
-        cases.push(case.predicted(model));
-    }
-    let one = |what: &str, value: f64, unit| Case::new(format!("{name}: {what}"), 1, unit, &mut [value]);
-    cases.push(one("t_c fitted", t_c, "ns"));
-    cases.push(one("t_d fitted", t_d, "ns"));
-    cases.push(one("the model's greatest error", 100.0 * worst, "%"));
-    Ok(Batches { cases, recording, t_c })
-}
-
-/// Measures batches over another stream.
-///
-/// # Errors
-/// The session ends.
-pub fn measure_over(s: &Session, effort: Effort, bar: &ProgressBar, name: &str) -> Result<Vec<Case>, Failed> {
-    let probe: Probe = s.lookup("probe");
-    s.flush()?;
-    for _ in 0..20 {
-        batch(s, &probe, 1000)?;
-        probe.one().claim()?;
-    }
-    bar.set_message(format!("batches over {name}"));
-    Ok(batches(s, &probe, effort, bar, &format!("{name}: null call"))?.cases)
-}
-
 /// Runs all cases.
 pub fn measure(
     s: &Session,
@@ -481,16 +398,18 @@ pub fn measure(
     let inside = Case::new("virtual call in one process", 1000, "ns", &mut inside).of("Rust dyn");
 
     bar.set_message("batches");
-    let Batches { cases: mut batches, mut recording, t_c } = batches(s, &probe, effort, bar, "null call")?;
-    let record = Case::new("recording a null call", 1024, "ns", &mut recording);
+    let mut batches = batches::measure(s, effort, bar, "shm")?;
+    let t_c = batches.t_c();
+    let record = Case::new("recording a null call", 1024, "ns", &mut batches.recording);
     // t = t_c + t_d / B (001 section 6.1): a batch of one call costs both.
-    let crossing = if t_c > 0.0 { (trip.value - t_c) / raw.value } else { f64::NAN };
+    let crossing = ratio(trip.value - t_c, raw.value);
     targets.push(Target::new("t_d, a pair of crossings, against the raw ping-pong", crossing, 2.0, "x"));
     targets.push(Target::new("t_c: a batched null method, record to result", t_c, 40.0, "ns"));
     targets.push(Target::new("recording a call", record.value, 15.0, "ns"));
     sections.push(("Crossing", vec![raw, trip, inside]));
-    batches.push(record);
-    sections.push(("Batched null calls", batches));
+    batches.cases.push(record);
+    sections.push(("Batches over shared memory (001 figures 4 to 6)", batches.cases));
+    let fits = batches.rows;
 
     bar.set_message("loops of null calls");
     let (cases, of_loops) = loops(s, &probe, effort, bar)?;
@@ -552,6 +471,7 @@ pub fn measure(
     let mut lines = Vec::new();
     let rounds: [i64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
     let mut samples = vec![vec![Vec::new(); rounds.len()]; Way::ALL.len()];
+    let mut counts = Way::ALL.map(|_| (0, 0));
     let (records_here, mut plain) = (Plain::new(), Vec::new());
     for _ in 0..effort.long_samples {
         plain.push(records_here.run(1024) / 1000.0);
@@ -559,7 +479,10 @@ pub fn measure(
         Way::ALL[0].run(s, &records, 1)?;
         for (r, n) in rounds.iter().enumerate() {
             for (w, way) in Way::ALL.iter().enumerate() {
-                samples[w][r].push(way.run(s, &records, *n)? / 1000.0);
+                let ran = way.run(s, &records, *n)?;
+                samples[w][r].push(ran.ns / 1000.0);
+                // Those of the largest number of rounds remain.
+                counts[w] = (ran.crossings, ran.calls);
             }
         }
         bar.inc(1);
@@ -569,15 +492,16 @@ pub fn measure(
         let medians: Vec<(f64, f64)> =
             rounds.iter().zip(&mut samples[w]).map(|(n, s)| (*n as f64, summary(s).0)).collect();
         let last = rounds.len() - 1;
-        let (crossings, calls) = way.counts(rounds[last] as u64);
+        let (crossings, calls) = counts[w];
         let name = format!("{}, {} rounds", way.name(), rounds[last]);
         five.push(
             Case::new(name, rounds[last] as u64, "us", &mut samples[w][last]).crossed(crossings, calls),
         );
         let per_round = (medians[last].1 - medians[last - 2].1) / (medians[last].0 - medians[last - 2].0);
         slopes.push(per_round);
-        five.push(Case::new(format!("{}, start-up", way.name()), 1, "us", &mut [medians[0].1 - per_round]));
-        five.push(Case::new(format!("{}, each round", way.name()), 1, "us", &mut [per_round]));
+        let start_up = cost(medians[0].1 - per_round);
+        five.push(Case::new(format!("{}, start-up", way.name()), 1, "us", &mut [start_up]));
+        five.push(Case::new(format!("{}, each round", way.name()), 1, "us", &mut [cost(per_round)]));
         lines.push(Line { name: way.name(), points: medians });
     }
     let plain = Case::new("the same loop, each round", 1024, "us", &mut plain).of("Rust");
@@ -594,5 +518,5 @@ pub fn measure(
         targets.push(Target::new(target, ratio(slope, theta), 1.1, "x"));
     }
     sections.push(("Five ways to batch a loop (three fetches and an addition each round)", five));
-    Ok(Measured { sections, targets, lines })
+    Ok(Measured { sections, targets, lines, fits, nodes: Vec::new() })
 }

@@ -1,15 +1,19 @@
 //! `bifrost bench calls`: the command, and the processes that it measures.
 //!
 //! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
-//! [`measure`] takes the figures.
+//! [`measure`] takes the figures over shared memory, [`batches`] those of batches over any stream,
+//! and [`nodes`] compares the nodes of the interpreter in this process.
 
+pub mod batches;
 mod many;
 pub mod measure;
+mod nodes;
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use clap::Args as ClapArgs;
@@ -29,7 +33,7 @@ pub const THETA: &str = include_str!("../bench.theta");
 #[command(
     after_help = "The client runs on one core, the server on another; without two cores the figures are \
         not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
-                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over unix,tcp"
+                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over shm,unix,tcp"
 )]
 pub struct Args {
     /// Write the figures as JSON, one object a line; `-` for the standard output
@@ -41,7 +45,7 @@ pub struct Args {
     /// A tenth of the samples: enough to see that everything works
     #[arg(long)]
     quick: bool,
-    /// Other streams to measure batches over, beside shared memory
+    /// The streams to measure batches over; shared memory is always measured
     #[arg(long, value_name = "STREAMS", value_enum, value_delimiter = ',')]
     over: Vec<Over>,
     /// The cores of client and server
@@ -49,9 +53,11 @@ pub struct Args {
     cores: Vec<usize>,
 }
 
-/// A stream beside shared memory.
+/// A stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Over {
+    /// Shared memory
+    Shm,
     /// A unix socket
     Unix,
     /// TCP on this machine
@@ -74,6 +80,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     for (title, cases) in &measured.sections {
         report::print_cases(title, cases);
     }
+    batches::print_table(&measured.fits);
+    nodes::print_table(&measured.nodes);
     report::print_targets(&measured.targets);
     for (_, cases) in &measured.sections {
         json.write(cases)?;
@@ -83,6 +91,13 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         report::write_chart(path, "Five ways to batch a loop", &measured.lines)?;
     }
     Ok(())
+}
+
+/// The program of the measurements, loaded to run so.
+pub fn load(run: Run) -> Result<Arc<Engine>, Failed> {
+    let mut sources = Sources::new();
+    sources.add("bench.theta", THETA);
+    Ok(program::load_sources(sources, &Options::default(), run)?)
 }
 
 fn start_and_measure(
@@ -111,7 +126,7 @@ fn start_and_measure(
     pin(client);
     let streams = args.over.len() as u64;
     let bar =
-        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 3 * effort.long_samples as u64 + 1);
+        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 4 * effort.long_samples as u64 + 1);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     let session = stubs::connect(url("shm://")?)?;
     let mut orders = echoing.take_input()?;
@@ -122,15 +137,28 @@ fn start_and_measure(
     let mut raw = measure::Raw { lines, go: &mut go };
     let mut measured = measure::measure(&session, &mut raw, effort, &bar)?;
     session.close()?;
-    for over in &args.over {
+    let mut others: Vec<Over> = Vec::new();
+    for over in args.over.iter().filter(|over| **over != Over::Shm) {
+        if others.contains(over) {
+            continue;
+        }
+        others.push(*over);
         let (scheme, name, title) = match over {
-            Over::Unix => ("unix://", "unix", "Batched null calls over a unix socket"),
-            Over::Tcp => ("tcp://", "tcp", "Batched null calls over TCP"),
+            Over::Shm => continue,
+            Over::Unix => ("unix://", "unix", "Batches over a unix socket (001 figures 4 to 6)"),
+            Over::Tcp => ("tcp://", "tcp", "Batches over TCP (001 figures 4 to 6)"),
         };
         let session = stubs::connect(url(scheme)?)?;
-        measured.sections.push((title, measure::measure_over(&session, effort, &bar, name)?));
+        bar.set_message(format!("batches over {name}"));
+        let batches = batches::measure(&session, effort, &bar, name)?;
+        measured.sections.push((title, batches.cases));
+        measured.fits.extend(batches.rows);
         session.close()?;
     }
+    bar.set_message("nodes of the interpreter");
+    let (nodes, cases) = nodes::measure(effort, &bar)?;
+    measured.sections.push(("Nodes of the interpreter (000 figure 7-3)", cases));
+    measured.nodes = nodes;
     bar.finish_and_clear();
     Ok(measured)
 }
@@ -142,9 +170,7 @@ fn start_and_measure(
 /// It cannot listen.
 pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     pin(core);
-    let mut sources = Sources::new();
-    sources.add("bench.theta", THETA);
-    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
+    let engine = load(Run::kept(Mode::Compiled))?;
     let folder = folder.display();
     let listen =
         vec![format!("shm://{folder}/shm"), format!("unix://{folder}/unix"), "tcp://127.0.0.1:0".to_owned()];

@@ -1,18 +1,20 @@
 //! `bifrost bench oo7`: the benchmark of Carey, DeWitt and Naughton (1993), each operation in four
-//! ways.
+//! ways and two baselines.
 //!
 //! The program is in `bench/oo7`. The server is a process of its own; client and server are pinned
-//! to one core each. All ways give the same number, or the run fails. Structures and methods run in
-//! turn. Times are medians of hot runs: one run before them does not count.
+//! to one core each. All ways give the same number, or the run fails. The ways of a client run in
+//! turn, and so do structures and methods. Times are medians of hot runs: one run before them does
+//! not count.
 //!
 //! [`run`] starts the server, generates the database in it, measures each operation in its ways
 //! (`measure_op`), and compares the figures with the targets. [`ops`] names the operations,
-//! [`client`] and [`structures`] run them, [`store`] measures over a store. `Figures` owns the
-//! cases measured so far.
+//! [`client`] and [`structures`] run them, [`baselines`] has the ways of 001 figure 7, and
+//! [`store`] measures over a store. `Figures` owns the cases measured so far.
 
 #[rustfmt::skip]
 #[allow(clippy::all, reason = "generated")]
 mod bifrost_stubs;
+mod baselines;
 mod client;
 mod ops;
 mod peers;
@@ -20,10 +22,12 @@ mod plain;
 mod store;
 mod structures;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_server::config::MEMORY;
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
@@ -33,7 +37,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::common::{Failed, note_debug_build, pin, say};
-use super::report::{self, Case, JsonLines, Target};
+use super::report::{self, Case, JsonLines, Target, ratio};
+use baselines::Linked;
+pub use baselines::serve as serve_linked;
 use bifrost_stubs as stubs;
 use ops::{OPS, Op, Way, Ways};
 use peers::Peer;
@@ -97,7 +103,7 @@ pub struct Args {
     #[arg(long, value_name = "OP", value_parser = PossibleValuesParser::new(OPS.iter().map(|o| o.name)))]
     op: Vec<String>,
     /// A way to run them; can be given several times [default: all]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_delimiter = ',')]
     way: Vec<Way>,
     /// Keep the database in a store: a folder, a database as postgres://user@host/name, or
     /// `memory:`; each operation is then measured hot and cold
@@ -144,7 +150,12 @@ Examples:
   bifrost bench oo7 --op T2b --way futures --way promises
   bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl
   bifrost bench oo7 --op T1 --op T6 --store /tmp/oo7.store
+  bifrost bench oo7 --op T2b --way each,futures,promises,linked
   bifrost bench oo7 --way theta --peers sqlite,zeo
+
+`each` and `linked` are the baselines of Bogle and Liskov 1994, figure 7: one call a crossing, and a client that is linked
+into the server. Each has a database of its own beside that of the other ways; neither is measured over a store. Calls are
+those that the server executes, with each round of a loop; B is their number for each pair of crossings.
 
 With --store each run is a transaction. Hot is in a session that has run the operation before; cold is in a new session, of a
 server that has just been started if the store is not in memory. A database of the same size and seed that the store has
@@ -161,6 +172,14 @@ number of these and of the unused objects that were prefetched.",
 /// right afterwards.
 pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
+    let stored = args.store.is_some() || !args.peers.is_empty();
+    if let Some(way) = args.way.iter().find(|way| stored && way.is_baseline()) {
+        return Err(format!(
+            "`{}` is a baseline without a store: leave out `--store` and `--peers`",
+            way.name()
+        )
+        .into());
+    }
     let folder = tempfile::tempdir()?;
     let chosen: Vec<&Op> =
         OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
@@ -178,14 +197,13 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         }
         None => {
             let serving = Serving::start(args, folder.path(), MEMORY)?;
-            let session = serving.session()?;
-            measure(args, &chosen, &session, &mut figures)?;
-            session.close()?;
+            measure(args, &chosen, &serving, &mut figures)?;
             None
         }
     };
     let Figures { cases, mut json } = figures;
     print(args, &cases);
+    baselines::print(&cases);
     if !args.peers.is_empty() {
         peers::print(&cases);
     }
@@ -206,7 +224,10 @@ impl Args {
 
     /// Returns the chosen ways of an operation.
     fn ways(&self, op: &Op) -> impl Iterator<Item = Way> {
-        op.ways.iter().copied().filter(|way| self.way.is_empty() || self.way.contains(way))
+        // The baselines are about crossings, not stores, and have databases of their own.
+        let stored = self.store.is_some() || !self.peers.is_empty();
+        let offered = op.ways.iter().copied().filter(move |way| !(stored && way.is_baseline()));
+        offered.filter(|way| self.way.is_empty() || self.way.contains(way))
     }
 }
 
@@ -233,10 +254,74 @@ impl Figures {
     }
 }
 
-fn measure(args: &Args, chosen: &[&Op], session: &Session, figures: &mut Figures) -> Result<(), Failed> {
-    let db = generate(&args.size, args.seed, session, None)?;
-    let theta = stubs::new_oo7(session, &db);
-    let ways = Ways::new(session, &db, &theta);
+/// The places where ways run: a session for most, and one for each baseline that was chosen.
+struct Places<'s> {
+    session: &'s Session,
+    ways: &'s Ways<'s>,
+    each: Option<(&'s Session, &'s Ways<'s>)>,
+    linked: Option<RefCell<Linked>>,
+}
+
+impl Places<'_> {
+    /// Runs an operation where a way runs; `way` may be another that leads there.
+    fn run(&self, at: Way, op: &str, way: Way) -> Result<Ran, Failed> {
+        let (session, ways) = match (at, &self.each, &self.linked) {
+            (Way::Each, Some((session, ways)), _) => (*session, *ways),
+            (Way::Linked, _, Some(linked)) => return linked.borrow_mut().run(op, way),
+            _ => (self.session, self.ways),
+        };
+        run_op(session, ways, op, way)
+    }
+}
+
+/// One run.
+struct Ran {
+    result: i64,
+    ms: f64,
+    crossings: u64,
+    /// Calls that the session ran.
+    calls: u64,
+    /// Commands that the client sent.
+    commands: u64,
+}
+
+/// Runs an operation in a session.
+fn run_op(session: &Session, ways: &Ways<'_>, op: &str, way: Way) -> Result<Ran, Failed> {
+    session.flush()?;
+    let (before, start) = (session.counters(), Instant::now());
+    let result = ways.run(op, way)?;
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    let after = session.counters();
+    Ok(Ran {
+        result,
+        ms,
+        crossings: after.crossings - before.crossings,
+        calls: after.executed - before.executed,
+        commands: after.calls - before.calls,
+    })
+}
+
+fn measure(args: &Args, chosen: &[&Op], serving: &Serving, figures: &mut Figures) -> Result<(), Failed> {
+    let session = serving.session()?;
+    let db = generate(&args.size, args.seed, &session, None)?;
+    let theta = stubs::new_oo7(&session, &db);
+    let ways = Ways::new(&session, &db, &theta);
+    let is_chosen = |way: Way| chosen.iter().any(|op| args.ways(op).any(|one| one == way));
+    let linked = is_chosen(Way::Linked).then(|| Linked::start(args)).transpose()?;
+    // A database of its own: objects that are in no store belong to one session.
+    let single = is_chosen(Way::Each).then(|| serving.session_with(Some(1))).transpose()?;
+    let its_db = single.as_ref().map(|s| generate(&args.size, args.seed, s, None)).transpose()?;
+    let its_theta = single.as_ref().zip(its_db.as_ref()).map(|(s, db)| stubs::new_oo7(s, db));
+    let its_ways = match (&single, &its_db, &its_theta) {
+        (Some(s), Some(db), Some(theta)) => Some((s, Ways::new(s, db, theta))),
+        _ => None,
+    };
+    let places = Places {
+        session: &session,
+        ways: &ways,
+        each: its_ways.as_ref().map(|(session, ways)| (*session, ways)),
+        linked: linked.map(RefCell::new),
+    };
     let bar = ProgressBar::new(chosen.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     for op in chosen {
@@ -244,16 +329,23 @@ fn measure(args: &Args, chosen: &[&Op], session: &Session, figures: &mut Figures
         // Only the server's own work is compared; a client's own run leaves it much to clean up.
         let (whole, client): (Vec<Way>, Vec<Way>) =
             args.ways(op).partition(|way| matches!(way, Way::Bcs | Way::Theta));
-        for way in client {
-            figures.add(measure_op(args.samples, session, &ways, op, &[way])?)?;
-        }
-        figures.add(measure_op(args.samples, session, &ways, op, &whole)?)?;
+        let mut cases = measure_op(args.samples, &places, op, &client)?;
+        baselines::predict(&mut cases);
+        figures.add(cases)?;
+        figures.add(measure_op(args.samples, &places, op, &whole)?)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    match theta.check().claim()?.as_str() {
-        "" => Ok(()),
-        wrong => Err(format!("the database is wrong afterwards: {wrong}").into()),
+    let mut faults = vec![theta.check().claim()?];
+    if let Some(theta) = &its_theta {
+        faults.push(theta.check().claim()?);
+    }
+    if let Some(linked) = &places.linked {
+        faults.push(linked.borrow_mut().check()?);
+    }
+    match faults.iter().find(|fault| !fault.is_empty()) {
+        None => Ok(session.close()?),
+        Some(wrong) => Err(format!("the database is wrong afterwards: {wrong}").into()),
     }
 }
 
@@ -289,45 +381,38 @@ fn generate(size: &str, seed: u32, session: &Session, name: Option<&str>) -> Res
 }
 
 /// Runs an operation in some ways, in turn.
-fn measure_op(
-    samples: u32,
-    session: &Session,
-    ways: &Ways<'_>,
-    op: &Op,
-    chosen: &[Way],
-) -> Result<Vec<Case>, Failed> {
+fn measure_op(samples: u32, places: &Places<'_>, op: &Op, chosen: &[Way]) -> Result<Vec<Case>, Failed> {
     let mut times = vec![Vec::new(); chosen.len()];
-    let mut crossed = vec![(0, 0); chosen.len()];
-    let mut results = vec![0; chosen.len()];
+    let mut last: Vec<Option<Ran>> = chosen.iter().map(|_| None).collect();
     for sample in 0..=samples {
         for (i, way) in chosen.iter().enumerate() {
             if let Some(before) = op.before {
-                ways.run(before, Way::Theta)?;
+                places.run(*way, before, Way::Theta)?;
             }
-            session.flush()?;
-            let (before, start) = (session.counters(), Instant::now());
-            let given = ways.run(op.name, *way)?;
-            let ms = start.elapsed().as_secs_f64() * 1e3;
-            let after = session.counters();
+            let ran = places.run(*way, op.name, *way)?;
+            if let Some(before) = &last[i]
+                && before.result != ran.result
+            {
+                let (name, a, b) = (op.name, before.result, ran.result);
+                return Err(format!("{name} gives {a} and then {b}, as {}", way.name()).into());
+            }
             // The first run also sends the procedures, and compiles.
             if sample > 0 {
-                times[i].push(ms);
-                crossed[i] = (after.crossings - before.crossings, after.calls - before.calls);
+                times[i].push(ran.ms);
             }
-            if sample > 0 && given != results[i] {
-                let (name, result) = (op.name, results[i]);
-                return Err(format!("{name} gives {result} and then {given}, as {}", way.name()).into());
-            }
-            results[i] = given;
+            last[i] = Some(ran);
             if let Some(undo) = op.undo {
-                ways.run(undo, Way::Theta)?;
+                places.run(*way, undo, Way::Theta)?;
             }
         }
     }
     let mut cases = Vec::new();
-    for (i, way) in chosen.iter().enumerate() {
-        let case = Case::new(op.name, u64::from(samples), "ms", &mut times[i]).part_of("oo7");
-        cases.push(case.gives(results[i]).by(way.name()).crossed(crossed[i].0, crossed[i].1));
+    for ((way, times), last) in chosen.iter().zip(&mut times).zip(last) {
+        let Some(ran) = last else { continue };
+        let case = Case::new(op.name, u64::from(samples), "ms", times).part_of("oo7");
+        // The linked client's flush is a function call.
+        let crossings = if *way == Way::Linked { 0 } else { ran.crossings };
+        cases.push(case.gives(ran.result).by(way.name()).crossed(crossings, ran.calls).sent(ran.commands));
     }
     Ok(cases)
 }
@@ -352,7 +437,8 @@ fn targets(args: &Args, cases: &[Case]) -> Vec<Target> {
     }
     let t1 = |way| find(cases, "T1", way, hot);
     if let (Some(bcs), Some(theta)) = (t1(Way::Bcs), t1(Way::Theta)) {
-        targets.push(Target::new("T1 as structures, against the method", bcs.value / theta.value, 1.2, "x"));
+        let times = ratio(bcs.value, theta.value);
+        targets.push(Target::new("T1 as structures, against the method", times, 1.2, "x"));
     }
     targets
 }
@@ -361,11 +447,12 @@ fn print(args: &Args, cases: &[Case]) {
     let bold = anstyle::Style::new().bold();
     anstream::println!("\n{bold}OO7, {}, seed {}{bold:#}", args.size, args.seed);
     anstream::println!(
-        "  {:<7} {:>9}  {:<9} {:>12} {:>12} {:>12} {:>8}{}",
+        "  {:<7} {:>9}  {:<9} {:>12} {:>12} {:>12} {:>12} {:>8}{}",
         "",
         "result",
         "way",
         "ms",
+        "least",
         "crossings",
         "calls",
         "B",
@@ -379,7 +466,9 @@ fn print(args: &Args, cases: &[Case]) {
         };
         last = &c.case;
         let (way, crossings) = (c.way.unwrap_or_default(), c.crossings.unwrap_or_default());
-        let (calls, factor) = (c.calls.unwrap_or_default(), c.batching_factor.unwrap_or_default());
+        let calls = c.calls.unwrap_or_default();
+        // A linked client has none.
+        let factor = c.batching_factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"));
         let fetched = match (c.temperature, c.fetches, c.fetched) {
             (Some(temperature), Some(fetches), Some(fetched)) => {
                 format!(" {temperature:>5} {fetches:>8} {fetched:>8} {:>8}", c.prefetched.unwrap_or_default())
@@ -387,8 +476,9 @@ fn print(args: &Args, cases: &[Case]) {
             _ => String::new(),
         };
         anstream::println!(
-            "  {op:<7} {result:>9}  {way:<9} {:>12.3} {crossings:>12} {calls:>12} {factor:>8.2}{fetched}",
-            c.value
+            "  {op:<7} {result:>9}  {way:<9} {:>12.3} {:>12.3} {crossings:>12} {calls:>12} {factor:>8}{fetched}",
+            c.value,
+            c.min
         );
     }
 }
@@ -401,14 +491,14 @@ fn sources() -> Sources {
     sources
 }
 
-/// Runs the server of the measurements: says where it listens, and serves until its input ends.
-///
-/// # Errors
-/// The program cannot run, or the server cannot listen.
-pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -> Result<(), Failed> {
-    pin(core);
-    let engine = program::load_sources(sources(), &Options::default(), Run::kept(Mode::Compiled))?;
-    let mut config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
+/// Returns the program, ready to run.
+fn engine() -> Result<Arc<Engine>, Failed> {
+    Ok(program::load_sources(sources(), &Options::default(), Run::kept(Mode::Compiled))?)
+}
+
+/// Returns the settings of servers and linked clients, which listen nowhere yet.
+fn config(store: &str, prefetch: Option<usize>) -> Config {
+    let mut config = Config::default();
     config.heap_bytes_max = HEAP_BYTES_MAX;
     config.batch_heap_bytes_max = HEAP_BYTES_MAX;
     config.cache_bytes_max = 16 << 30;
@@ -418,7 +508,18 @@ pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -
     config.limits.insert("transaction_idle_ms_max".to_owned(), 24 * 3_600_000);
     config.limits.insert("fuel_max".to_owned(), i64::MAX as u64);
     config.limits.insert("batch_time_ms_max".to_owned(), 24 * 3_600_000);
-    let server = Server::start(engine, &config)?;
+    config
+}
+
+/// Runs the server of the measurements: says where it listens, and serves until its input ends.
+///
+/// # Errors
+/// The program cannot run, or the server cannot listen.
+pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -> Result<(), Failed> {
+    pin(core);
+    let listen = vec![format!("shm://{}/shm", folder.display())];
+    let config = Config { listen, ..config(store, prefetch) };
+    let server = Server::start(engine()?, &config)?;
     say(&server.addresses()[0].to_string())?;
     Serving::answer(&server)
 }

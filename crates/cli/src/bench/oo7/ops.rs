@@ -10,6 +10,10 @@ use super::structures::Structures;
 /// The way in which a client has an operation run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
+    /// One call a crossing; each is sent by itself
+    Each,
+    /// Calls one by one; each basic value is claimed at once, in the process of the server
+    Linked,
     /// Calls one by one; each basic value is claimed at once
     Futures,
     /// Calls one by one; basic values are claimed when the client needs them
@@ -21,9 +25,16 @@ pub enum Way {
 }
 
 impl Way {
+    /// True if it is a baseline of 001 figure 7, between which the others lie.
+    pub fn is_baseline(self) -> bool {
+        matches!(self, Way::Each | Way::Linked)
+    }
+
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
+            Way::Each => "each",
+            Way::Linked => "linked",
             Way::Futures => "futures",
             Way::Promises => "promises",
             Way::Bcs => "bcs",
@@ -46,9 +57,9 @@ pub struct Op {
     pub undo: Option<&'static str>,
 }
 
-use Way::{Bcs, Futures, Promises, Theta};
+use Way::{Bcs, Each, Futures, Linked, Promises, Theta};
 
-const ALL: &[Way] = &[Futures, Promises, Bcs, Theta];
+const ALL: &[Way] = &[Each, Futures, Promises, Linked, Bcs, Theta];
 
 const fn op(name: &'static str, about: &'static str) -> Op {
     Op { name, about, ways: ALL, before: None, undo: None }
@@ -77,8 +88,8 @@ pub static OPS: [Op; 27] = [
     Op { before: Some("T5do"), ..op("T5undo", "the other way round") },
     op("T6", "root parts visited"),
     op("T7", "assemblies above a random atomic part"),
-    only(&[Futures, Theta], "T8", "letters I in the manual"),
-    only(&[Futures, Theta], "T9", "whether the manual ends as it begins"),
+    only(&[Each, Futures, Linked, Theta], "T8", "letters I in the manual"),
+    only(&[Each, Futures, Linked, Theta], "T9", "whether the manual ends as it begins"),
     op("T10", "T1 on every module"),
     undone("CU", "T2a", "T1, then T2a: its swaps"),
     op("Q1", "random atomic parts by their ids"),
@@ -118,7 +129,8 @@ impl<'s> Ways<'s> {
     /// The failure of the calls.
     pub fn run(&self, op: &str, way: Way) -> Result<i64, Error> {
         match way {
-            Way::Futures => client(&self.futures, op),
+            // The program is the same; the session differs.
+            Way::Each | Way::Linked | Way::Futures => client(&self.futures, op),
             Way::Promises => client(&self.promises, op),
             Way::Bcs => structure(&self.structures, op),
             Way::Theta => method(self.theta, op).claim(),

@@ -21,10 +21,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::common::{Failed, say};
 use super::super::helper::Helper;
-use super::super::report::{Case, Target, summary};
+use super::super::report::{Case, Target, ratio, summary};
 use super::ops::{Op, Way, Ways};
 use super::plain::Plain;
-use super::{Args, Figures, TARGET_SIZE, Temperature, bifrost_stubs as stubs, generate};
+use super::{Args, Figures, Ran, TARGET_SIZE, Temperature, bifrost_stubs as stubs, generate, run_op};
 
 /// Cold runs of each operation and way at most: each takes a server of its own.
 const COLD_MAX: u32 = 3;
@@ -60,9 +60,19 @@ impl Serving {
 
     /// Makes a new session.
     pub fn session(&self) -> Result<Session, Failed> {
+        self.session_with(None)
+    }
+
+    /// Makes a new session that flushes after so many calls, if a number is given.
+    pub fn session_with(&self, calls: Option<usize>) -> Result<Session, Failed> {
         // A batch takes as long as it takes.
         let builder = Session::builder(&stubs::INTERFACE).timeout(Duration::from_secs(24 * 3600));
-        Ok(builder.reply_bytes_max(1 << 30).connect(&self.url)?)
+        let builder = builder.reply_bytes_max(1 << 30);
+        let builder = match calls {
+            Some(calls) => builder.remap_futures(calls),
+            None => builder,
+        };
+        Ok(builder.connect(&self.url)?)
     }
 
     /// Returns the counts of the caches of its sessions up to now.
@@ -189,23 +199,13 @@ pub fn measure(
     }
 }
 
-/// The figures of one run.
-struct Run {
-    result: i64,
-    ms: f64,
-    crossings: u64,
-    calls: u64,
-}
-
-/// Runs an operation and commits.
-fn run(session: &Session, ways: &Ways<'_>, op: &str, way: Way) -> Result<Run, Failed> {
+/// Runs an operation and commits; the commit belongs to its time.
+fn run(session: &Session, ways: &Ways<'_>, op: &str, way: Way) -> Result<Ran, Failed> {
     session.flush()?;
-    let (before, start) = (session.counters(), Instant::now());
-    let result = ways.run(op, way)?;
-    let after = session.counters();
+    let start = Instant::now();
+    let ran = run_op(session, ways, op, way)?;
     session.commit().claim()?;
-    let ms = start.elapsed().as_secs_f64() * 1e3;
-    Ok(Run { result, ms, crossings: after.crossings - before.crossings, calls: after.calls - before.calls })
+    Ok(Ran { ms: start.elapsed().as_secs_f64() * 1e3, ..ran })
 }
 
 /// Runs an operation without measuring it; does nothing for no operation.
@@ -213,7 +213,7 @@ fn run_aside(session: &Session, ways: &Ways<'_>, op: Option<&str>) -> Result<(),
     op.map_or(Ok(()), |op| run(session, ways, op, Way::Theta).map(drop))
 }
 
-fn case(op: &Op, way: Way, runs: &[Run], temperature: &'static str) -> Result<Case, Failed> {
+fn case(op: &Op, way: Way, runs: &[Ran], temperature: &'static str) -> Result<Case, Failed> {
     let Some(last) = runs.last() else { return Err("nothing was run".into()) };
     if let Some(other) = runs.iter().find(|run| run.result != last.result) {
         let (a, b) = (other.result, last.result);
@@ -221,7 +221,8 @@ fn case(op: &Op, way: Way, runs: &[Run], temperature: &'static str) -> Result<Ca
     }
     let mut times: Vec<f64> = runs.iter().map(|run| run.ms).collect();
     let case = Case::new(op.name, runs.len() as u64, "ms", &mut times).part_of("oo7").gives(last.result);
-    Ok(case.by(way.name()).crossed(last.crossings, last.calls).at(temperature))
+    let case = case.by(way.name()).crossed(last.crossings, last.calls).sent(last.commands);
+    Ok(case.at(temperature))
 }
 
 fn hot(
@@ -391,7 +392,7 @@ fn control(
     ];
     let medians: Vec<f64> = times.iter_mut().map(|times| summary(times).0).collect();
     let target = "T1 hot, with concurrency control against without";
-    let target = Target::new(target, medians[2] / medians[0], CONTROL_MOST, "x");
+    let target = Target::new(target, ratio(medians[2], medians[0]), CONTROL_MOST, "x");
     let cases = names.iter().zip(&mut times).map(|(name, times)| {
         Case::new(*name, times.len() as u64, "ms", times).part_of("oo7").by(Way::Theta.name()).gives(result)
     });

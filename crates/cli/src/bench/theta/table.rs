@@ -62,12 +62,7 @@ pub fn print(rows: &[Row]) {
         let median = |m: &Option<f64>| m.map_or(format!("{:>11}", "-"), |m| format!("{m:>11.1}"));
         let medians: String = row.medians.iter().map(median).collect();
         let target = row.target().map_or(String::new(), |t| {
-            format!(
-                "{:>8.2}{:>8.1}  {}",
-                t.value,
-                t.most.unwrap_or_default(),
-                if t.reached { "reached" } else { "missed" }
-            )
+            format!("{:>8.2}{:>8.1}  {}", t.value, t.most.unwrap_or_default(), t.verdict.name())
         });
         anstream::println!("  {:<11}{medians}{target}", row.case);
     }
