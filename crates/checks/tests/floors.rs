@@ -112,6 +112,12 @@ fn outside_crates_are_named_once() {
     for package in metadata().packages {
         let path = package.manifest_path.strip_prefix(root()).expect("a crate of the repository").to_string();
         for (number, line) in read(&path).lines().enumerate() {
+            // The sources of the veneer are compiled in two packages. A program that wants the other
+            // one gives it the name of the first, which a workspace cannot.
+            if path == "crates/veneer-async/Cargo.toml" || line.contains("package = \"bifrost-veneer-async\"")
+            {
+                continue;
+            }
             if line.contains("version = \"") || line.contains("path = \"../") {
                 mistakes.push(format!("{path}:{}: {line}", number + 1));
             }

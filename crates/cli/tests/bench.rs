@@ -76,6 +76,15 @@ fn calls_are_measured_over_all_streams() {
             value(&format!("{name}: t_d of the least values"));
         }
     }
+    let (one, waiting, overlapping) = (
+        value("one batch over the link"),
+        value("16 batches, each awaited"),
+        value("16 batches that overlap"),
+    );
+    // Two milliseconds are the least for one crossing, and for each that is awaited.
+    assert!(one["min"].as_f64().unwrap() >= 2000.0, "{one}");
+    assert!(waiting["min"].as_f64().unwrap() >= 16.0 * 2000.0, "{waiting}");
+    assert!(overlapping["min"].as_f64().unwrap() < 8.0 * 2000.0, "{overlapping}");
     for paper in ["local IPC", "remote Thor"] {
         assert!(said.contains(paper), "{said}");
     }

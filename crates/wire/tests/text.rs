@@ -43,7 +43,7 @@ fn play(script: &str) -> String {
                     panic!()
                 };
                 t.reply(&reply, &mut Vec::new(), &mut answer);
-            } else if let Command::Free(handles) = command {
+            } else if let Command::Free { handles, .. } = command {
                 answer += &format!("  frees {:?}\n", handles.iter().map(|h| h.0).collect::<Vec<_>>());
             }
         }

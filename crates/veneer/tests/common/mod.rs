@@ -152,7 +152,9 @@ fn show(command: &Command<'_>) -> String {
             format!("procedure{}{}", procedure.0, list(args.iter()))
         }
         Command::Lookup { name, .. } => format!("lookup {name}"),
-        Command::Free(handles) => format!("free {:?}", handles.iter().map(|h| h.0).collect::<Vec<_>>()),
+        Command::Free { handles, .. } => {
+            format!("free {:?}", handles.iter().map(|h| h.0).collect::<Vec<_>>())
+        }
         Command::Flush { wanted, .. } => format!("flush {:?}", wanted.positions().collect::<Vec<_>>()),
         Command::Do { test } => format!("do {}", test.0),
         Command::Then { test } => format!("then {}", test.0),

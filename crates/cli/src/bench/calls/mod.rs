@@ -2,12 +2,14 @@
 //!
 //! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
 //! [`measure`] takes the figures over shared memory, [`batches`] those of batches over any stream,
-//! and [`nodes`] compares the nodes of the interpreter in this process.
+//! [`overlap`] those over a link with a delay, and [`nodes`] compares the nodes of the interpreter in
+//! this process.
 
 pub mod batches;
 mod many;
 pub mod measure;
 mod nodes;
+mod overlap;
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -126,7 +128,7 @@ fn start_and_measure(
     pin(client);
     let streams = args.over.len() as u64;
     let bar =
-        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 4 * effort.long_samples as u64 + 1);
+        ProgressBar::new((2 + streams) * (effort.samples as u64 / 10) + 5 * effort.long_samples as u64 + 1);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     let session = stubs::connect(url("shm://")?)?;
     let mut orders = echoing.take_input()?;
@@ -155,6 +157,11 @@ fn start_and_measure(
         measured.fits.extend(batches.rows);
         session.close()?;
     }
+    bar.set_message("batches that overlap");
+    let address = url("tcp://")?.trim_start_matches("tcp://");
+    let (cases, targets) = overlap::measure(address, effort, &bar)?;
+    measured.sections.push(("Batches over a link with a delay of 1 ms in each direction", cases));
+    measured.targets.extend(targets);
     bar.set_message("nodes of the interpreter");
     let (nodes, cases) = nodes::measure(effort, &bar)?;
     measured.sections.push(("Nodes of the interpreter (000 figure 7-3)", cases));
