@@ -17,16 +17,21 @@ use bifrost_wire::{
 use player::{Cut, converse};
 use support::{Server, bifrost, feed, stderr, stdout};
 
-/// A program with all routines that run it itself, and others with their names.
+/// A program with all routines that run it itself, a migration, and routines with and without the
+/// word `remote`. Each that clients must not call would change what `$b.value()` is.
 const ENTRIES: &str = "
 box = type   value () returns (int)   set (v: int)   end box
 shape = record[x: int, y: int]
 Clock = actor   m: int   new () make {m := 0} end new   now () returns (int) reply (m) end now end Clock
 module boxes exports new_box, shape_of
   B = class implements box   value: int   set (v: int) value := v end set   end B
-  new_box () returns (box) return (B{value := 0}) end new_box
-  shape_of (b: box) returns (shape) return (shape{x: b.value(), y: 7}) end shape_of
+  remote new_box () returns (box) return (B{value := 0}) end new_box
+  remote shape_of (b: box) returns (shape) return (shape{x: b.value(), y: 7}) end shape_of
 end boxes
+hidden () returns (box) return (new_box()) end hidden
+change () typecase root().lookup(\"box\") when box (b): b.set(1000) end except when not_found: end end change
+migrate_B () change() end migrate_B
+migrate_B_2 (old: struct[value: int]) returns (box) change() return (new_box()) end migrate_B_2
 setup () root().insert(\"box\", new_box()) end setup
 start () publish(\"clock\", Clock.new()) end start
 main () print(\"main\") end main

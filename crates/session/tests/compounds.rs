@@ -111,7 +111,7 @@ module shops exports new_shop
     end any
     bits () returns (bytes) return (\"ab\".to_bytes()) end bits
   end Shop
-  new_shop () returns (shop)
+  remote new_shop () returns (shop)
     return (Shop{held := account{owner: \"ann\", sums: array_create[int](1, .. 5)}})
   end new_shop
 end shops

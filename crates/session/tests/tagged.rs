@@ -31,7 +31,7 @@ wide = type get () returns (any) end wide
 narrow = type < wide get () returns (int) end narrow
 module shops exports new_shop, apply, new_narrow
   Narrow = class implements narrow get () returns (int) return (7) end get end Narrow
-  new_narrow () returns (narrow) return (Narrow{}) end new_narrow
+  remote new_narrow () returns (narrow) return (Narrow{}) end new_narrow
   Box = class [T] implements box[T]
     held: T
     get () returns (T) return (held) end get
@@ -83,7 +83,7 @@ module shops exports new_shop, apply, new_narrow
   is_even (n: int) returns (bool) return (n // 2 = 0) end is_even
   nothing () end nothing
   apply (p: proc (int) returns (bool), n: int) returns (bool) return (p(n)) end apply
-  new_shop () returns (shop) return (Shop{at := point{x: 1, y: 2}}) end new_shop
+  remote new_shop () returns (shop) return (Shop{at := point{x: 1, y: 2}}) end new_shop
 end shops
 ";
 

@@ -192,7 +192,7 @@ impl View<'_> {
                     kind,
                     &heading.name,
                     anchor(&heading.name.name),
-                    heading.span,
+                    heading.whole(),
                     &heading.doc,
                     vec![],
                 )
