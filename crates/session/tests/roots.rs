@@ -67,7 +67,7 @@ fn the_root_directory_is_an_object_of_clients() {
         play(
             one,
             "r = root()\nc = new_counter()\ncounter.add c 3\ndirectory.insert r \"c\" c\ndirectory.remove r \"a\"\n\
-             x = directory.lookup r \"c\"\ny = as counter x\nv = counter.value y\nn = directory.lookup r \"none\"\n\
+             x = directory.lookup r \"c\"\ny = as x counter\nv = counter.value y\nn = directory.lookup r \"none\"\n\
              flush v n",
             "v = 3\nn = exception of -9\n-9: not_found",
         );
@@ -76,7 +76,11 @@ fn the_root_directory_is_an_object_of_clients() {
         play(one, "clear_history\nk = commit\nflush k", "k = nil");
         play(other, "z = abort\nflush z", "z = nil");
         play(other, LIST, "t = rows (\"b\", \"counter\") (\"c\", \"counter\")");
-        play(other, "a = lookup a counter\nflush a", "a = exception of -1\n-1: NoSuchName: there is no well-known object `a`");
+        play(
+            other,
+            "a = lookup a counter\nflush a",
+            "a = exception of -1\n-1: NoSuchName: there is no well-known object `a`",
+        );
     });
 }
 
@@ -84,7 +88,11 @@ fn the_root_directory_is_an_object_of_clients() {
 fn an_abort_undoes_names() {
     each(1, |clients| {
         let client = &mut clients[0];
-        play(client, "r = root()\ndirectory.remove r \"a\"\ndirectory.insert r \"n\" 5\nz = abort\nflush z", "z = nil");
+        play(
+            client,
+            "r = root()\ndirectory.remove r \"a\"\ndirectory.insert r \"n\" \"five\"\nz = abort\nflush z",
+            "z = nil",
+        );
         play(client, LIST, "t = rows (\"a\", \"counter\") (\"b\", \"counter\")");
     });
 }
@@ -93,17 +101,22 @@ fn an_abort_undoes_names() {
 fn the_directory_is_the_unit_of_change() {
     each(3, |clients| {
         let [one, other, third] = clients else { unreachable!() };
-        let name = |name: &str| format!("r = root()\nc = new_counter()\ndirectory.insert r \"{name}\" c\nflush");
-        play(one, &name("one"), "");
-        play(other, &name("other"), "");
+        let name =
+            |name: &str| format!("r = root()\nc = new_counter()\ndirectory.insert r \"{name}\" c\nflush");
+        play(one, &name("one"), "done");
+        play(other, &name("other"), "done");
         // An object that was not looked up by name in this transaction is another one.
         play(third, "a = lookup a counter\nk = commit\nflush a k", "a = counter#1.0\nk = nil");
-        play(third, "counter.add a 1\nflush", "");
+        play(third, "counter.add a 1\nflush", "done");
         play(one, "k = commit\nflush k", "k = nil");
         let found = other.play("k = commit\nflush k");
         assert!(found.contains("Conflict"), "{found}");
         play(third, "k = commit\nflush k", "k = nil");
-        play(other, &(name("other") + "\nk = commit\nflush k"), "k = nil");
+        // A name that was looked up is one that was read.
+        play(third, "a = lookup a counter\ncounter.add a 1\nflush a", "a = counter#1.0");
+        play(other, &(name("other") + "\nk = commit\nflush k"), "done\nk = nil");
+        let found = third.play("k = commit\nflush k");
+        assert!(found.contains("Conflict"), "{found}");
     });
 }
 
@@ -121,15 +134,21 @@ fn names_are_read_only_where_the_policy_says_so() {
             &format!("-3: {REFUSED}\n-4: {REFUSED}"),
         );
         // In a structure, and in a procedure.
-        let found = client.play("r = root()\ny = const true\nif\nthen y\ndirectory.remove r \"a\"\nend_if\nflush");
+        let found =
+            client.play("r = root()\ny = const true\nif\nthen y\ndirectory.remove r \"a\"\nend_if\nflush");
         assert!(found.contains(REFUSED), "{found}");
         let found = client.play("r = root()\nflush r");
         assert!(found.contains("directory#"), "{found}");
-        let found = client.play("procedure drop\ndirectory.remove r \"a\"\nend_procedure\np = proc 0\nflush p");
+        let found =
+            client.play("procedure drop\ndirectory.remove r \"a\"\nend_procedure\np = proc 0\nflush p");
         assert!(found.contains(REFUSED) && found.contains("NoSuchProcedure"), "{found}");
         play(client, LIST, "t = rows (\"a\", \"counter\") (\"b\", \"counter\")");
         // What the program does for a client is the program's own.
-        play(client, "clear_history\nz = abort\nc = new_counter()\nname_it() \"mine\" c\nk = commit\nflush k", "k = nil");
+        play(
+            client,
+            "clear_history\nz = abort\nc = new_counter()\nname_it() \"mine\" c\nk = commit\nflush k",
+            "k = nil",
+        );
         play(client, LIST, "t = rows (\"a\", \"counter\") (\"b\", \"counter\") (\"mine\", \"counter\")");
     });
 }
@@ -154,7 +173,8 @@ fn no_number_runs_what_is_not_marked() {
         let numbers: Vec<u32> = (count..count + 20).chain([u32::MAX, u32::MAX - 1, 1 << 31]).collect();
         let mut calls = 0;
         for number in &numbers {
-            for arguments in [&[][..], &[Value::Int(1).into()], &[Value::Int(1).into(), Value::Int(2).into()]] {
+            for arguments in [&[][..], &[Value::Int(1).into()], &[Value::Int(1).into(), Value::Int(2).into()]]
+            {
                 let arguments: &[Arg<'_>] = arguments;
                 encode::call_routine(&mut client.bytes, RoutineNumber(*number), arguments);
                 calls += 1;
@@ -164,7 +184,7 @@ fn no_number_runs_what_is_not_marked() {
         let found = client.send();
         assert_eq!(found.matches("NoSuchRoutine").count(), calls, "{found}");
         client.next = 1;
-        play(client, "clear_history\nflush", "");
+        play(client, "clear_history\nflush", "done");
         play(client, LIST, "t = rows (\"a\", \"counter\") (\"b\", \"counter\")");
     });
 }

@@ -94,6 +94,8 @@ pub struct Equate {
     pub name: Ident,
     /// The type or constant that it stands for.
     pub value: Expr,
+    /// The comment block directly above.
+    pub doc: String,
 }
 
 /// Name, parameters and results of a routine or method.

@@ -37,9 +37,10 @@ impl<'a> Checker<'a> {
                 && !heading.parms.is_empty()
             {
                 let why = "it has type parameters, and clients know no instantiations of it";
-                self.report(cannot_be_remote(heading, word, why).help(
-                    "write a routine without type parameters that calls it, and mark that one",
-                ));
+                self.report(
+                    cannot_be_remote(heading, word, why)
+                        .help("write a routine without type parameters that calls it, and mark that one"),
+                );
             }
             if let Some((args, purpose)) = self.standing(&heading.name, &heading.parms) {
                 self.add_routine(def, args, purpose, heading.name.span);

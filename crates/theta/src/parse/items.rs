@@ -137,7 +137,7 @@ impl Parser<'_> {
             Tok::Class | Tok::Actor | Tok::Functional => {
                 Item::Class(Box::new(self.class_def(name, doc, start)))
             }
-            _ => Item::Equate(Equate { name, value: self.expression() }),
+            _ => Item::Equate(Equate { name, value: self.expression(), doc }),
         })
     }
 
@@ -276,9 +276,10 @@ impl Parser<'_> {
     }
 
     fn equate(&mut self) -> Equate {
+        let doc = self.doc_before();
         let name = self.expect_name();
         self.bump();
-        Equate { name, value: self.expression() }
+        Equate { name, value: self.expression(), doc }
     }
 
     /// `[ renames ]`

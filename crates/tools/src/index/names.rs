@@ -132,7 +132,7 @@ impl Index {
 
     fn equate(&mut self, sources: &Sources, it: &Equate) -> DefId {
         let whole = it.name.span.to(it.value.span);
-        self.define(&it.name, whole, Kind::Constant, on_one_line(sources.slice(whole)), String::new())
+        self.define(&it.name, whole, Kind::Constant, on_one_line(sources.slice(whole)), it.doc.clone())
     }
 
     /// Enters type parameters, whose members are those that a where clause asks of them.
