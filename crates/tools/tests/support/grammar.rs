@@ -100,7 +100,7 @@ impl Grammar {
             3 => self.class_def(),
             4 | 5 => self.actor_def(),
             6 => {
-                self.put(if self.flip() { "remote native \"a::b\"" } else { "native \"a::b\"" });
+                self.pick(&["remote native \"a::b\"", "native \"a::b\""]);
                 self.heading("f");
             }
             7 => {
