@@ -80,7 +80,7 @@ fn lines_and_json_list_the_names() {
     let said = |lines: &str| converse(server.urls[0].clone(), lines, Cut::Whole);
     let plain = said(
         "hello 2\nnames\n$r := root()\n$r.insert(\"one\", new_item(\"lamp\"))\n? $r.lookup(\"one\") as Item.name()\nforeach $n in $r.names() do\n\
-         end\n? commit\nlist root().names()\n$r.remove(\"one\")\n? $r.lookup(\"one\")\n? commit\nclear\n? commit\nnames\nbye\n",
+         end\n? commit\nlist root().names()\n$r.remove(\"one\")\n? $r.lookup(\"one\")\nclear\n? commit\nnames\nbye\n",
     );
     let lines: Vec<&str> = plain.lines().skip(1).collect();
     assert_eq!(lines[..3], ["\"counter\", \"Counter\"", "\"probe\", \"Probe\"", "ok 2 values"], "{plain}");
@@ -139,11 +139,11 @@ fn refusals(server: &Server) -> Vec<Option<ErrorNumber>> {
     let method = |name: &str| numbering.find_method(directory, name).unwrap();
     let mut out = Vec::new();
     encode::call_routine(&mut out, numbering.find_routine("root").unwrap(), &[]);
-    let (root, name) = (Ref::future(1), Value::String("n"));
+    let (root, name) = (Ref::future(1), Value::Str("n"));
     encode::call(&mut out, method("insert"), root, &[name.into(), root.into()]);
-    encode::call(&mut out, method("remove"), root, &[Value::String("n").into()]);
+    encode::call(&mut out, method("remove"), root, &[Value::Str("n").into()]);
     encode::plain(&mut out, op::EXCEPT);
-    encode::call(&mut out, method("insert"), root, &[Value::String("m").into(), root.into()]);
+    encode::call(&mut out, method("insert"), root, &[Value::Str("m").into(), root.into()]);
     encode::plain(&mut out, op::END_EXCEPT);
     encode::call(&mut out, method("equal"), root, &[root.into()]);
     encode::flush(&mut out, [], false);
