@@ -116,7 +116,8 @@ extern "C" fn list(cx: &mut Cx, this: Word, closure: Word) -> Ret {
     while let Some([name, object]) = after(this, last.word()) {
         last.set(name);
         // SAFETY: a directory holds references to objects.
-        let seen_as = unsafe { Table::of(object) }.info().seen_as;
+        let info = unsafe { Table::of(object) }.info();
+        let seen_as = info.boxed.unwrap_or(info.seen_as);
         let ty = heap!(cx, cx.new_string(image.program().types.name(seen_as)));
         step!(cx, closure, name, ty);
     }
