@@ -86,6 +86,10 @@ pub struct Args {
     /// Accept all clients over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
+    /// The rights of clients to the names of the root directory [default: read-write]. With
+    /// read-only, clients look names up and list them, and only the program changes them
+    #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"])]
+    root_names: Option<String>,
     /// The settings file [default: bifrost.toml, if there is one]
     #[arg(long, value_name = "FILE", env = "BIFROST_CONFIG")]
     config: Option<PathBuf>,
@@ -225,6 +229,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(bytes) = args.server_heap_bytes_max {
         settings.insert("server_heap_bytes_max".into(), bytes.into());
+    }
+    if let Some(rights) = &args.root_names {
+        settings.insert("root_names".into(), rights.clone().into());
     }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());

@@ -172,7 +172,7 @@ module shapes exports square
     grow (by: real) side := side + by end grow
   end Square
 
-  square (side: real) returns (Shape)
+  remote square (side: real) returns (Shape)
   % A square.
     s: Square := Square{side := side}
     s.grow(1.0)
@@ -265,7 +265,7 @@ fn hover_shows_heading_and_comment() {
     assert_eq!(hover(&marked("area().unparse", 0)).as_deref(), Some(area));
     assert_eq!(
         hover(&marked("square(2.0)", 0)).as_deref(),
-        Some("```theta\nsquare (side: real) returns (Shape)\n```\nroutine\n\nA square.")
+        Some("```theta\nremote square (side: real) returns (Shape)\n```\nroutine\n\nA square.")
     );
     assert_eq!(
         hover(&marked("side * side", 0)).as_deref(),

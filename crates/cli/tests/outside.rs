@@ -12,25 +12,34 @@ use std::time::Duration;
 use bifrost_wire::interface::Interface;
 use bifrost_wire::{
     DecodedReply, ErrorNumber, ExceptionKind, Hello, REPLY_BYTES_MAX, Ref, Reply, RoutineNumber, VERSION,
-    decode_reply, encode, op,
+    Value, decode_reply, encode, op,
 };
 use player::{Cut, converse};
 use support::{Server, bifrost, feed, stderr, stdout};
 
-/// A program with all routines that run it itself, and others with their names.
+/// A program with all routines that run it itself, a migration, and routines with and without the
+/// word `remote`. A migration that ran, or `change`, would set the box to 1000.
 const ENTRIES: &str = "
 box = type   value () returns (int)   set (v: int)   end box
 shape = record[x: int, y: int]
 Clock = actor   m: int   new () make {m := 0} end new   now () returns (int) reply (m) end now end Clock
-module boxes exports new_box, shape_of
+module boxes exports new_box, shape_of, migrate_B_2
   B = class implements box   value: int   set (v: int) value := v end set   end B
-  new_box () returns (box) return (B{value := 0}) end new_box
-  shape_of (b: box) returns (shape) return (shape{x: b.value(), y: 7}) end shape_of
+  remote new_box () returns (box) return (B{value := 0}) end new_box
+  remote shape_of (b: box) returns (shape) return (shape{x: b.value(), y: 7}) end shape_of
+  migrate_B (value: int, old: int) returns (B) change() return (B{value := value + old}) end migrate_B
+  migrate_B_2 () returns (B) change() return (B{value := 0}) end migrate_B_2
 end boxes
+hidden () returns (box) return (new_box()) end hidden
+change () typecase root().lookup(\"box\") when box (b): b.set(1000) end except when not_found: end end change
 setup () root().insert(\"box\", new_box()) end setup
 start () publish(\"clock\", Clock.new()) end start
 main () print(\"main\") end main
 ";
+
+/// The routines that clients must not see.
+const OURS: &[&str] =
+    &["setup", "start", "main", "hidden", "change", "migrate_B", "boxes.migrate_B", "migrate_B_2"];
 
 fn entries() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
@@ -80,19 +89,26 @@ fn replies<T>(server: &Server, commands: &[u8], take: impl Fn(&Reply<'_>) -> Opt
 }
 
 #[test]
-fn clients_cannot_run_what_runs_the_program() {
+fn clients_call_remote_routines_and_no_others() {
     let (folder, server) = entries();
     let file = folder.path().join("entries.theta");
-    // In words.
-    let answers = said(&server, "setup()\nstart()\nmain()\ndescribe setup\ndescribe\n");
+    // In words, plain and as JSON.
+    let calls: String = OURS.iter().map(|name| format!("{name}()\n{name}(1)\n")).collect();
+    let answers = said(&server, &format!("{calls}describe setup\ndescribe\n"));
     let lines: Vec<&str> = answers.lines().collect();
-    for (line, name) in lines.iter().zip(["setup", "start", "main"]) {
+    for (line, name) in lines.iter().zip(OURS.iter().flat_map(|name| [name, name])) {
         assert_eq!(*line, format!("error: column 1: there is no routine or procedure `{name}`"));
     }
-    assert_eq!(lines[3], "error: column 1: no type or routine has this name; try `describe`");
-    let routines: Vec<&&str> =
-        lines.iter().filter(|line| line.contains(" (") && !line.contains(':')).collect();
-    assert!(routines.iter().any(|line| line.starts_with("new_box ()")), "{answers}");
+    let lines = &lines[2 * OURS.len()..];
+    assert_eq!(lines[0], "error: column 1: no type or routine has this name; try `describe`");
+    for shown in ["new_box () returns (box)", "shape_of (b: box) returns (", "root () returns (directory)"] {
+        assert!(lines.iter().any(|line| line.starts_with(shown)), "{answers}");
+    }
+    assert!(!OURS.iter().any(|name| answers.contains(&format!("\n{name} ("))), "{answers}");
+    let json =
+        converse(server.urls[0].clone(), "hello 2 json\nhidden()\n? new_box().value()\nbye\n", Cut::Whole);
+    assert!(json.contains("\"text\":\"there is no routine or procedure `hidden`\""), "{json}");
+    assert!(json.contains("\"value\":0"), "{json}");
     // In bytes: what has no number cannot be called.
     let mut out = Vec::new();
     encode::plain(&mut out, op::DESCRIBE);
@@ -100,19 +116,29 @@ fn clients_cannot_run_what_runs_the_program() {
         Reply::Interface(json) => Some(Interface::from_json(json).unwrap()),
         _ => None,
     });
-    let names: Vec<&str> = interface[0].routines.iter().map(|routine| routine.name.as_str()).collect();
-    assert!(names.contains(&"new_box"), "{names:?}");
-    assert!(!names.iter().any(|name| ["setup", "start", "main"].contains(name)), "{names:?}");
-    let mut out = Vec::new();
-    for number in names.len() as u32..names.len() as u32 + 8 {
-        encode::call_routine(&mut out, RoutineNumber(number), &[]);
+    let mut names: Vec<&str> = interface[0].routines.iter().map(|routine| routine.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["new_box", "root", "shape_of"]);
+    let (mut out, mut calls) = (Vec::new(), 0);
+    for number in (names.len() as u32..names.len() as u32 + 30).chain([1 << 31, u32::MAX - 1, u32::MAX]) {
+        for arguments in [&[][..], &[Value::Int(1).into()], &[Value::Int(1).into(), Value::Int(2).into()]] {
+            encode::call_routine(&mut out, RoutineNumber(number), arguments);
+            calls += 1;
+        }
     }
-    encode::flush(&mut out, 1..=8, false);
+    // The same in a structure, which is refused as a whole.
+    encode::plain(&mut out, op::EXCEPT);
+    encode::call_routine(&mut out, RoutineNumber(names.len() as u32), &[Value::Int(1).into()]);
+    encode::plain(&mut out, op::END_EXCEPT);
+    encode::flush(&mut out, [], false);
     let numbers = replies(&server, &out, |reply| match reply {
         Reply::Flushed(flushed) => Some(flushed.exceptions().map(|e| refused(&e.kind)).collect::<Vec<u32>>()),
         _ => None,
     });
-    assert_eq!(numbers, [vec![ErrorNumber::NoSuchRoutine as u32; 8]]);
+    assert_eq!(numbers, [vec![ErrorNumber::NoSuchRoutine as u32; calls + 1]]);
+    // Nothing has run.
+    let answers = said(&server, "$b := lookup box\nflush\n? $b.value()\n");
+    assert!(answers.contains(" = 0\n"), "{answers}");
     // In the shell, its completion included, which has its words from the same interface.
     let output = server.shell(&server.urls[0], &[], "setup()\n");
     assert_eq!(output.status.code(), Some(1));
@@ -121,9 +147,9 @@ fn clients_cannot_run_what_runs_the_program() {
     let output = bifrost().args(["veneer", "-o"]).arg(folder.path()).arg(&file).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let stubs = std::fs::read_to_string(folder.path().join("bifrost_stubs.rs")).unwrap();
-    assert!(stubs.contains("fn new_box"), "{stubs}");
-    for name in ["setup", "start", "main"] {
-        assert!(!stubs.contains(&format!("fn {name}")) && !stubs.contains(&format!("\"{name}\"")), "{name}");
+    assert!(stubs.contains("fn new_box(") && stubs.contains("fn root("), "{stubs}");
+    for name in OURS {
+        assert!(!stubs.contains(&format!("fn {name}(")) && !stubs.contains(&format!("\"{name}\"")), "{name}");
     }
 }
 

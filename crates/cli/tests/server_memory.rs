@@ -26,7 +26,7 @@ module all exports new_counter, take
   end B
   new_counter () returns (Counter) return (C{value := 0}) end new_counter
   % So many megabytes.
-  take (n: int) returns (Ballast)
+  remote take (n: int) returns (Ballast)
     parts: array[array[int]] := array_new[array[int]]()
     for i: int in 1.to(n) do parts.append(array_fill[int](1, 131072, i)) except when bounds: end end
     return (B{parts := parts})

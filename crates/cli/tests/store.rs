@@ -91,7 +91,7 @@ fn the_standard_generator_is_stored() {
     let program = folder.path().join("dice.theta");
     let text = "import std.random
 setup () root().insert(\"dice\", new_generator(7)) end setup
-first () returns (int) signals (bounds)
+remote first () returns (int) signals (bounds)
   return (new_generator(7).next(1000000))
 end first
 ";

@@ -281,11 +281,11 @@ fn a_fifo_holds_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("files.theta");
     let text = "import std.files
-peek (name: string) returns (int) signals (not_found)
+remote peek (name: string) returns (int) signals (not_found)
   b: bytes := read_file(name) resignal not_found
   return (b.length())
 end peek
-poke (name: string) returns (string)
+remote poke (name: string) returns (string)
   begin write_file(name, read_file(\"files.theta\"))
   end except
     when not_found: return (\"no source\")

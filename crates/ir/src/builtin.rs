@@ -378,6 +378,7 @@ pub static METHODS: &[Builtin] = &[
     native("directory", "insert (name: string, v: any)"),
     native("directory", "remove (name: string) signals (not_found)"),
     native("directory", "names () yields (string)"),
+    native("directory", "list () yields (string, string)"),
     native("directory", "equal (x: Self) returns (bool)"),
 ];
 
@@ -439,8 +440,11 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("random", "random (n: int) returns (int) signals (bounds)"),
     routine("now_ms", "now_ms () returns (int)"),
     routine("print", "print (s: string)"),
-    routine("root", "root () returns (directory)"),
+    routine(ROOT, "root () returns (directory)"),
 ];
+
+/// The routine that returns the root directory, which clients call by its name.
+pub const ROOT: &str = "root";
 
 /// The routine that `clone e` calls. Its name is a reserved word, so no program can.
 pub static CLONE: BuiltinRoutine = generic("clone", "clone (v: T) returns (T)");
@@ -576,10 +580,10 @@ pub fn complete(types: &mut Types, first: usize) {
     }
 }
 
-/// True if clients' batches call a built-in routine of this name without naming it: by the commands
-/// `cell`, `as` and `is`.
+/// True if clients' batches call a built-in routine of this name: [`ROOT`], and those behind the
+/// commands `cell`, `as` and `is`.
 pub fn is_for_clients(name: &str) -> bool {
-    name == CELL_NEW || name == TYPE_AS.name || name == TYPE_IS.name
+    name == ROOT || name == CELL_NEW || name == TYPE_AS.name || name == TYPE_IS.name
 }
 
 /// Returns the built-in routine of that name.

@@ -88,7 +88,7 @@ pub struct Routine {
     pub body: Body,
     /// The types it was instantiated with.
     pub type_args: Vec<TypeId>,
-    /// True if clients may call it.
+    /// True if clients may call it: it is marked `remote`.
     pub public: bool,
     /// The comment after its heading.
     pub doc: String,
@@ -266,9 +266,12 @@ impl Program {
     ///
     /// - `cell[T]` and its creator for every public type; cells of cells are left out;
     /// - the routines behind `as` and `is` for every public type;
+    /// - the routine of the root directory;
     /// - the arrays of the columns of tables.
     pub fn add_for_clients(&mut self) {
         self.add_cells();
+        let root = builtin::find_routine(builtin::ROOT).expect("a row of the table");
+        builtin::instantiate(self, root, &[]);
         let public: Vec<TypeId> = self.types.iter().filter(|(_, d)| d.public).map(|(id, _)| id).collect();
         for ty in public {
             builtin::instantiate(self, &builtin::TYPE_AS, &[ty]);

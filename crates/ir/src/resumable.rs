@@ -453,6 +453,7 @@ end
             ("x: char", "x", "string.chars(s)"),
             ("x: string", "x", "string.split(s, s)"),
             ("x: string", "x", "directory.names(d)"),
+            ("x: string, y: string", "x, y", "directory.list(d)"),
         ] {
             let found = written(vars, filled, iterator, ASKS);
             let (before, after) = found.split_once("await").expect("it waits");
@@ -470,6 +471,6 @@ end
             })
             .map(|(key, _)| key)
             .collect();
-        assert_eq!(collected, ["string.chars", "string.split", "directory.names"]);
+        assert_eq!(collected, ["string.chars", "string.split", "directory.names", "directory.list"]);
     }
 }

@@ -13,7 +13,7 @@ use bifrost_cache::Prefetch;
 use bifrost_capsule::newcomers::Bounds;
 use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
-use bifrost_session::Limits;
+use bifrost_session::{Limits, Policy};
 use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
 use bifrost_wire::Limit;
 use figment::Figment;
@@ -25,6 +25,17 @@ use crate::guests::HOSTS_MAX;
 
 /// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";
+
+/// The rights of clients to the names of the root directory, as a setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RootNames {
+    /// Look up, list, name and unname.
+    #[default]
+    ReadWrite,
+    /// Look up and list.
+    ReadOnly,
+}
 
 /// The settings of a server. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -38,6 +49,9 @@ pub struct Config {
     pub token: String,
     /// True if TCP on a loopback address needs no token.
     pub anonymous_loopback: bool,
+    /// The rights of clients to the names of the root directory: `read-write`, or `read-only`, so
+    /// that only the program gives and takes names.
+    pub root_names: RootNames,
     /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or
     /// `unix:///path`. All that reach it can read them, so better a loopback address. Empty:
     /// nowhere.
@@ -111,6 +125,7 @@ impl Default for Config {
             listen: Vec::new(),
             token: String::new(),
             anonymous_loopback: false,
+            root_names: RootNames::default(),
             metrics: String::new(),
             store: MEMORY.to_owned(),
             allow_files: Vec::new(),
@@ -299,6 +314,16 @@ impl Config {
             }
         }
         Ok(limits)
+    }
+
+    /// Returns the rights of a session.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            root_names: match self.root_names {
+                RootNames::ReadWrite => bifrost_session::RootNames::ReadWrite,
+                RootNames::ReadOnly => bifrost_session::RootNames::ReadOnly,
+            },
+        }
     }
 
     /// Returns the bounds of connections.

@@ -118,6 +118,7 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     place.runs_in(&space);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
     let mut session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
+    session.set_policy(shared.policy);
     session.set_waker(bell.clone());
     Ok(Opened { number, space, session, bell })
 }

@@ -9,7 +9,7 @@ use bifrost_capsule::Watch;
 use bifrost_capsule::newcomers::tell_shortage;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::HeapStats;
-use bifrost_session::{Limits, Tables};
+use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream};
 use bifrost_wire::{ErrorNumber, Limit};
 use parking_lot::Mutex;
@@ -38,6 +38,7 @@ pub(crate) struct Shared {
     pub objects: Objects,
     pub memory: Arc<Memory>,
     pub limits: Limits,
+    pub policy: Policy,
     pub patience: Patience,
     pub tables: &'static Tables,
     pub connections: Arc<Connections>,
@@ -130,6 +131,7 @@ impl Server {
             memory,
             hosts,
             limits,
+            policy: config.policy(),
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
                 command: Duration::from_millis(config.command_ms_max),

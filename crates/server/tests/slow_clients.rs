@@ -14,7 +14,7 @@ const PATIENT: Duration = Duration::from_secs(30);
 fn server(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut sources = Sources::new();
-    sources.add("text.theta", "long (n: int) returns (string) s: string := \"x\" for i: int in 1.to(n) do s := s || s end return (s) end long");
+    sources.add("text.theta", "remote long (n: int) returns (string) s: string := \"x\" for i: int in 1.to(n) do s := s || s end return (s) end long");
     let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled)).unwrap();
     let mut config = Config {
         listen: vec![format!("unix://{}/socket", folder.path().display()), "tcp://127.0.0.1:0".into()],

@@ -17,7 +17,7 @@ const THETA: &str = "
 Probe = type nothing () one () returns (int) end Probe
 module probes exports new_probe
   Rep = class implements Probe nothing () end nothing one () returns (int) return (1) end one end Rep
-  new_probe () returns (Probe) return (Rep{}) end new_probe
+  remote new_probe () returns (Probe) return (Rep{}) end new_probe
 end probes
 setup () root().insert(\"probe\", new_probe()) end setup
 ";

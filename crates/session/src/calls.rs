@@ -182,6 +182,9 @@ impl Session {
             let text = format!("there is no method number {}", method.0);
             return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchMethod, text));
         };
+        if let Some(kind) = self.policy.refusal(row) {
+            return self.fail_call(row.call.numbers, kind);
+        }
         let receiver = match self.receiver(row, receiver, past) {
             Ok(receiver) => receiver,
             Err(kind) => return self.fail_call(row.call.numbers, kind),

@@ -15,6 +15,7 @@
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
 //! | [`wait`] | a session rests until others change an object that it has read |
 //! | [`causes`], [`failures`] | the causes of failures, and their list |
+//! | [`policy`] | the rights of a session |
 //! | [`rows`], [`casts`] | tables of rows; objects seen as ones of other types |
 //! | [`compounds`] | objects that cross by value |
 //! | [`replies`] | outcomes, failures and the history as bytes |
@@ -41,6 +42,7 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+mod policy;
 mod procedures;
 mod replies;
 mod requests;
@@ -57,5 +59,6 @@ mod wait;
 mod work;
 
 pub use limits::Limits;
+pub use policy::{Policy, RootNames};
 pub use session::{Counters, Session, Welcome};
 pub use tables::Tables;

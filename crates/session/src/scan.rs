@@ -343,7 +343,12 @@ impl Session {
     /// Adds the futures of a method's call.
     fn scan_method(&self, scan: &mut Scan, method: MethodNumber) {
         match self.tables.method(method) {
-            Some(row) => scan.numbers += row.call.numbers,
+            Some(row) => {
+                if let Some(kind) = self.policy.refusal(row) {
+                    scan.fail(kind);
+                }
+                scan.numbers += row.call.numbers;
+            }
             None => {
                 scan.refuse(ErrorNumber::NoSuchMethod, format!("there is no method number {}", method.0));
                 scan.numbers += 1;

@@ -31,6 +31,7 @@ use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::policy::Policy;
 use crate::procedures::Procedure;
 use crate::rows::RowTable;
 use crate::scan::Scan;
@@ -170,6 +171,7 @@ impl Batch {
 pub struct Session {
     pub(crate) tables: &'static Tables,
     pub(crate) limits: Limits,
+    pub(crate) policy: Policy,
     pub(crate) welcome: Welcome,
     pub(crate) greeted: bool,
     pub(crate) ended: bool,
@@ -208,6 +210,7 @@ impl Session {
             transactions: Transactions::new(cache),
             tables,
             limits,
+            policy: Policy::default(),
             welcome,
             greeted: false,
             ended: false,

@@ -46,6 +46,8 @@ pub(crate) struct MethodRow {
     pub method: MethodRef,
     pub dispatch: Dispatch,
     pub call: CallRow,
+    /// True if it gives and takes names of the root directory.
+    pub names: bool,
 }
 
 /// The meaning of a routine number.
@@ -125,7 +127,8 @@ impl Tables {
                     (false, _) if def.actor => Dispatch::Actor(engine.image().dispatch().slot(method)),
                     (false, _) => Dispatch::Table(engine.image().dispatch().slot(method)),
                 };
-                methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature) });
+                let names = def.kind == TypeKind::Directory && m.builtin.is_some_and(|b| b.changes());
+                methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature), names });
             }
         }
         let row = |routine: RoutineId| {
@@ -248,13 +251,16 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
     def.actor || built_in || !never && (def.kind.is_basic() || def.immutable) && parts()
 }
 
-/// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`])
-/// would replace the objects of all clients, and migrations are for stored objects. One that waits
-/// for actors runs as the main one of a program, not in a session.
+/// True if clients can call a routine: it is marked `remote`, or is the built-in one of the root
+/// directory. The compiler refuses the mark for others; programs of the IR may have it anywhere.
+/// One that runs the program itself ([`Routine::is_entry`]) would replace the objects of all
+/// clients, and migrations are for stored objects. One that waits for actors runs as the main one
+/// of a program, not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
     let ours = routine.is_entry() || routine.is_migration();
-    routine.public && !ours && only_data(program, &routine.signature) && !waits
+    let root = program.native_name(routine.body) == Some(builtin::ROOT);
+    root || routine.public && !ours && only_data(program, &routine.signature) && !waits
 }
 
 /// True if a heading takes and gives no routines: they do not cross, so that clients have no use

@@ -329,7 +329,7 @@ module chains exports new_chain
       return (l.number())
     end last
   end C
-  new_chain () returns (Chain) return (C{head := First{}, length := 0}) end new_chain
+  remote new_chain () returns (Chain) return (C{head := First{}, length := 0}) end new_chain
 end chains
 setup ()
   root().insert(\"chain\", new_chain())

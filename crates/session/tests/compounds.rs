@@ -111,7 +111,7 @@ module shops exports new_shop
     end any
     bits () returns (bytes) return (\"ab\".to_bytes()) end bits
   end Shop
-  new_shop () returns (shop)
+  remote new_shop () returns (shop)
     return (Shop{held := account{owner: \"ann\", sums: array_create[int](1, .. 5)}})
   end new_shop
 end shops
@@ -518,11 +518,11 @@ fn transactions_and_compounds() {
 fn contents_nest_64_levels() {
     let mut text = "t1 = sequence[int]\n".to_owned();
     (2..=64).for_each(|n| text += &format!("t{n} = sequence[t{}]\n", n - 1));
-    text += "deep () returns (t64)\n  x1: t1 := sequence_of[int](.. 7)\n";
+    text += "remote deep () returns (t64)\n  x1: t1 := sequence_of[int](.. 7)\n";
     for n in 2..=64 {
         text += &format!("  x{n}: t{n} := sequence_of[t{}](.. x{})\n", n - 1, n - 1);
     }
-    text += "  return (x64)\nend deep\nsame (x: t64) returns (bool) return (x = deep()) end same\n";
+    text += "  return (x64)\nend deep\nremote same (x: t64) returns (bool) return (x = deep()) end same\n";
     let value = "{".repeat(64) + "7" + &"}".repeat(64);
     for mode in modes() {
         let Some(tables) = load(&text, mode) else { continue };

@@ -32,8 +32,8 @@ module rows exports new_row, new_table
       return (found)
     end count
   end T
-  new_row (n: int) returns (row) return (R{value := n}) end new_row
-  new_table () returns (table) return (T{all := map_new[int, row]()}) end new_table
+  remote new_row (n: int) returns (row) return (R{value := n}) end new_row
+  remote new_table () returns (table) return (T{all := map_new[int, row]()}) end new_table
 end rows
 setup ()
   root().insert(\"a\", new_row(10))

@@ -16,8 +16,8 @@ module m exports ints, both
   end Stack
   Pair = class [A, B] implements pair[A, B]   first: A   second: B end Pair
   new_stack [T] () returns (stack[T]) return (Stack[T]{items := array_new[T]()}) end new_stack
-  ints () returns (stack[int]) return (new_stack[int]()) end ints
-  both () returns (pair[stack[int], string]) return (Pair[stack[int], string]{first := ints(), second := \"x\"}) end both
+  remote ints () returns (stack[int]) return (new_stack[int]()) end ints
+  remote both () returns (pair[stack[int], string]) return (Pair[stack[int], string]{first := ints(), second := \"x\"}) end both
   unused () new_stack[real]() end unused
 end m
 ";
@@ -37,7 +37,7 @@ fn instantiations_are_types_of_the_interface() {
         assert!(interface.types.iter().all(|ty| ty.name != "T" && !ty.name.contains("[T]")));
         // Which instantiations of routines there are is the program's business.
         let routines: Vec<&str> = interface.routines.iter().map(|routine| routine.name.as_str()).collect();
-        assert_eq!(routines, ["ints", "both"]);
+        assert_eq!(routines, ["ints", "both", "root"]);
     }
 }
 

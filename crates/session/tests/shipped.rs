@@ -32,7 +32,7 @@ module counters exports new_counter
       return (long)
     end name
   end C
-  new_counter () returns (counter) return (C{value := 0}) end new_counter
+  remote new_counter () returns (counter) return (C{value := 0}) end new_counter
 end counters
 setup ()
   root().insert(\"a\", new_counter())

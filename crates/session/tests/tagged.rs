@@ -2,6 +2,8 @@
 
 mod support;
 
+use bifrost_engine::{Engine, Run};
+use bifrost_session::Tables;
 use bifrost_wire::interface::Kind;
 use support::{World, assert_text, load, modes};
 
@@ -31,7 +33,7 @@ wide = type get () returns (any) end wide
 narrow = type < wide get () returns (int) end narrow
 module shops exports new_shop, apply, new_narrow
   Narrow = class implements narrow get () returns (int) return (7) end get end Narrow
-  new_narrow () returns (narrow) return (Narrow{}) end new_narrow
+  remote new_narrow () returns (narrow) return (Narrow{}) end new_narrow
   Box = class [T] implements box[T]
     held: T
     get () returns (T) return (held) end get
@@ -83,7 +85,7 @@ module shops exports new_shop, apply, new_narrow
   is_even (n: int) returns (bool) return (n // 2 = 0) end is_even
   nothing () end nothing
   apply (p: proc (int) returns (bool), n: int) returns (bool) return (p(n)) end apply
-  new_shop () returns (shop) return (Shop{at := point{x: 1, y: 2}}) end new_shop
+  remote new_shop () returns (shop) return (Shop{at := point{x: 1, y: 2}}) end new_shop
 end shops
 ";
 
@@ -121,7 +123,7 @@ fn the_interface_has_tagged_types_and_no_routines() {
         assert_eq!(methods("record[p: proc ()]"), "");
         assert!(interface.types.iter().all(|ty| !ty.name.contains('#')), "classes are nobody's business");
         let routines: Vec<&str> = interface.routines.iter().map(|routine| routine.name.as_str()).collect();
-        assert_eq!(routines, ["new_narrow", "new_shop"]);
+        assert_eq!(routines, ["new_narrow", "new_shop", "root"]);
         assert_eq!((methods("wide"), methods("narrow")), ("get".to_owned(), "get".to_owned()));
     }
 }
@@ -277,7 +279,7 @@ fn the_interface_has_their_fields() {
 
 #[test]
 fn migrations_and_entries_are_not_for_clients() {
-    let text = "helper () returns (int) return (1) end helper
+    let text = "remote helper () returns (int) return (1) end helper
 migrate_Plain (n: int) returns (int) return (n) end migrate_Plain
 setup () end setup
 start () end start
@@ -287,6 +289,17 @@ main () end main
         let Some(tables) = load(text, mode) else { continue };
         let routines = &tables.numbering().interface().routines;
         let names: Vec<&str> = routines.iter().map(|routine| routine.name.as_str()).collect();
-        assert_eq!(names, ["helper"]);
+        assert_eq!(names, ["helper", "root"]);
+        // Nor if they had the mark, which the compiler refuses.
+        let mut program = tables.engine().program().clone();
+        program.routines.values_mut().for_each(|routine| routine.public = true);
+        let engine = Engine::new(program, Run { kept: true, ..mode }).expect("it was linked before");
+        let routines = &Tables::new(engine).numbering().interface().routines;
+        let names: Vec<&str> = routines.iter().map(|routine| routine.name.as_str()).collect();
+        assert!(names.contains(&"helper") && names.contains(&"root"), "{names:?}");
+        assert!(
+            !names.iter().any(|name| ["migrate_Plain", "setup", "start", "main"].contains(name)),
+            "{names:?}"
+        );
     }
 }

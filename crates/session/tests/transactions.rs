@@ -23,7 +23,7 @@ module counters exports new_counter
     end add
     hold (a: any) held := a end hold
   end C
-  new_counter () returns (counter) return (C{value := 0, held := 0}) end new_counter
+  remote new_counter () returns (counter) return (C{value := 0, held := 0}) end new_counter
 end counters
 setup ()
   root().insert(\"a\", new_counter())

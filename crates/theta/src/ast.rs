@@ -94,6 +94,8 @@ pub struct Equate {
     pub name: Ident,
     /// The type or constant that it stands for.
     pub value: Expr,
+    /// The comment block directly above.
+    pub doc: String,
 }
 
 /// Name, parameters and results of a routine or method.
@@ -115,6 +117,15 @@ pub struct Heading {
     pub span: Span,
     /// The comment block directly after it.
     pub doc: String,
+    /// The word `remote` before it, by which clients may call a routine.
+    pub remote: Option<Span>,
+}
+
+impl Heading {
+    /// Returns the span from the word `remote`, if it has that, to the last clause.
+    pub fn whole(&self) -> Span {
+        self.remote.map_or(self.span, |word| word.to(self.span))
+    }
 }
 
 /// `a: T`.

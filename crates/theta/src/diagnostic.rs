@@ -80,6 +80,8 @@ codes! {
     E0213,
     /// Initialiser missing or unknown.
     E0214,
+    /// `remote` where clients cannot call.
+    E0215,
     /// Used before assignment.
     E0301,
     /// A path without return.

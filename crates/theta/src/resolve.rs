@@ -60,6 +60,16 @@ pub(crate) struct Placed<'a, T> {
     pub parms: &'a [ast::Ident],
 }
 
+impl<T> Placed<'_, T> {
+    /// Returns the name of the module that hides the definition, as an error, if one does.
+    pub fn exported(&self) -> Result<(), &str> {
+        match &self.module {
+            Some(module) if !self.public => Err(module),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// All definitions of all files.
 #[derive(Default)]
 pub(crate) struct Names<'a> {

@@ -53,10 +53,12 @@ fn a_comment_after_a_heading_documents_it() {
 
 #[test]
 fn a_comment_above_an_item_documents_it() {
-    let (_, compilation) =
-        compile_text("% A thing.\n% Of any kind.\nthing = type\nend thing\n\n% Makes none.\nf () end f\n");
+    let (_, compilation) = compile_text(
+        "% A thing.\n% Of any kind.\nthing = type\nend thing\n\n% A size.\nsize = record[a: int]\n\n% Makes none.\nf () end f\n",
+    );
     let program = compilation.program.unwrap();
     assert_eq!(program.types.def(program.types.find("thing").unwrap()).doc, "A thing.\nOf any kind.");
+    assert_eq!(program.types.def(program.types.find("record[a: int]").unwrap()).doc, "A size.");
     assert_eq!(program.routines[program.find_routine("f").unwrap()].doc, "Makes none.");
 }
 

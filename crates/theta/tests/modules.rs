@@ -125,8 +125,7 @@ setup () end setup
             "lib.one.pile[lib.one.point]"
         ]
     );
-    let mut routines: Vec<&str> =
-        program.routines.values().filter(|routine| routine.public).map(|routine| &*routine.name).collect();
+    let mut routines: Vec<&str> = program.routines.values().map(|routine| &*routine.name).collect();
     routines.sort_unstable();
     assert_eq!(
         routines,

@@ -767,3 +767,41 @@ fn e0410_a_transaction_where_none_can_stand() {
         )],
     );
 }
+
+#[test]
+fn e0215_the_word_for_clients_where_they_cannot_call() {
+    let leave = "leave the word out, or give the routine another name";
+    let mistake = |text: &str, why: &str, help: &str| {
+        let message = format!("clients cannot call `{}`: {why}", text.split(' ').nth(1).unwrap());
+        check(text, &[("E0215", &message, "remote", help)]);
+    };
+    let runs = "it runs the program itself";
+    mistake("remote setup () end setup\n", runs, leave);
+    mistake("remote start () end start\n", runs, leave);
+    mistake("remote main () end main\n", runs, leave);
+    mistake("remote main (args: sequence[string]) end main\n", runs, leave);
+    let begins = "leave the word out, or give the routine a name that begins otherwise";
+    mistake("remote migrate_C (n: int) end migrate_C\n", "it is a migration of stored objects", begins);
+    mistake(
+        "remote one [T] (v: T) returns (T) return (v) end one\n",
+        "it has type parameters, and clients know no instantiations of it",
+        "write a routine without type parameters that calls it, and mark that one",
+    );
+    mistake(
+        "remote apply (f: proc (int)) f(1) end apply\n",
+        "clients cannot give or take routines",
+        "take and return objects and values",
+    );
+    let hidden = "module m exports g\n  remote f () end f\n  g () f() end g\nend m\n";
+    let message = "clients cannot call `f`: its module does not export it";
+    check(hidden, &[("E0215", message, "remote", "list it: `module m exports ..., f`")]);
+    let help = "leave the word out: clients see types and their methods without it";
+    for text in ["remote size = int\n", "remote T = type end T\n", "remote A = actor end A\n"] {
+        check(text, &[("E0215", "only routines can be `remote`", "remote", help)]);
+    }
+    // Where it is right; and it is a name like others.
+    check("remote f (n: int) returns (int) return (n) end f\nremote setup (n: int) f(n) end setup\n", &[]);
+    check("module m exports f\n  remote f () yields (int) yield (1) end f\nend m\n", &[]);
+    check("remote (remote: int) returns (int) return (remote) end remote\nf () remote(1) end f\n", &[]);
+    check("remote remote () end remote\n", &[]);
+}

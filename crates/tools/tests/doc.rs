@@ -32,7 +32,7 @@ module shapes exports circle, Base
     covers (p: Place, q: Shape) returns (bool) return (false) end covers
   end Base
 
-  circle (at: Place) returns (Shape)
+  remote circle (at: Place) returns (Shape)
   % A circle around `at`.
   %
   % <script>alert(1)</script>
@@ -63,6 +63,7 @@ fn pages_have_what_others_can_name() {
         "<p>Shapes, and how to make them.\nThe <em>only</em> kind is the circle.</p>",
         "<p>A figure in the plane.</p>\n<p>It cannot move.</p>",
         "id=\"def.circle\"",
+        "<b>remote</b> circle (at: <a",
         "id=\"def.Shape.covers\"",
         "id=\"def.Base.make_base\"",
         "<p>For subclasses.</p>",

@@ -215,6 +215,10 @@ fn blanks_and_empty_lines() {
         "f ()\n\n  a()\n\n\n\n  b()\n\nend f\n\n\n\ng () end g\n",
         "f ()\n  a()\n\n  b()\nend f\n\ng () end g\n",
     );
+    check(
+        "% why\nremote   f( a:int ) return(a) % all\nend f\nmodule m exports g\nremote\tnative \"x::g\"  g(a:int)\nend m",
+        "% why\nremote f (a: int)\n  return (a)  % all\nend f\nmodule m exports g\n  remote native \"x::g\" g (a: int)\nend m\n",
+    );
     check("", "");
 }
 

@@ -150,10 +150,18 @@ impl Directory {
         Iter::of_method(&self.0, method(&self.0, DIRECTORY, 3))
     }
 
+    /// Each name with the name of its object's type.
+    ///
+    /// Theta: `list () yields (string, string)`
+    #[track_caller]
+    pub fn list(&self) -> Iter<(String, String)> {
+        Iter::of_method(&self.0, method(&self.0, DIRECTORY, 4))
+    }
+
     /// Theta: `equal (x: directory) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl IntoArg<Directory>) -> Promise<bool> {
-        self.call(4, &[x.argument()])
+        self.call(5, &[x.argument()])
     }
 }
 

@@ -28,6 +28,7 @@ pub const TABLE: [Builtin; COUNT] = [
             "insert (name: string, v: any)",
             "remove (name: string) signals (not_found)",
             "names () yields (string)",
+            "list () yields (string, string)",
             "equal (x: directory) returns (bool)",
         ],
     },

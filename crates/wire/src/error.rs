@@ -134,6 +134,7 @@ errors! {
     Repeated = 45, Batch, "the batch was committed before";
     Doomed = 46, Batch, "a limit or cancellation has interrupted code; the transaction can only be aborted";
     BadLine = 48, Call, "the line is not a command of the text form";
+    NotAllowed = 49, Call, "the session has no right to this call";
 }
 
 impl std::fmt::Display for ErrorNumber {

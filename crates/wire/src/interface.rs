@@ -5,7 +5,8 @@
 //! routines are numbered by position: the n-th type; the n-th method, counted through all types in
 //! order; the n-th routine. Well-known objects are not in it: they are data, not interface. Neither
 //! are methods and routines that take or give routine values (`proc`, `iter`): those do not cross.
-//! Nor are `setup`, `start` and `main`, which run the program itself, and migrations.
+//! Nor are routines that the program does not mark `remote`, `setup`, `start` and `main`, which run
+//! the program itself, and migrations.
 //!
 //! Read [`Interface`] first; [`Numbering`] finds types, methods and routines by name or number.
 

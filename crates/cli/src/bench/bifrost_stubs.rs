@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [130, 35, 231, 13, 241, 191, 110, 122, 106, 143, 208, 57, 42, 183, 22, 14, 250, 198, 247, 192, 128, 153, 44, 42, 86, 224, 141, 30, 144, 80, 161, 243],
+    digest: [60, 91, 62, 126, 214, 195, 247, 53, 94, 63, 59, 246, 78, 54, 250, 202, 129, 95, 236, 61, 64, 12, 107, 249, 41, 151, 11, 251, 191, 89, 140, 250],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 18, put: 215, full: 216, get: 217 }),
-        (1, bf::CellNumbers { ty: 19, put: 222, full: 223, get: 224 }),
-        (2, bf::CellNumbers { ty: 20, put: 229, full: 230, get: 231 }),
-        (3, bf::CellNumbers { ty: 21, put: 236, full: 237, get: 238 }),
-        (4, bf::CellNumbers { ty: 22, put: 243, full: 244, get: 245 }),
-        (5, bf::CellNumbers { ty: 23, put: 250, full: 251, get: 252 }),
+        (0, bf::CellNumbers { ty: 18, put: 216, full: 217, get: 218 }),
+        (1, bf::CellNumbers { ty: 19, put: 223, full: 224, get: 225 }),
+        (2, bf::CellNumbers { ty: 20, put: 230, full: 231, get: 232 }),
+        (3, bf::CellNumbers { ty: 21, put: 237, full: 238, get: 239 }),
+        (4, bf::CellNumbers { ty: 22, put: 244, full: 245, get: 246 }),
+        (5, bf::CellNumbers { ty: 23, put: 251, full: 252, get: 253 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 24, put: 257, full: 258, get: 259 },
+            cell: bf::CellNumbers { ty: 24, put: 258, full: 259, get: 260 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 25, put: 261, full: 262, get: 263 },
+            cell: bf::CellNumbers { ty: 25, put: 262, full: 263, get: 264 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 26, put: 265, full: 266, get: 267 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 26, put: 266, full: 267, get: 268 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 9,
-    cell (27, 272, 273, 274),
+    cell (27, 273, 274, 275),
     below [bf::Any]
 }
 
@@ -55,7 +55,7 @@ impl Probe {
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Itself.
@@ -63,7 +63,7 @@ impl Probe {
     /// Theta: `same () returns (Probe)`
     #[track_caller]
     pub fn same(&self) -> Probe {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// 1
@@ -71,7 +71,7 @@ impl Probe {
     /// Theta: `one () returns (int)`
     #[track_caller]
     pub fn one(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// As `nothing`; with `b` to `d` it makes control structures that were never seen before.
@@ -79,7 +79,7 @@ impl Probe {
     /// Theta: `a ()`
     #[track_caller]
     pub fn a(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// As `nothing`.
@@ -87,7 +87,7 @@ impl Probe {
     /// Theta: `b ()`
     #[track_caller]
     pub fn b(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// As `nothing`.
@@ -95,7 +95,7 @@ impl Probe {
     /// Theta: `c ()`
     #[track_caller]
     pub fn c(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// As `nothing`.
@@ -103,7 +103,7 @@ impl Probe {
     /// Theta: `d ()`
     #[track_caller]
     pub fn d(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Calls `nothing` n times.
@@ -111,7 +111,7 @@ impl Probe {
     /// Theta: `nothing_loop (n: int)`
     #[track_caller]
     pub fn nothing_loop(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 137, n }
+        bf::call! { self.0, 138, n }
     }
 
     /// The same numbers.
@@ -119,7 +119,7 @@ impl Probe {
     /// Theta: `ints (ns: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn ints(&self, ns: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 138, ns }
+        bf::call! { self.0, 139, ns }
     }
 }
 
@@ -129,7 +129,7 @@ pub struct Record(bf::Stub);
 
 bf::object! {
     Record, INTERFACE, type 10,
-    cell (28, 276, 277, 278),
+    cell (28, 277, 278, 279),
     below [bf::Any]
 }
 
@@ -139,7 +139,7 @@ impl Record {
     /// Theta: `user () returns (string)`
     #[track_caller]
     pub fn user(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 }
 
@@ -149,7 +149,7 @@ pub struct Records(bf::Stub);
 
 bf::object! {
     Records, INTERFACE, type 11,
-    cell (29, 280, 281, 282),
+    cell (29, 281, 282, 283),
     below [bf::Any]
 }
 
@@ -159,7 +159,7 @@ impl Records {
     /// Theta: `fetch (user: string) returns (Record) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> Record {
-        bf::call! { self.0, 140, user }
+        bf::call! { self.0, 141, user }
     }
 
     /// Adds and fetches three times, n times over (Zondervan 1995, 7.1.5).
@@ -171,7 +171,7 @@ impl Records {
         user: impl bf::IntoArg<String>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 141, user, n }
+        bf::call! { self.0, 142, user, n }
     }
 }
 
@@ -183,7 +183,7 @@ pub struct IntList(bf::Stub);
 
 bf::object! {
     IntList, INTERFACE, type 12,
-    cell (30, 284, 285, 286),
+    cell (30, 285, 286, 287),
     below [bf::Any]
 }
 
@@ -191,13 +191,13 @@ impl IntList {
     /// Theta: `first () returns (int) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `next () returns (IntList) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> IntList {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 }
 
@@ -209,7 +209,7 @@ pub struct Point(bf::Stub);
 
 bf::object! {
     Point, INTERFACE, type 13,
-    cell (31, 288, 289, 290),
+    cell (31, 289, 290, 291),
     below [bf::Any]
 }
 
@@ -217,25 +217,25 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 146 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 147, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 147, v }
+        bf::call! { self.0, 148, v }
     }
 }
 
@@ -245,7 +245,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 14,
-    cell (32, 292, 293, 294),
+    cell (32, 293, 294, 295),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -257,103 +257,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 150, i }
+        bf::call! { self.0, 151, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 153, v }
+        bf::call! { self.0, 154, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 154, x }
+        bf::call! { self.0, 155, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 155, i, v }
+        bf::call! { self.0, 156, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 156, at, count }
+        bf::call! { self.0, 157, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 157)
+        bf::Iter::of_method(&self.0, 158)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 158)
+        bf::Iter::of_method(&self.0, 159)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 161, x }
+        bf::call! { self.0, 162, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 }
 
@@ -363,7 +363,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 15,
-    cell (33, 299, 300, 301),
+    cell (33, 300, 301, 302),
     below [bf::Any]
 }
 
@@ -373,127 +373,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 170, i }
+        bf::call! { self.0, 171, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 171, i, v }
+        bf::call! { self.0, 172, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 174, v }
+        bf::call! { self.0, 175, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 175, v }
+        bf::call! { self.0, 176, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 178)
+        bf::Iter::of_method(&self.0, 179)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 179)
+        bf::Iter::of_method(&self.0, 180)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 182, x }
+        bf::call! { self.0, 183, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 183, x }
+        bf::call! { self.0, 184, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 }
 
@@ -503,7 +503,7 @@ pub struct ArrayOfRecord(bf::Stub);
 
 bf::object! {
     ArrayOfRecord, INTERFACE, type 16,
-    cell (34, 306, 307, 308),
+    cell (34, 307, 308, 309),
     below [bf::Any]
 }
 
@@ -513,103 +513,103 @@ impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 191, i }
+        bf::call! { self.0, 192, i }
     }
 
     /// Theta: `store (i: int, v: Record) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 192, i, v }
+        bf::call! { self.0, 193, i, v }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `append (v: Record)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 195, v }
+        bf::call! { self.0, 196, v }
     }
 
     /// Theta: `append_low (v: Record)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 196, v }
+        bf::call! { self.0, 197, v }
     }
 
     /// Theta: `remove () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Record {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `remove_low () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Record {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 199)
+        bf::Iter::of_method(&self.0, 200)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 200)
+        bf::Iter::of_method(&self.0, 201)
     }
 
     /// Theta: `to_sequence () returns (sequence[Record])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfRecord {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `equal (x: array[Record]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfRecord>) -> bf::Promise<bool> {
-        bf::call! { self.0, 202, x }
+        bf::call! { self.0, 203, x }
     }
 }
 
@@ -619,7 +619,7 @@ pub struct SequenceOfRecord(bf::Stub);
 
 bf::object! {
     SequenceOfRecord, INTERFACE, type 17,
-    cell (35, 310, 311, 312),
+    cell (35, 311, 312, 313),
     below [bf::Any], plain Vec<Record>
 }
 
@@ -631,43 +631,43 @@ impl SequenceOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 205, i }
+        bf::call! { self.0, 206, i }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `append (v: Record) returns (sequence[Record])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> SequenceOfRecord {
-        bf::call! { self.0, 208, v }
+        bf::call! { self.0, 209, v }
     }
 
     /// Theta: `concat (x: sequence[Record]) returns (sequence[Record])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfRecord>) -> SequenceOfRecord {
-        bf::call! { self.0, 209, x }
+        bf::call! { self.0, 210, x }
     }
 
     /// Theta: `replace (i: int, v: Record) returns (sequence[Record]) signals (bounds)`
@@ -677,7 +677,7 @@ impl SequenceOfRecord {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Record>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 210, i, v }
+        bf::call! { self.0, 211, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Record]) signals (bounds)`
@@ -687,25 +687,25 @@ impl SequenceOfRecord {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 211, at, count }
+        bf::call! { self.0, 212, at, count }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 212)
+        bf::Iter::of_method(&self.0, 213)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 213)
+        bf::Iter::of_method(&self.0, 214)
     }
 
     /// Theta: `to_array () returns (array[Record])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfRecord {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 }
 
@@ -735,6 +735,12 @@ pub fn new_point(
     y: impl bf::IntoArg<i64>,
 ) -> Point {
     bf::call_routine! { session, INTERFACE, 3, x, y }
+}
+
+/// Theta: `root () returns (directory)`
+#[track_caller]
+pub fn root(session: &bf::Session) -> bf::Directory {
+    bf::call_routine! { session, INTERFACE, 4 }
 }
 
 /// The exceptions of the program, as types.

@@ -30,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "list",
     "live",
     "lookup",
+    "names",
     "others",
     "procedure",
     "return",
@@ -47,7 +48,7 @@ const COMMANDS: &[&str] = &[
 pub struct Words {
     types: Vec<String>,
     routines: Vec<String>,
-    /// Names of objects that the conversation has looked up: a server does not list them.
+    /// Names of objects that the conversation has looked up.
     well_known: Vec<String>,
     /// Of all types together, for receivers whose type is not known.
     methods: Vec<String>,

@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [7, 253, 229, 141, 165, 132, 141, 228, 17, 167, 42, 143, 224, 177, 211, 240, 189, 106, 197, 52, 141, 101, 198, 98, 194, 114, 129, 190, 189, 103, 150, 155],
+    digest: [204, 180, 24, 103, 57, 91, 144, 88, 11, 112, 109, 92, 110, 172, 190, 101, 30, 135, 184, 167, 141, 155, 1, 80, 61, 2, 31, 67, 181, 140, 97, 60],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 33, put: 432, full: 433, get: 434 }),
-        (1, bf::CellNumbers { ty: 34, put: 439, full: 440, get: 441 }),
-        (2, bf::CellNumbers { ty: 35, put: 446, full: 447, get: 448 }),
-        (3, bf::CellNumbers { ty: 36, put: 453, full: 454, get: 455 }),
-        (4, bf::CellNumbers { ty: 37, put: 460, full: 461, get: 462 }),
-        (5, bf::CellNumbers { ty: 38, put: 467, full: 468, get: 469 }),
+        (0, bf::CellNumbers { ty: 33, put: 433, full: 434, get: 435 }),
+        (1, bf::CellNumbers { ty: 34, put: 440, full: 441, get: 442 }),
+        (2, bf::CellNumbers { ty: 35, put: 447, full: 448, get: 449 }),
+        (3, bf::CellNumbers { ty: 36, put: 454, full: 455, get: 456 }),
+        (4, bf::CellNumbers { ty: 37, put: 461, full: 462, get: 463 }),
+        (5, bf::CellNumbers { ty: 38, put: 468, full: 469, get: 470 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 39, put: 474, full: 475, get: 476 },
+            cell: bf::CellNumbers { ty: 39, put: 475, full: 476, get: 477 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 40, put: 478, full: 479, get: 480 },
+            cell: bf::CellNumbers { ty: 40, put: 479, full: 480, get: 481 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 41, put: 482, full: 483, get: 484 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 41, put: 483, full: 484, get: 485 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (42, 489, 490, 491),
+    cell (42, 490, 491, 492),
     below [bf::Any]
 }
 
@@ -53,13 +53,13 @@ impl Item {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 131, name }
+        bf::call! { self.0, 132, name }
     }
 }
 
@@ -69,7 +69,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (43, 493, 494, 495),
+    cell (43, 494, 495, 496),
     below [Item, bf::Any]
 }
 
@@ -77,7 +77,7 @@ impl Counter {
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// The new value.
@@ -85,19 +85,19 @@ impl Counter {
     /// Theta: `add (by: int) returns (int)`
     #[track_caller]
     pub fn add(&self, by: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 133, by }
+        bf::call! { self.0, 134, by }
     }
 
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 135, name }
+        bf::call! { self.0, 136, name }
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Tagged(bf::Stub);
 
 bf::object! {
     Tagged, INTERFACE, type 11,
-    cell (44, 497, 498, 499),
+    cell (44, 498, 499, 500),
     below [bf::Any]
 }
 
@@ -115,7 +115,7 @@ impl Tagged {
     /// Theta: `point (x: int, y: int) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn point(&self, x: impl bf::IntoArg<i64>, y: impl bf::IntoArg<i64>) -> Point {
-        bf::call! { self.0, 136, x, y }
+        bf::call! { self.0, 137, x, y }
     }
 
     /// Theta: `labelled (p: record[x: int, y: int], name: string) returns (struct[name: string, at: record[x: int, y: int]])`
@@ -125,31 +125,31 @@ impl Tagged {
         p: impl bf::IntoArg<Point>,
         name: impl bf::IntoArg<String>,
     ) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 137, p, name }
+        bf::call! { self.0, 138, p, name }
     }
 
     /// Theta: `answer (n: int) returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn answer(&self, n: impl bf::IntoArg<i64>) -> AnswerRef {
-        bf::call! { self.0, 138, n }
+        bf::call! { self.0, 139, n }
     }
 
     /// Theta: `found (n: int) returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn found(&self, n: impl bf::IntoArg<i64>) -> MaybeOfPoint {
-        bf::call! { self.0, 139, n }
+        bf::call! { self.0, 140, n }
     }
 
     /// Theta: `sum (p: maybe[record[x: int, y: int]]) returns (int)`
     #[track_caller]
     pub fn sum(&self, p: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<i64> {
-        bf::call! { self.0, 140, p }
+        bf::call! { self.0, 141, p }
     }
 
     /// Theta: `answers (limit: int) yields (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn answers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(AnswerRef,)> {
-        let iter = bf::Iter::of_method(&self.0, 141);
+        let iter = bf::Iter::of_method(&self.0, 142);
         iter.arg(limit)
     }
 
@@ -158,13 +158,13 @@ impl Tagged {
     /// Theta: `thing (n: int) returns (any)`
     #[track_caller]
     pub fn thing(&self, n: impl bf::IntoArg<i64>) -> bf::Any {
-        bf::call! { self.0, 142, n }
+        bf::call! { self.0, 143, n }
     }
 
     /// Theta: `what (thing: any) returns (string)`
     #[track_caller]
     pub fn what(&self, thing: impl bf::IntoArg<bf::Any>) -> bf::Promise<String> {
-        bf::call! { self.0, 143, thing }
+        bf::call! { self.0, 144, thing }
     }
 }
 
@@ -176,7 +176,7 @@ pub struct Values(bf::Stub);
 
 bf::object! {
     Values, INTERFACE, type 12,
-    cell (45, 501, 502, 503),
+    cell (45, 502, 503, 504),
     below [bf::Any]
 }
 
@@ -184,86 +184,86 @@ impl Values {
     /// Theta: `total (ns: sequence[int]) returns (int)`
     #[track_caller]
     pub fn total(&self, ns: impl bf::IntoArg<Numbers>) -> bf::Promise<i64> {
-        bf::call! { self.0, 144, ns }
+        bf::call! { self.0, 145, ns }
     }
 
     /// Theta: `twice (ns: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn twice(&self, ns: impl bf::IntoArg<Numbers>) -> Numbers {
-        bf::call! { self.0, 145, ns }
+        bf::call! { self.0, 146, ns }
     }
 
     /// Theta: `nested (ns: sequence[sequence[int]]) returns (int)`
     #[track_caller]
     pub fn nested(&self, ns: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<i64> {
-        bf::call! { self.0, 146, ns }
+        bf::call! { self.0, 147, ns }
     }
 
     /// Theta: `distance (l: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (int)`
     #[track_caller]
     pub fn distance(&self, l: impl bf::IntoArg<LineRef>) -> bf::Promise<i64> {
-        bf::call! { self.0, 147, l }
+        bf::call! { self.0, 148, l }
     }
 
     /// Theta: `spots (n: int) yields (struct[x: int, y: int])`
     #[track_caller]
     pub fn spots(&self, n: impl bf::IntoArg<i64>) -> bf::Iter<(SpotRef,)> {
-        let iter = bf::Iter::of_method(&self.0, 148);
+        let iter = bf::Iter::of_method(&self.0, 149);
         iter.arg(n)
     }
 
     /// Theta: `shape (n: int) returns (oneof[dot: struct[x: int, y: int], circle: real, nothing: null])`
     #[track_caller]
     pub fn shape(&self, n: impl bf::IntoArg<i64>) -> ShapeRef {
-        bf::call! { self.0, 149, n }
+        bf::call! { self.0, 150, n }
     }
 
     /// Theta: `area (s: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (string)`
     #[track_caller]
     pub fn area(&self, s: impl bf::IntoArg<ShapeRef>) -> bf::Promise<String> {
-        bf::call! { self.0, 150, s }
+        bf::call! { self.0, 151, s }
     }
 
     /// Theta: `name (n: int) returns (maybe[string])`
     #[track_caller]
     pub fn name(&self, n: impl bf::IntoArg<i64>) -> MaybeOfString {
-        bf::call! { self.0, 151, n }
+        bf::call! { self.0, 152, n }
     }
 
     /// Theta: `named (name: maybe[string]) returns (string)`
     #[track_caller]
     pub fn named(&self, name: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<String> {
-        bf::call! { self.0, 152, name }
+        bf::call! { self.0, 153, name }
     }
 
     /// Theta: `family (n: int) returns (struct[head: Item, members: sequence[Item]])`
     #[track_caller]
     pub fn family(&self, n: impl bf::IntoArg<i64>) -> FamilyRef {
-        bf::call! { self.0, 153, n }
+        bf::call! { self.0, 154, n }
     }
 
     /// Theta: `members (f: struct[head: Item, members: sequence[Item]]) returns (string)`
     #[track_caller]
     pub fn members(&self, f: impl bf::IntoArg<FamilyRef>) -> bf::Promise<String> {
-        bf::call! { self.0, 154, f }
+        bf::call! { self.0, 155, f }
     }
 
     /// Theta: `array () returns (array[int])`
     #[track_caller]
     pub fn array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `counts () returns (map[string, struct[x: int, y: int]])`
     #[track_caller]
     pub fn counts(&self) -> MapOfStringToSpot {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `list () returns (list[char])`
     #[track_caller]
     pub fn list(&self) -> ListOfChar {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Signals rejected with its arguments; nothing if n is 0.
@@ -275,7 +275,7 @@ impl Values {
         item: impl bf::IntoArg<Item>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 158, item, n }
+        bf::call! { self.0, 159, item, n }
     }
 }
 
@@ -285,7 +285,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 13,
-    cell (46, 505, 506, 507),
+    cell (46, 506, 507, 508),
     below [bf::Any]
 }
 
@@ -293,49 +293,49 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 159, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 161, x }
+        bf::call! { self.0, 162, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 162, x }
+        bf::call! { self.0, 163, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 163, x }
+        bf::call! { self.0, 164, x }
     }
 
     /// Theta: `same_bytes (x: bytes) returns (bytes)`
     #[track_caller]
     pub fn same_bytes(&self, x: impl bf::IntoArg<Vec<u8>>) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 164, x }
+        bf::call! { self.0, 165, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 165, x }
+        bf::call! { self.0, 166, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Quotient and remainder.
@@ -347,13 +347,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 167, x, y }
+        bf::call! { self.0, 168, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 168, name }
+        bf::call! { self.0, 169, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -367,25 +367,25 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 169, b, i, r, c, s, item }
+        bf::call! { self.0, 170, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `tagged () returns (Tagged)`
     #[track_caller]
     pub fn tagged(&self) -> Tagged {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `values () returns (Values)`
     #[track_caller]
     pub fn values(&self) -> Values {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -393,13 +393,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 173, name }
+        bf::call! { self.0, 174, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 174, item }
+        bf::call! { self.0, 175, item }
     }
 
     /// Always the same.
@@ -407,7 +407,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Another one each time.
@@ -415,33 +415,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 177, item }
+        bf::call! { self.0, 178, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 178);
+        let iter = bf::Iter::of_method(&self.0, 179);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 179);
+        let iter = bf::Iter::of_method(&self.0, 180);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 180)
+        bf::Iter::of_method(&self.0, 181)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -449,7 +449,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 181, n }
+        bf::call! { self.0, 182, n }
     }
 
     /// n, after as many nested calls.
@@ -457,7 +457,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 182, n }
+        bf::call! { self.0, 183, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -465,7 +465,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 }
 
@@ -475,7 +475,7 @@ pub struct Point(bf::Stub);
 
 bf::object! {
     Point, INTERFACE, type 14,
-    cell (47, 509, 510, 511),
+    cell (47, 510, 511, 512),
     below [bf::Any]
 }
 
@@ -500,49 +500,49 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 186, v }
+        bf::call! { self.0, 187, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 187, v }
+        bf::call! { self.0, 188, v }
     }
 
     /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 188, x }
+        bf::call! { self.0, 189, x }
     }
 
     /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<Point>) -> bf::Promise<bool> {
-        bf::call! { self.0, 189, x }
+        bf::call! { self.0, 190, x }
     }
 
     /// Theta: `copy () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> Point {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 }
 
@@ -552,7 +552,7 @@ pub struct StructOfNameStringAndAtPointRef(bf::Stub);
 
 bf::object! {
     StructOfNameStringAndAtPointRef, INTERFACE, type 15,
-    cell (48, 516, 517, 518),
+    cell (48, 517, 518, 519),
     below [bf::Any], plain StructOfNameStringAndAtPoint
 }
 
@@ -579,31 +579,31 @@ impl StructOfNameStringAndAtPointRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `at () returns (record[x: int, y: int])`
     #[track_caller]
     pub fn at(&self) -> Point {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 194, v }
+        bf::call! { self.0, 195, v }
     }
 
     /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn replace_at(&self, v: impl bf::IntoArg<Point>) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 195, v }
+        bf::call! { self.0, 196, v }
     }
 
     /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 196, x }
+        bf::call! { self.0, 197, x }
     }
 
     /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
@@ -612,19 +612,19 @@ impl StructOfNameStringAndAtPointRef {
         &self,
         x: impl bf::IntoArg<StructOfNameStringAndAtPointRef>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 197, x }
+        bf::call! { self.0, 198, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNameStringAndAtPointRef {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 }
 
@@ -634,7 +634,7 @@ pub struct AnswerRef(bf::Stub);
 
 bf::object! {
     AnswerRef, INTERFACE, type 16,
-    cell (49, 523, 524, 525),
+    cell (49, 524, 525, 526),
     below [bf::Any], plain Answer
 }
 
@@ -661,67 +661,67 @@ impl AnswerRef {
     /// Theta: `is_number () returns (bool)`
     #[track_caller]
     pub fn is_number(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `is_text () returns (bool)`
     #[track_caller]
     pub fn is_text(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `value_number () returns (int) signals (wrong_tag)`
     #[track_caller]
     pub fn value_number(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `value_text () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value_text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 206, x }
+        bf::call! { self.0, 207, x }
     }
 
     /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<AnswerRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 207, x }
+        bf::call! { self.0, 208, x }
     }
 
     /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> AnswerRef {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 }
 
@@ -731,7 +731,7 @@ pub struct MaybeOfPoint(bf::Stub);
 
 bf::object! {
     MaybeOfPoint, INTERFACE, type 17,
-    cell (50, 530, 531, 532),
+    cell (50, 531, 532, 533),
     below [bf::Any], plain Option<Point>
 }
 
@@ -743,49 +743,49 @@ impl MaybeOfPoint {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Point {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Point>) -> Point {
-        bf::call! { self.0, 214, v }
+        bf::call! { self.0, 215, v }
     }
 
     /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 215, x }
+        bf::call! { self.0, 216, x }
     }
 
     /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfPoint>) -> bf::Promise<bool> {
-        bf::call! { self.0, 216, x }
+        bf::call! { self.0, 217, x }
     }
 
     /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfPoint {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 }
 
@@ -795,7 +795,7 @@ pub struct Numbers(bf::Stub);
 
 bf::object! {
     Numbers, INTERFACE, type 18,
-    cell (51, 537, 538, 539),
+    cell (51, 538, 539, 540),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -807,103 +807,103 @@ impl Numbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 221, i }
+        bf::call! { self.0, 222, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 224, v }
+        bf::call! { self.0, 225, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<Numbers>) -> Numbers {
-        bf::call! { self.0, 225, x }
+        bf::call! { self.0, 226, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 226, i, v }
+        bf::call! { self.0, 227, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 227, at, count }
+        bf::call! { self.0, 228, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 229)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 229)
+        bf::Iter::of_method(&self.0, 230)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 231, x }
+        bf::call! { self.0, 232, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<Numbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 232, x }
+        bf::call! { self.0, 233, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> Numbers {
-        bf::call! { self.0, 233 }
+        bf::call! { self.0, 234 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 234 }
+        bf::call! { self.0, 235 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 }
 
@@ -913,7 +913,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 19,
-    cell (52, 544, 545, 546),
+    cell (52, 545, 546, 547),
     below [bf::Any]
 }
 
@@ -923,127 +923,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 240 }
+        bf::call! { self.0, 241 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 241, i }
+        bf::call! { self.0, 242, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 242, i, v }
+        bf::call! { self.0, 243, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 245 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 245, v }
+        bf::call! { self.0, 246, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 246, v }
+        bf::call! { self.0, 247, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 247 }
+        bf::call! { self.0, 248 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 248 }
+        bf::call! { self.0, 249 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 249)
+        bf::Iter::of_method(&self.0, 250)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 250)
+        bf::Iter::of_method(&self.0, 251)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> Numbers {
-        bf::call! { self.0, 251 }
+        bf::call! { self.0, 252 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 253 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 253, x }
+        bf::call! { self.0, 254, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 254, x }
+        bf::call! { self.0, 255, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 256 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 }
 
@@ -1053,7 +1053,7 @@ pub struct SequenceOfNumbers(bf::Stub);
 
 bf::object! {
     SequenceOfNumbers, INTERFACE, type 20,
-    cell (53, 551, 552, 553),
+    cell (53, 552, 553, 554),
     below [bf::Any], plain Vec<Vec<i64>>
 }
 
@@ -1065,43 +1065,43 @@ impl SequenceOfNumbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 257 }
+        bf::call! { self.0, 258 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 258 }
+        bf::call! { self.0, 259 }
     }
 
     /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 259, i }
+        bf::call! { self.0, 260, i }
     }
 
     /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Numbers {
-        bf::call! { self.0, 260 }
+        bf::call! { self.0, 261 }
     }
 
     /// Theta: `top () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Numbers {
-        bf::call! { self.0, 261 }
+        bf::call! { self.0, 262 }
     }
 
     /// Theta: `append (v: sequence[int]) returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> SequenceOfNumbers {
-        bf::call! { self.0, 262, v }
+        bf::call! { self.0, 263, v }
     }
 
     /// Theta: `concat (x: sequence[sequence[int]]) returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> SequenceOfNumbers {
-        bf::call! { self.0, 263, x }
+        bf::call! { self.0, 264, x }
     }
 
     /// Theta: `replace (i: int, v: sequence[int]) returns (sequence[sequence[int]]) signals (bounds)`
@@ -1111,7 +1111,7 @@ impl SequenceOfNumbers {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Numbers>,
     ) -> SequenceOfNumbers {
-        bf::call! { self.0, 264, i, v }
+        bf::call! { self.0, 265, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[sequence[int]]) signals (bounds)`
@@ -1121,55 +1121,55 @@ impl SequenceOfNumbers {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfNumbers {
-        bf::call! { self.0, 265, at, count }
+        bf::call! { self.0, 266, at, count }
     }
 
     /// Theta: `elements () yields (sequence[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Numbers,)> {
-        bf::Iter::of_method(&self.0, 266)
+        bf::Iter::of_method(&self.0, 267)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 267)
+        bf::Iter::of_method(&self.0, 268)
     }
 
     /// Theta: `to_array () returns (array[sequence[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfNumbers {
-        bf::call! { self.0, 268 }
+        bf::call! { self.0, 269 }
     }
 
     /// Theta: `equal (x: sequence[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 269, x }
+        bf::call! { self.0, 270, x }
     }
 
     /// Theta: `similar (x: sequence[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 270, x }
+        bf::call! { self.0, 271, x }
     }
 
     /// Theta: `copy () returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfNumbers {
-        bf::call! { self.0, 271 }
+        bf::call! { self.0, 272 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 272 }
+        bf::call! { self.0, 273 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 273 }
+        bf::call! { self.0, 274 }
     }
 }
 
@@ -1179,7 +1179,7 @@ pub struct ArrayOfNumbers(bf::Stub);
 
 bf::object! {
     ArrayOfNumbers, INTERFACE, type 21,
-    cell (54, 558, 559, 560),
+    cell (54, 559, 560, 561),
     below [bf::Any]
 }
 
@@ -1189,121 +1189,121 @@ impl ArrayOfNumbers {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 274 }
+        bf::call! { self.0, 275 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 275 }
+        bf::call! { self.0, 276 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 276 }
+        bf::call! { self.0, 277 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 277 }
+        bf::call! { self.0, 278 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 278 }
+        bf::call! { self.0, 279 }
     }
 
     /// Theta: `fetch (i: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Numbers {
-        bf::call! { self.0, 279, i }
+        bf::call! { self.0, 280, i }
     }
 
     /// Theta: `store (i: int, v: sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 280, i, v }
+        bf::call! { self.0, 281, i, v }
     }
 
     /// Theta: `bottom () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Numbers {
-        bf::call! { self.0, 281 }
+        bf::call! { self.0, 282 }
     }
 
     /// Theta: `top () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Numbers {
-        bf::call! { self.0, 282 }
+        bf::call! { self.0, 283 }
     }
 
     /// Theta: `append (v: sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 283, v }
+        bf::call! { self.0, 284, v }
     }
 
     /// Theta: `append_low (v: sequence[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Numbers>) -> bf::Promise<()> {
-        bf::call! { self.0, 284, v }
+        bf::call! { self.0, 285, v }
     }
 
     /// Theta: `remove () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Numbers {
-        bf::call! { self.0, 285 }
+        bf::call! { self.0, 286 }
     }
 
     /// Theta: `remove_low () returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Numbers {
-        bf::call! { self.0, 286 }
+        bf::call! { self.0, 287 }
     }
 
     /// Theta: `elements () yields (sequence[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Numbers,)> {
-        bf::Iter::of_method(&self.0, 287)
+        bf::Iter::of_method(&self.0, 288)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 288)
+        bf::Iter::of_method(&self.0, 289)
     }
 
     /// Theta: `to_sequence () returns (sequence[sequence[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfNumbers {
-        bf::call! { self.0, 289 }
+        bf::call! { self.0, 290 }
     }
 
     /// Theta: `equal (x: array[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 290, x }
+        bf::call! { self.0, 291, x }
     }
 
     /// Theta: `similar (x: array[sequence[int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfNumbers>) -> bf::Promise<bool> {
-        bf::call! { self.0, 291, x }
+        bf::call! { self.0, 292, x }
     }
 
     /// Theta: `copy () returns (array[sequence[int]])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfNumbers {
-        bf::call! { self.0, 292 }
+        bf::call! { self.0, 293 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 293 }
+        bf::call! { self.0, 294 }
     }
 }
 
@@ -1313,7 +1313,7 @@ pub struct SpotRef(bf::Stub);
 
 bf::object! {
     SpotRef, INTERFACE, type 22,
-    cell (55, 565, 566, 567),
+    cell (55, 566, 567, 568),
     below [bf::Any], plain Spot
 }
 
@@ -1340,55 +1340,55 @@ impl SpotRef {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 294 }
+        bf::call! { self.0, 295 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 295 }
+        bf::call! { self.0, 296 }
     }
 
     /// Theta: `replace_x (v: int) returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn replace_x(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
-        bf::call! { self.0, 296, v }
+        bf::call! { self.0, 297, v }
     }
 
     /// Theta: `replace_y (v: int) returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn replace_y(&self, v: impl bf::IntoArg<i64>) -> SpotRef {
-        bf::call! { self.0, 297, v }
+        bf::call! { self.0, 298, v }
     }
 
     /// Theta: `equal (x: struct[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 298, x }
+        bf::call! { self.0, 299, x }
     }
 
     /// Theta: `similar (x: struct[x: int, y: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SpotRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 299, x }
+        bf::call! { self.0, 300, x }
     }
 
     /// Theta: `copy () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn copy(&self) -> SpotRef {
-        bf::call! { self.0, 300 }
+        bf::call! { self.0, 301 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 301 }
+        bf::call! { self.0, 302 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 302 }
+        bf::call! { self.0, 303 }
     }
 }
 
@@ -1398,7 +1398,7 @@ pub struct LineRef(bf::Stub);
 
 bf::object! {
     LineRef, INTERFACE, type 23,
-    cell (56, 572, 573, 574),
+    cell (56, 573, 574, 575),
     below [bf::Any], plain Line
 }
 
@@ -1427,67 +1427,67 @@ impl LineRef {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 303 }
+        bf::call! { self.0, 304 }
     }
 
     /// Theta: `from () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn from(&self) -> SpotRef {
-        bf::call! { self.0, 304 }
+        bf::call! { self.0, 305 }
     }
 
     /// Theta: `to () returns (struct[x: int, y: int])`
     #[track_caller]
     pub fn to(&self) -> SpotRef {
-        bf::call! { self.0, 305 }
+        bf::call! { self.0, 306 }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> LineRef {
-        bf::call! { self.0, 306, v }
+        bf::call! { self.0, 307, v }
     }
 
     /// Theta: `replace_from (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_from(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
-        bf::call! { self.0, 307, v }
+        bf::call! { self.0, 308, v }
     }
 
     /// Theta: `replace_to (v: struct[x: int, y: int]) returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn replace_to(&self, v: impl bf::IntoArg<SpotRef>) -> LineRef {
-        bf::call! { self.0, 308, v }
+        bf::call! { self.0, 309, v }
     }
 
     /// Theta: `equal (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 309, x }
+        bf::call! { self.0, 310, x }
     }
 
     /// Theta: `similar (x: struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<LineRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 310, x }
+        bf::call! { self.0, 311, x }
     }
 
     /// Theta: `copy () returns (struct[name: string, from: struct[x: int, y: int], to: struct[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> LineRef {
-        bf::call! { self.0, 311 }
+        bf::call! { self.0, 312 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 312 }
+        bf::call! { self.0, 313 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 313 }
+        bf::call! { self.0, 314 }
     }
 }
 
@@ -1497,7 +1497,7 @@ pub struct ShapeRef(bf::Stub);
 
 bf::object! {
     ShapeRef, INTERFACE, type 24,
-    cell (57, 579, 580, 581),
+    cell (57, 580, 581, 582),
     below [bf::Any], plain Shape
 }
 
@@ -1524,67 +1524,67 @@ impl ShapeRef {
     /// Theta: `is_dot () returns (bool)`
     #[track_caller]
     pub fn is_dot(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 314 }
+        bf::call! { self.0, 315 }
     }
 
     /// Theta: `is_circle () returns (bool)`
     #[track_caller]
     pub fn is_circle(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 315 }
+        bf::call! { self.0, 316 }
     }
 
     /// Theta: `is_nothing () returns (bool)`
     #[track_caller]
     pub fn is_nothing(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 316 }
+        bf::call! { self.0, 317 }
     }
 
     /// Theta: `value_dot () returns (struct[x: int, y: int]) signals (wrong_tag)`
     #[track_caller]
     pub fn value_dot(&self) -> SpotRef {
-        bf::call! { self.0, 317 }
+        bf::call! { self.0, 318 }
     }
 
     /// Theta: `value_circle () returns (real) signals (wrong_tag)`
     #[track_caller]
     pub fn value_circle(&self) -> bf::Promise<f64> {
-        bf::call! { self.0, 318 }
+        bf::call! { self.0, 319 }
     }
 
     /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
     #[track_caller]
     pub fn value_nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 319 }
+        bf::call! { self.0, 320 }
     }
 
     /// Theta: `equal (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 320, x }
+        bf::call! { self.0, 321, x }
     }
 
     /// Theta: `similar (x: oneof[dot: struct[x: int, y: int], circle: real, nothing: null]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ShapeRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 321, x }
+        bf::call! { self.0, 322, x }
     }
 
     /// Theta: `copy () returns (oneof[dot: struct[x: int, y: int], circle: real, nothing: null])`
     #[track_caller]
     pub fn copy(&self) -> ShapeRef {
-        bf::call! { self.0, 322 }
+        bf::call! { self.0, 323 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 323 }
+        bf::call! { self.0, 324 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 324 }
+        bf::call! { self.0, 325 }
     }
 }
 
@@ -1594,7 +1594,7 @@ pub struct MaybeOfString(bf::Stub);
 
 bf::object! {
     MaybeOfString, INTERFACE, type 25,
-    cell (58, 586, 587, 588),
+    cell (58, 587, 588, 589),
     below [bf::Any], plain Option<String>
 }
 
@@ -1606,55 +1606,55 @@ impl MaybeOfString {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 325 }
+        bf::call! { self.0, 326 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 326 }
+        bf::call! { self.0, 327 }
     }
 
     /// Theta: `value () returns (string) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 327 }
+        bf::call! { self.0, 328 }
     }
 
     /// Theta: `value_or (v: string) returns (string)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 328, v }
+        bf::call! { self.0, 329, v }
     }
 
     /// Theta: `equal (x: maybe[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 329, x }
+        bf::call! { self.0, 330, x }
     }
 
     /// Theta: `similar (x: maybe[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MaybeOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 330, x }
+        bf::call! { self.0, 331, x }
     }
 
     /// Theta: `copy () returns (maybe[string])`
     #[track_caller]
     pub fn copy(&self) -> MaybeOfString {
-        bf::call! { self.0, 331 }
+        bf::call! { self.0, 332 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 332 }
+        bf::call! { self.0, 333 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 333 }
+        bf::call! { self.0, 334 }
     }
 }
 
@@ -1664,7 +1664,7 @@ pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
     SequenceOfItem, INTERFACE, type 26,
-    cell (59, 593, 594, 595),
+    cell (59, 594, 595, 596),
     below [bf::Any], plain Vec<Item>
 }
 
@@ -1676,49 +1676,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 334 }
+        bf::call! { self.0, 335 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 335 }
+        bf::call! { self.0, 336 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 336, i }
+        bf::call! { self.0, 337, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 337 }
+        bf::call! { self.0, 338 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 338 }
+        bf::call! { self.0, 339 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 339, v }
+        bf::call! { self.0, 340, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 340, x }
+        bf::call! { self.0, 341, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 341, i, v }
+        bf::call! { self.0, 342, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -1728,25 +1728,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 342, at, count }
+        bf::call! { self.0, 343, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 343)
+        bf::Iter::of_method(&self.0, 344)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 344)
+        bf::Iter::of_method(&self.0, 345)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 345 }
+        bf::call! { self.0, 346 }
     }
 }
 
@@ -1756,7 +1756,7 @@ pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
     ArrayOfItem, INTERFACE, type 27,
-    cell (60, 597, 598, 599),
+    cell (60, 598, 599, 600),
     below [bf::Any]
 }
 
@@ -1766,103 +1766,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 346 }
+        bf::call! { self.0, 347 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 347 }
+        bf::call! { self.0, 348 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 348 }
+        bf::call! { self.0, 349 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 349 }
+        bf::call! { self.0, 350 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 350 }
+        bf::call! { self.0, 351 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 351, i }
+        bf::call! { self.0, 352, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 352, i, v }
+        bf::call! { self.0, 353, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 353 }
+        bf::call! { self.0, 354 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 354 }
+        bf::call! { self.0, 355 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 355, v }
+        bf::call! { self.0, 356, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 356, v }
+        bf::call! { self.0, 357, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 357 }
+        bf::call! { self.0, 358 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 358 }
+        bf::call! { self.0, 359 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 359)
+        bf::Iter::of_method(&self.0, 360)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 360)
+        bf::Iter::of_method(&self.0, 361)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 361 }
+        bf::call! { self.0, 362 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 362, x }
+        bf::call! { self.0, 363, x }
     }
 }
 
@@ -1872,7 +1872,7 @@ pub struct FamilyRef(bf::Stub);
 
 bf::object! {
     FamilyRef, INTERFACE, type 28,
-    cell (61, 601, 602, 603),
+    cell (61, 602, 603, 604),
     below [bf::Any], plain Family
 }
 
@@ -1899,25 +1899,25 @@ impl FamilyRef {
     /// Theta: `head () returns (Item)`
     #[track_caller]
     pub fn head(&self) -> Item {
-        bf::call! { self.0, 363 }
+        bf::call! { self.0, 364 }
     }
 
     /// Theta: `members () returns (sequence[Item])`
     #[track_caller]
     pub fn members(&self) -> SequenceOfItem {
-        bf::call! { self.0, 364 }
+        bf::call! { self.0, 365 }
     }
 
     /// Theta: `replace_head (v: Item) returns (struct[head: Item, members: sequence[Item]])`
     #[track_caller]
     pub fn replace_head(&self, v: impl bf::IntoArg<Item>) -> FamilyRef {
-        bf::call! { self.0, 365, v }
+        bf::call! { self.0, 366, v }
     }
 
     /// Theta: `replace_members (v: sequence[Item]) returns (struct[head: Item, members: sequence[Item]])`
     #[track_caller]
     pub fn replace_members(&self, v: impl bf::IntoArg<SequenceOfItem>) -> FamilyRef {
-        bf::call! { self.0, 366, v }
+        bf::call! { self.0, 367, v }
     }
 }
 
@@ -1927,7 +1927,7 @@ pub struct MapOfStringToSpot(bf::Stub);
 
 bf::object! {
     MapOfStringToSpot, INTERFACE, type 29,
-    cell (62, 605, 606, 607),
+    cell (62, 606, 607, 608),
     below [bf::Any]
 }
 
@@ -1937,25 +1937,25 @@ impl MapOfStringToSpot {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 367 }
+        bf::call! { self.0, 368 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 368, k }
+        bf::call! { self.0, 369, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 369 }
+        bf::call! { self.0, 370 }
     }
 
     /// Theta: `fetch (k: string) returns (struct[x: int, y: int]) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> SpotRef {
-        bf::call! { self.0, 370, k }
+        bf::call! { self.0, 371, k }
     }
 
     /// Theta: `store (k: string, v: struct[x: int, y: int])`
@@ -1965,55 +1965,55 @@ impl MapOfStringToSpot {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<SpotRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 371, k, v }
+        bf::call! { self.0, 372, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 372, k }
+        bf::call! { self.0, 373, k }
     }
 
     /// Theta: `keys () yields (string)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 373)
+        bf::Iter::of_method(&self.0, 374)
     }
 
     /// Theta: `values () yields (struct[x: int, y: int])`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(SpotRef,)> {
-        bf::Iter::of_method(&self.0, 374)
+        bf::Iter::of_method(&self.0, 375)
     }
 
     /// Theta: `pairs () yields (string, struct[x: int, y: int])`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, SpotRef)> {
-        bf::Iter::of_method(&self.0, 375)
+        bf::Iter::of_method(&self.0, 376)
     }
 
     /// Theta: `equal (x: map[string, struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
-        bf::call! { self.0, 376, x }
+        bf::call! { self.0, 377, x }
     }
 
     /// Theta: `similar (x: map[string, struct[x: int, y: int]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MapOfStringToSpot>) -> bf::Promise<bool> {
-        bf::call! { self.0, 377, x }
+        bf::call! { self.0, 378, x }
     }
 
     /// Theta: `copy () returns (map[string, struct[x: int, y: int]])`
     #[track_caller]
     pub fn copy(&self) -> MapOfStringToSpot {
-        bf::call! { self.0, 378 }
+        bf::call! { self.0, 379 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 379 }
+        bf::call! { self.0, 380 }
     }
 }
 
@@ -2023,7 +2023,7 @@ pub struct ListOfChar(bf::Stub);
 
 bf::object! {
     ListOfChar, INTERFACE, type 30,
-    cell (63, 612, 613, 614),
+    cell (63, 613, 614, 615),
     below [bf::Any]
 }
 
@@ -2033,85 +2033,85 @@ impl ListOfChar {
     /// Theta: `first () returns (char) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 380 }
+        bf::call! { self.0, 381 }
     }
 
     /// Theta: `next () returns (list[char]) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> ListOfChar {
-        bf::call! { self.0, 381 }
+        bf::call! { self.0, 382 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 382 }
+        bf::call! { self.0, 383 }
     }
 
     /// Theta: `notEmpty () returns (bool)`
     #[track_caller]
     pub fn not_empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 383 }
+        bf::call! { self.0, 384 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 384 }
+        bf::call! { self.0, 385 }
     }
 
     /// Theta: `nth (n: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn nth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 385, n }
+        bf::call! { self.0, 386, n }
     }
 
     /// Theta: `cons (v: char) returns (list[char])`
     #[track_caller]
     pub fn cons(&self, v: impl bf::IntoArg<char>) -> ListOfChar {
-        bf::call! { self.0, 386, v }
+        bf::call! { self.0, 387, v }
     }
 
     /// Theta: `reverse () returns (list[char])`
     #[track_caller]
     pub fn reverse(&self) -> ListOfChar {
-        bf::call! { self.0, 387 }
+        bf::call! { self.0, 388 }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 388)
+        bf::Iter::of_method(&self.0, 389)
     }
 
     /// Theta: `equal (x: list[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 389, x }
+        bf::call! { self.0, 390, x }
     }
 
     /// Theta: `similar (x: list[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ListOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 390, x }
+        bf::call! { self.0, 391, x }
     }
 
     /// Theta: `copy () returns (list[char])`
     #[track_caller]
     pub fn copy(&self) -> ListOfChar {
-        bf::call! { self.0, 391 }
+        bf::call! { self.0, 392 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 392 }
+        bf::call! { self.0, 393 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 393 }
+        bf::call! { self.0, 394 }
     }
 }
 
@@ -2121,7 +2121,7 @@ pub struct SequenceOfChar(bf::Stub);
 
 bf::object! {
     SequenceOfChar, INTERFACE, type 31,
-    cell (64, 619, 620, 621),
+    cell (64, 620, 621, 622),
     below [bf::Any], plain Vec<char>
 }
 
@@ -2133,49 +2133,49 @@ impl SequenceOfChar {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 394 }
+        bf::call! { self.0, 395 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 395 }
+        bf::call! { self.0, 396 }
     }
 
     /// Theta: `fetch (i: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 396, i }
+        bf::call! { self.0, 397, i }
     }
 
     /// Theta: `bottom () returns (char) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 397 }
+        bf::call! { self.0, 398 }
     }
 
     /// Theta: `top () returns (char) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 398 }
+        bf::call! { self.0, 399 }
     }
 
     /// Theta: `append (v: char) returns (sequence[char])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<char>) -> SequenceOfChar {
-        bf::call! { self.0, 399, v }
+        bf::call! { self.0, 400, v }
     }
 
     /// Theta: `concat (x: sequence[char]) returns (sequence[char])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfChar>) -> SequenceOfChar {
-        bf::call! { self.0, 400, x }
+        bf::call! { self.0, 401, x }
     }
 
     /// Theta: `replace (i: int, v: char) returns (sequence[char]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> SequenceOfChar {
-        bf::call! { self.0, 401, i, v }
+        bf::call! { self.0, 402, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[char]) signals (bounds)`
@@ -2185,55 +2185,55 @@ impl SequenceOfChar {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfChar {
-        bf::call! { self.0, 402, at, count }
+        bf::call! { self.0, 403, at, count }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 403)
+        bf::Iter::of_method(&self.0, 404)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 404)
+        bf::Iter::of_method(&self.0, 405)
     }
 
     /// Theta: `to_array () returns (array[char])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfChar {
-        bf::call! { self.0, 405 }
+        bf::call! { self.0, 406 }
     }
 
     /// Theta: `equal (x: sequence[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 406, x }
+        bf::call! { self.0, 407, x }
     }
 
     /// Theta: `similar (x: sequence[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 407, x }
+        bf::call! { self.0, 408, x }
     }
 
     /// Theta: `copy () returns (sequence[char])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfChar {
-        bf::call! { self.0, 408 }
+        bf::call! { self.0, 409 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 409 }
+        bf::call! { self.0, 410 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 410 }
+        bf::call! { self.0, 411 }
     }
 }
 
@@ -2243,7 +2243,7 @@ pub struct ArrayOfChar(bf::Stub);
 
 bf::object! {
     ArrayOfChar, INTERFACE, type 32,
-    cell (65, 626, 627, 628),
+    cell (65, 627, 628, 629),
     below [bf::Any]
 }
 
@@ -2253,127 +2253,127 @@ impl ArrayOfChar {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 411 }
+        bf::call! { self.0, 412 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 412 }
+        bf::call! { self.0, 413 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 413 }
+        bf::call! { self.0, 414 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 414 }
+        bf::call! { self.0, 415 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 415 }
+        bf::call! { self.0, 416 }
     }
 
     /// Theta: `fetch (i: int) returns (char) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<char> {
-        bf::call! { self.0, 416, i }
+        bf::call! { self.0, 417, i }
     }
 
     /// Theta: `store (i: int, v: char) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 417, i, v }
+        bf::call! { self.0, 418, i, v }
     }
 
     /// Theta: `bottom () returns (char) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 418 }
+        bf::call! { self.0, 419 }
     }
 
     /// Theta: `top () returns (char) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 419 }
+        bf::call! { self.0, 420 }
     }
 
     /// Theta: `append (v: char)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 420, v }
+        bf::call! { self.0, 421, v }
     }
 
     /// Theta: `append_low (v: char)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<char>) -> bf::Promise<()> {
-        bf::call! { self.0, 421, v }
+        bf::call! { self.0, 422, v }
     }
 
     /// Theta: `remove () returns (char) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 422 }
+        bf::call! { self.0, 423 }
     }
 
     /// Theta: `remove_low () returns (char) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<char> {
-        bf::call! { self.0, 423 }
+        bf::call! { self.0, 424 }
     }
 
     /// Theta: `elements () yields (char)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(char,)> {
-        bf::Iter::of_method(&self.0, 424)
+        bf::Iter::of_method(&self.0, 425)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 425)
+        bf::Iter::of_method(&self.0, 426)
     }
 
     /// Theta: `to_sequence () returns (sequence[char])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfChar {
-        bf::call! { self.0, 426 }
+        bf::call! { self.0, 427 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 427 }
+        bf::call! { self.0, 428 }
     }
 
     /// Theta: `equal (x: array[char]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 428, x }
+        bf::call! { self.0, 429, x }
     }
 
     /// Theta: `similar (x: array[char]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfChar>) -> bf::Promise<bool> {
-        bf::call! { self.0, 429, x }
+        bf::call! { self.0, 430, x }
     }
 
     /// Theta: `copy () returns (array[char])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfChar {
-        bf::call! { self.0, 430 }
+        bf::call! { self.0, 431 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 431 }
+        bf::call! { self.0, 432 }
     }
 }
 
@@ -2394,6 +2394,12 @@ pub fn new_probe(session: &bf::Session) -> Probe {
 pub fn squares(session: &bf::Session, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
     let iter = bf::Iter::of_routine(session, &INTERFACE, 2);
     iter.arg(limit)
+}
+
+/// Theta: `root () returns (directory)`
+#[track_caller]
+pub fn root(session: &bf::Session) -> bf::Directory {
+    bf::call_routine! { session, INTERFACE, 3 }
 }
 
 /// The exceptions of the program, as types.

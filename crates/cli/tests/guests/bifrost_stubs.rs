@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [253, 115, 134, 254, 0, 26, 13, 108, 118, 82, 180, 190, 219, 203, 227, 11, 246, 116, 115, 2, 9, 130, 122, 189, 25, 29, 5, 177, 107, 99, 72, 140],
+    digest: [212, 245, 33, 197, 38, 154, 33, 135, 195, 131, 105, 82, 110, 176, 142, 0, 235, 147, 126, 169, 43, 30, 187, 45, 139, 18, 32, 26, 212, 188, 224, 228],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 25, put: 257, full: 258, get: 259 }),
-        (1, bf::CellNumbers { ty: 26, put: 264, full: 265, get: 266 }),
-        (2, bf::CellNumbers { ty: 27, put: 271, full: 272, get: 273 }),
-        (3, bf::CellNumbers { ty: 28, put: 278, full: 279, get: 280 }),
-        (4, bf::CellNumbers { ty: 29, put: 285, full: 286, get: 287 }),
-        (5, bf::CellNumbers { ty: 30, put: 292, full: 293, get: 294 }),
+        (0, bf::CellNumbers { ty: 25, put: 258, full: 259, get: 260 }),
+        (1, bf::CellNumbers { ty: 26, put: 265, full: 266, get: 267 }),
+        (2, bf::CellNumbers { ty: 27, put: 272, full: 273, get: 274 }),
+        (3, bf::CellNumbers { ty: 28, put: 279, full: 280, get: 281 }),
+        (4, bf::CellNumbers { ty: 29, put: 286, full: 287, get: 288 }),
+        (5, bf::CellNumbers { ty: 30, put: 293, full: 294, get: 295 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 31, put: 299, full: 300, get: 301 },
+            cell: bf::CellNumbers { ty: 31, put: 300, full: 301, get: 302 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 32, put: 303, full: 304, get: 305 },
+            cell: bf::CellNumbers { ty: 32, put: 304, full: 305, get: 306 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 33, put: 307, full: 308, get: 309 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 33, put: 308, full: 309, get: 310 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (34, 314, 315, 316),
+    cell (34, 315, 316, 317),
     below [bf::Any]
 }
 
@@ -53,7 +53,7 @@ impl Item {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 }
 
@@ -63,7 +63,7 @@ pub struct Adder(bf::Stub);
 
 bf::object! {
     Adder, INTERFACE, type 10,
-    cell (35, 318, 319, 320),
+    cell (35, 319, 320, 321),
     below [bf::Any]
 }
 
@@ -71,7 +71,7 @@ impl Adder {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 131, n }
+        bf::call! { self.0, 132, n }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -88,7 +88,7 @@ impl AdderSend<'_> {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 131, n }
+        bf::send! { self.0, 132, n }
     }
 }
 
@@ -98,7 +98,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 11,
-    cell (36, 322, 323, 324),
+    cell (36, 323, 324, 325),
     below [Adder, bf::Any]
 }
 
@@ -106,37 +106,37 @@ impl Counter {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 132, n }
+        bf::call! { self.0, 133, n }
     }
 
     /// Theta: `step (n: int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 133, n }
+        bf::call! { self.0, 134, n }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Theta: `place () returns (int)`
     #[track_caller]
     pub fn place(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// Theta: `fail (n: int) returns (int) signals (broken (int))`
     #[track_caller]
     pub fn fail(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 136, n }
+        bf::call! { self.0, 137, n }
     }
 
     /// Theta: `fall () returns (int)`
     #[track_caller]
     pub fn fall(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Answers nobody, until `release`.
@@ -144,19 +144,19 @@ impl Counter {
     /// Theta: `never () returns (int)`
     #[track_caller]
     pub fn never(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `waiters () returns (int)`
     #[track_caller]
     pub fn waiters(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 140, n }
+        bf::call! { self.0, 141, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -164,13 +164,13 @@ impl Counter {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 141, c, n }
+        bf::call! { self.0, 142, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) -> Counter {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// 2 to the power of n characters.
@@ -178,19 +178,19 @@ impl Counter {
     /// Theta: `long (n: int) returns (string)`
     #[track_caller]
     pub fn long(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 143, n }
+        bf::call! { self.0, 144, n }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) -> ArrayOfInt {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 145, i }
+        bf::call! { self.0, 146, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
@@ -200,7 +200,7 @@ impl Counter {
         g: impl bf::IntoArg<GroupOfCounter>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 146, g, n }
+        bf::call! { self.0, 147, g, n }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -217,37 +217,37 @@ impl CounterSend<'_> {
     /// Theta: `add (n: int) returns (int)`
     #[track_caller]
     pub fn add(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 132, n }
+        bf::send! { self.0, 133, n }
     }
 
     /// Theta: `step (n: int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 133, n }
+        bf::send! { self.0, 134, n }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) {
-        bf::send! { self.0, 134 }
+        bf::send! { self.0, 135 }
     }
 
     /// Theta: `place () returns (int)`
     #[track_caller]
     pub fn place(&self) {
-        bf::send! { self.0, 135 }
+        bf::send! { self.0, 136 }
     }
 
     /// Theta: `fail (n: int) returns (int) signals (broken (int))`
     #[track_caller]
     pub fn fail(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 136, n }
+        bf::send! { self.0, 137, n }
     }
 
     /// Theta: `fall () returns (int)`
     #[track_caller]
     pub fn fall(&self) {
-        bf::send! { self.0, 137 }
+        bf::send! { self.0, 138 }
     }
 
     /// Answers nobody, until `release`.
@@ -255,19 +255,19 @@ impl CounterSend<'_> {
     /// Theta: `never () returns (int)`
     #[track_caller]
     pub fn never(&self) {
-        bf::send! { self.0, 138 }
+        bf::send! { self.0, 139 }
     }
 
     /// Theta: `waiters () returns (int)`
     #[track_caller]
     pub fn waiters(&self) {
-        bf::send! { self.0, 139 }
+        bf::send! { self.0, 140 }
     }
 
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 140, n }
+        bf::send! { self.0, 141, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -275,13 +275,13 @@ impl CounterSend<'_> {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 141, c, n }
+        bf::send! { self.0, 142, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) {
-        bf::send! { self.0, 142 }
+        bf::send! { self.0, 143 }
     }
 
     /// 2 to the power of n characters.
@@ -289,25 +289,25 @@ impl CounterSend<'_> {
     /// Theta: `long (n: int) returns (string)`
     #[track_caller]
     pub fn long(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 143, n }
+        bf::send! { self.0, 144, n }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) {
-        bf::send! { self.0, 144 }
+        bf::send! { self.0, 145 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) {
-        bf::send! { self.0, 145, i }
+        bf::send! { self.0, 146, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
     #[track_caller]
     pub fn all(&self, g: impl bf::IntoArg<GroupOfCounter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 146, g, n }
+        bf::send! { self.0, 147, g, n }
     }
 }
 
@@ -319,7 +319,7 @@ pub struct Gate(bf::Stub);
 
 bf::object! {
     Gate, INTERFACE, type 12,
-    cell (37, 326, 327, 328),
+    cell (37, 327, 328, 329),
     below [bf::Any]
 }
 
@@ -327,7 +327,7 @@ impl Gate {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -344,7 +344,7 @@ impl GateSend<'_> {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) {
-        bf::send! { self.0, 147 }
+        bf::send! { self.0, 148 }
     }
 }
 
@@ -356,7 +356,7 @@ pub struct Ring(bf::Stub);
 
 bf::object! {
     Ring, INTERFACE, type 13,
-    cell (38, 330, 331, 332),
+    cell (38, 331, 332, 333),
     below [bf::Any]
 }
 
@@ -364,7 +364,7 @@ impl Ring {
     /// Theta: `join (r: Ring)`
     #[track_caller]
     pub fn join(&self, r: impl bf::IntoArg<Ring>) -> bf::Promise<()> {
-        bf::call! { self.0, 148, r }
+        bf::call! { self.0, 149, r }
     }
 
     /// The number of the one so many steps away.
@@ -372,7 +372,7 @@ impl Ring {
     /// Theta: `far (steps: int) returns (int)`
     #[track_caller]
     pub fn far(&self, steps: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 149, steps }
+        bf::call! { self.0, 150, steps }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -389,7 +389,7 @@ impl RingSend<'_> {
     /// Theta: `join (r: Ring)`
     #[track_caller]
     pub fn join(&self, r: impl bf::IntoArg<Ring>) {
-        bf::send! { self.0, 148, r }
+        bf::send! { self.0, 149, r }
     }
 
     /// The number of the one so many steps away.
@@ -397,7 +397,7 @@ impl RingSend<'_> {
     /// Theta: `far (steps: int) returns (int)`
     #[track_caller]
     pub fn far(&self, steps: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 149, steps }
+        bf::send! { self.0, 150, steps }
     }
 }
 
@@ -409,7 +409,7 @@ pub struct Sleeper(bf::Stub);
 
 bf::object! {
     Sleeper, INTERFACE, type 14,
-    cell (39, 334, 335, 336),
+    cell (39, 335, 336, 337),
     below [bf::Any]
 }
 
@@ -417,19 +417,19 @@ impl Sleeper {
     /// Theta: `sleep (c: Counter)`
     #[track_caller]
     pub fn sleep(&self, c: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 150, c }
+        bf::call! { self.0, 151, c }
     }
 
     /// Theta: `note ()`
     #[track_caller]
     pub fn note(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -446,19 +446,19 @@ impl SleeperSend<'_> {
     /// Theta: `sleep (c: Counter)`
     #[track_caller]
     pub fn sleep(&self, c: impl bf::IntoArg<Counter>) {
-        bf::send! { self.0, 150, c }
+        bf::send! { self.0, 151, c }
     }
 
     /// Theta: `note ()`
     #[track_caller]
     pub fn note(&self) {
-        bf::send! { self.0, 151 }
+        bf::send! { self.0, 152 }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) {
-        bf::send! { self.0, 152 }
+        bf::send! { self.0, 153 }
     }
 }
 
@@ -470,7 +470,7 @@ pub struct Keeper(bf::Stub);
 
 bf::object! {
     Keeper, INTERFACE, type 15,
-    cell (40, 338, 339, 340),
+    cell (40, 339, 340, 341),
     below [bf::Any]
 }
 
@@ -478,7 +478,7 @@ impl Keeper {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -495,7 +495,7 @@ impl KeeperSend<'_> {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) {
-        bf::send! { self.0, 153 }
+        bf::send! { self.0, 154 }
     }
 }
 
@@ -505,7 +505,7 @@ pub struct ReplierOfInt(bf::Stub);
 
 bf::object! {
     ReplierOfInt, INTERFACE, type 16,
-    cell (41, 342, 343, 344),
+    cell (41, 343, 344, 345),
     below [bf::Any]
 }
 
@@ -515,7 +515,7 @@ pub struct ArrayOfReplierOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfReplierOfInt, INTERFACE, type 17,
-    cell (42, 346, 347, 348),
+    cell (42, 347, 348, 349),
     below [bf::Any]
 }
 
@@ -525,37 +525,37 @@ impl ArrayOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 159, i }
+        bf::call! { self.0, 160, i }
     }
 
     /// Theta: `store (i: int, v: replier[int]) signals (bounds)`
@@ -565,67 +565,67 @@ impl ArrayOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 160, i, v }
+        bf::call! { self.0, 161, i, v }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `append (v: replier[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 163, v }
+        bf::call! { self.0, 164, v }
     }
 
     /// Theta: `append_low (v: replier[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 164, v }
+        bf::call! { self.0, 165, v }
     }
 
     /// Theta: `remove () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> ReplierOfInt {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `remove_low () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> ReplierOfInt {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 167)
+        bf::Iter::of_method(&self.0, 168)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 168)
+        bf::Iter::of_method(&self.0, 169)
     }
 
     /// Theta: `to_sequence () returns (sequence[replier[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `equal (x: array[replier[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfReplierOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 170, x }
+        bf::call! { self.0, 171, x }
     }
 }
 
@@ -635,7 +635,7 @@ pub struct SequenceOfReplierOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfReplierOfInt, INTERFACE, type 18,
-    cell (43, 350, 351, 352),
+    cell (43, 351, 352, 353),
     below [bf::Any], plain Vec<ReplierOfInt>
 }
 
@@ -647,43 +647,43 @@ impl SequenceOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 173, i }
+        bf::call! { self.0, 174, i }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `append (v: replier[int]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 176, v }
+        bf::call! { self.0, 177, v }
     }
 
     /// Theta: `concat (x: sequence[replier[int]]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 177, x }
+        bf::call! { self.0, 178, x }
     }
 
     /// Theta: `replace (i: int, v: replier[int]) returns (sequence[replier[int]]) signals (bounds)`
@@ -693,7 +693,7 @@ impl SequenceOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 178, i, v }
+        bf::call! { self.0, 179, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[replier[int]]) signals (bounds)`
@@ -703,25 +703,25 @@ impl SequenceOfReplierOfInt {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 179, at, count }
+        bf::call! { self.0, 180, at, count }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 180)
+        bf::Iter::of_method(&self.0, 181)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 181)
+        bf::Iter::of_method(&self.0, 182)
     }
 
     /// Theta: `to_array () returns (array[replier[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfReplierOfInt {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 }
 
@@ -731,7 +731,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 19,
-    cell (44, 354, 355, 356),
+    cell (44, 355, 356, 357),
     below [bf::Any]
 }
 
@@ -741,127 +741,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 188, i }
+        bf::call! { self.0, 189, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 189, i, v }
+        bf::call! { self.0, 190, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 192, v }
+        bf::call! { self.0, 193, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 193, v }
+        bf::call! { self.0, 194, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 196)
+        bf::Iter::of_method(&self.0, 197)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 197)
+        bf::Iter::of_method(&self.0, 198)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 200, x }
+        bf::call! { self.0, 201, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 201, x }
+        bf::call! { self.0, 202, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 }
 
@@ -871,7 +871,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 20,
-    cell (45, 361, 362, 363),
+    cell (45, 362, 363, 364),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -883,103 +883,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 206, i }
+        bf::call! { self.0, 207, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 209, v }
+        bf::call! { self.0, 210, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 210, x }
+        bf::call! { self.0, 211, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 211, i, v }
+        bf::call! { self.0, 212, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 212, at, count }
+        bf::call! { self.0, 213, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 213)
+        bf::Iter::of_method(&self.0, 214)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 214)
+        bf::Iter::of_method(&self.0, 215)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 216 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 216, x }
+        bf::call! { self.0, 217, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 217, x }
+        bf::call! { self.0, 218, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 }
 
@@ -989,7 +989,7 @@ pub struct GroupOfCounter(bf::Stub);
 
 bf::object! {
     GroupOfCounter, INTERFACE, type 21,
-    cell (46, 368, 369, 370),
+    cell (46, 369, 370, 371),
     below [bf::Any]
 }
 
@@ -997,19 +997,19 @@ impl GroupOfCounter {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 222 }
     }
 
     /// Theta: `member (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn member(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 222, i }
+        bf::call! { self.0, 223, i }
     }
 
     /// Theta: `members () yields (Counter)`
     #[track_caller]
     pub fn members(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 223)
+        bf::Iter::of_method(&self.0, 224)
     }
 }
 
@@ -1019,7 +1019,7 @@ pub struct MaybeOfRing(bf::Stub);
 
 bf::object! {
     MaybeOfRing, INTERFACE, type 22,
-    cell (47, 372, 373, 374),
+    cell (47, 373, 374, 375),
     below [bf::Any], plain Option<Ring>
 }
 
@@ -1031,25 +1031,25 @@ impl MaybeOfRing {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 226 }
     }
 
     /// Theta: `value () returns (Ring) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Ring {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `value_or (v: Ring) returns (Ring)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Ring>) -> Ring {
-        bf::call! { self.0, 227, v }
+        bf::call! { self.0, 228, v }
     }
 }
 
@@ -1059,7 +1059,7 @@ pub struct ArrayOfCounter(bf::Stub);
 
 bf::object! {
     ArrayOfCounter, INTERFACE, type 23,
-    cell (48, 376, 377, 378),
+    cell (48, 377, 378, 379),
     below [bf::Any]
 }
 
@@ -1069,103 +1069,103 @@ impl ArrayOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 233 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 233, i }
+        bf::call! { self.0, 234, i }
     }
 
     /// Theta: `store (i: int, v: Counter) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 234, i, v }
+        bf::call! { self.0, 235, i, v }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `append (v: Counter)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 237, v }
+        bf::call! { self.0, 238, v }
     }
 
     /// Theta: `append_low (v: Counter)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 238, v }
+        bf::call! { self.0, 239, v }
     }
 
     /// Theta: `remove () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Counter {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `remove_low () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Counter {
-        bf::call! { self.0, 240 }
+        bf::call! { self.0, 241 }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 241)
+        bf::Iter::of_method(&self.0, 242)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 242)
+        bf::Iter::of_method(&self.0, 243)
     }
 
     /// Theta: `to_sequence () returns (sequence[Counter])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCounter {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `equal (x: array[Counter]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCounter>) -> bf::Promise<bool> {
-        bf::call! { self.0, 244, x }
+        bf::call! { self.0, 245, x }
     }
 }
 
@@ -1175,7 +1175,7 @@ pub struct SequenceOfCounter(bf::Stub);
 
 bf::object! {
     SequenceOfCounter, INTERFACE, type 24,
-    cell (49, 380, 381, 382),
+    cell (49, 381, 382, 383),
     below [bf::Any], plain Vec<Counter>
 }
 
@@ -1187,43 +1187,43 @@ impl SequenceOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 245 }
+        bf::call! { self.0, 246 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 246 }
+        bf::call! { self.0, 247 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 247, i }
+        bf::call! { self.0, 248, i }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 248 }
+        bf::call! { self.0, 249 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 249 }
+        bf::call! { self.0, 250 }
     }
 
     /// Theta: `append (v: Counter) returns (sequence[Counter])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> SequenceOfCounter {
-        bf::call! { self.0, 250, v }
+        bf::call! { self.0, 251, v }
     }
 
     /// Theta: `concat (x: sequence[Counter]) returns (sequence[Counter])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCounter>) -> SequenceOfCounter {
-        bf::call! { self.0, 251, x }
+        bf::call! { self.0, 252, x }
     }
 
     /// Theta: `replace (i: int, v: Counter) returns (sequence[Counter]) signals (bounds)`
@@ -1233,7 +1233,7 @@ impl SequenceOfCounter {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Counter>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 252, i, v }
+        bf::call! { self.0, 253, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Counter]) signals (bounds)`
@@ -1243,25 +1243,25 @@ impl SequenceOfCounter {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 253, at, count }
+        bf::call! { self.0, 254, at, count }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 254)
+        bf::Iter::of_method(&self.0, 255)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 255)
+        bf::Iter::of_method(&self.0, 256)
     }
 
     /// Theta: `to_array () returns (array[Counter])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCounter {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 }
 
@@ -1377,6 +1377,12 @@ pub fn new_keeper(session: &bf::Session, k: impl bf::IntoArg<i64>) -> Keeper {
 #[track_caller]
 pub fn many(session: &bf::Session, count: impl bf::IntoArg<i64>) -> ArrayOfCounter {
     bf::call_routine! { session, INTERFACE, 14, count }
+}
+
+/// Theta: `root () returns (directory)`
+#[track_caller]
+pub fn root(session: &bf::Session) -> bf::Directory {
+    bf::call_routine! { session, INTERFACE, 15 }
 }
 
 /// The exceptions of the program, as types.

@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [198, 218, 113, 127, 239, 228, 229, 95, 175, 179, 108, 209, 218, 75, 246, 53, 84, 254, 201, 246, 229, 3, 29, 101, 29, 223, 252, 13, 205, 52, 42, 45],
+    digest: [217, 229, 190, 79, 18, 18, 52, 164, 172, 203, 49, 98, 106, 52, 140, 69, 206, 236, 142, 74, 112, 222, 144, 163, 31, 40, 110, 83, 166, 135, 172, 173],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 166, full: 167, get: 168 }),
-        (1, bf::CellNumbers { ty: 14, put: 173, full: 174, get: 175 }),
-        (2, bf::CellNumbers { ty: 15, put: 180, full: 181, get: 182 }),
-        (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
-        (4, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
-        (5, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
+        (0, bf::CellNumbers { ty: 13, put: 167, full: 168, get: 169 }),
+        (1, bf::CellNumbers { ty: 14, put: 174, full: 175, get: 176 }),
+        (2, bf::CellNumbers { ty: 15, put: 181, full: 182, get: 183 }),
+        (3, bf::CellNumbers { ty: 16, put: 188, full: 189, get: 190 }),
+        (4, bf::CellNumbers { ty: 17, put: 195, full: 196, get: 197 }),
+        (5, bf::CellNumbers { ty: 18, put: 202, full: 203, get: 204 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 },
+            cell: bf::CellNumbers { ty: 19, put: 209, full: 210, get: 211 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 20, put: 212, full: 213, get: 214 },
+            cell: bf::CellNumbers { ty: 20, put: 213, full: 214, get: 215 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 21, put: 216, full: 217, get: 218 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 21, put: 217, full: 218, get: 219 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Task(bf::Stub);
 
 bf::object! {
     Task, INTERFACE, type 9,
-    cell (22, 223, 224, 225),
+    cell (22, 224, 225, 226),
     below [bf::Any]
 }
 
@@ -53,25 +53,25 @@ impl Task {
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `minutes () returns (int)`
     #[track_caller]
     pub fn minutes(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Theta: `done () returns (bool)`
     #[track_caller]
     pub fn done(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// Theta: `finish () signals (done_already)`
     #[track_caller]
     pub fn finish(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 }
 
@@ -81,7 +81,7 @@ pub struct Board(bf::Stub);
 
 bf::object! {
     Board, INTERFACE, type 10,
-    cell (23, 227, 228, 229),
+    cell (23, 228, 229, 230),
     below [bf::Any]
 }
 
@@ -89,19 +89,19 @@ impl Board {
     /// Theta: `add (title: string, minutes: int) returns (Task) signals (exists)`
     #[track_caller]
     pub fn add(&self, title: impl bf::IntoArg<String>, minutes: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 134, title, minutes }
+        bf::call! { self.0, 135, title, minutes }
     }
 
     /// Theta: `task (title: string) returns (Task) signals (not_found)`
     #[track_caller]
     pub fn task(&self, title: impl bf::IntoArg<String>) -> Task {
-        bf::call! { self.0, 135, title }
+        bf::call! { self.0, 136, title }
     }
 
     /// Theta: `tasks () yields (Task)`
     #[track_caller]
     pub fn tasks(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 136)
+        bf::Iter::of_method(&self.0, 137)
     }
 }
 
@@ -111,7 +111,7 @@ pub struct ArrayOfTask(bf::Stub);
 
 bf::object! {
     ArrayOfTask, INTERFACE, type 11,
-    cell (24, 231, 232, 233),
+    cell (24, 232, 233, 234),
     below [bf::Any]
 }
 
@@ -121,103 +121,103 @@ impl ArrayOfTask {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `fetch (i: int) returns (Task) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 142, i }
+        bf::call! { self.0, 143, i }
     }
 
     /// Theta: `store (i: int, v: Task) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 143, i, v }
+        bf::call! { self.0, 144, i, v }
     }
 
     /// Theta: `bottom () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Task {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `top () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Task {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 146 }
     }
 
     /// Theta: `append (v: Task)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, v }
+        bf::call! { self.0, 147, v }
     }
 
     /// Theta: `append_low (v: Task)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Task>) -> bf::Promise<()> {
-        bf::call! { self.0, 147, v }
+        bf::call! { self.0, 148, v }
     }
 
     /// Theta: `remove () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Task {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `remove_low () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Task {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `elements () yields (Task)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 150)
+        bf::Iter::of_method(&self.0, 151)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 151)
+        bf::Iter::of_method(&self.0, 152)
     }
 
     /// Theta: `to_sequence () returns (sequence[Task])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfTask {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `equal (x: array[Task]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfTask>) -> bf::Promise<bool> {
-        bf::call! { self.0, 153, x }
+        bf::call! { self.0, 154, x }
     }
 }
 
@@ -227,7 +227,7 @@ pub struct SequenceOfTask(bf::Stub);
 
 bf::object! {
     SequenceOfTask, INTERFACE, type 12,
-    cell (25, 235, 236, 237),
+    cell (25, 236, 237, 238),
     below [bf::Any], plain Vec<Task>
 }
 
@@ -239,49 +239,49 @@ impl SequenceOfTask {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `fetch (i: int) returns (Task) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Task {
-        bf::call! { self.0, 156, i }
+        bf::call! { self.0, 157, i }
     }
 
     /// Theta: `bottom () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Task {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `top () returns (Task) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Task {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `append (v: Task) returns (sequence[Task])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Task>) -> SequenceOfTask {
-        bf::call! { self.0, 159, v }
+        bf::call! { self.0, 160, v }
     }
 
     /// Theta: `concat (x: sequence[Task]) returns (sequence[Task])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfTask>) -> SequenceOfTask {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `replace (i: int, v: Task) returns (sequence[Task]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Task>) -> SequenceOfTask {
-        bf::call! { self.0, 161, i, v }
+        bf::call! { self.0, 162, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Task]) signals (bounds)`
@@ -291,31 +291,31 @@ impl SequenceOfTask {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfTask {
-        bf::call! { self.0, 162, at, count }
+        bf::call! { self.0, 163, at, count }
     }
 
     /// Theta: `elements () yields (Task)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Task,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 164)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 164)
+        bf::Iter::of_method(&self.0, 165)
     }
 
     /// Theta: `to_array () returns (array[Task])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfTask {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 }
 
-/// Theta: `new_board () returns (Board)`
+/// Theta: `root () returns (directory)`
 #[track_caller]
-pub fn new_board(session: &bf::Session) -> Board {
+pub fn root(session: &bf::Session) -> bf::Directory {
     bf::call_routine! { session, INTERFACE, 0 }
 }
 

@@ -6,6 +6,7 @@ use bifrost_ir::Types;
 use super::{heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
+use crate::image::Table;
 use crate::names::{entries, find, position};
 use crate::object::{self, directory::*, text};
 
@@ -14,6 +15,7 @@ natives! {
     "directory.insert" => insert / 3,
     "directory.remove" => remove / 2,
     "directory.names" => names / 2,
+    "directory.list" => list / 2,
 }
 
 /// The number of names for which there is room at first.
@@ -99,17 +101,38 @@ extern "C" fn remove(cx: &mut Cx, this: Word, name: Word) -> Ret {
 /// The names that there are when each is its turn, in order.
 extern "C" fn names(cx: &mut Cx, this: Word, closure: Word) -> Ret {
     let last = cx.keep(0);
-    loop {
-        let from = match last.word() {
-            0 => 0,
-            // SAFETY: the word is a string of the directory.
-            name => match position(this, unsafe { text(name) }) {
-                Ok(at) => at + 1,
-                Err(at) => at,
-            },
-        };
-        let Some(name) = entries(this).get(2 * from).copied() else { return Ret::NOTHING };
+    while let Some([name, _]) = after(this, last.word()) {
         last.set(name);
         step!(cx, closure, name);
     }
+    Ret::NOTHING
+}
+
+/// The names as [`names`] yields them, each with the name of its object's type. No object is
+/// fetched: a reference knows its class.
+extern "C" fn list(cx: &mut Cx, this: Word, closure: Word) -> Ret {
+    let last = cx.keep(0);
+    let image = cx.image().clone();
+    while let Some([name, object]) = after(this, last.word()) {
+        last.set(name);
+        // SAFETY: a directory holds references to objects.
+        let info = unsafe { Table::of(object) }.info();
+        let seen_as = info.boxed.unwrap_or(info.seen_as);
+        let ty = heap!(cx, cx.new_string(image.program().types.name(seen_as)));
+        step!(cx, closure, name, ty);
+    }
+    Ret::NOTHING
+}
+
+/// Returns the first name behind another one, 0 before all, with its object.
+fn after(this: Word, last: Word) -> Option<[Word; 2]> {
+    let from = match last {
+        0 => 0,
+        // SAFETY: the word is a string of the directory.
+        name => match position(this, unsafe { text(name) }) {
+            Ok(at) => at + 1,
+            Err(at) => at,
+        },
+    };
+    entries(this).as_chunks().0.get(from).copied()
 }

@@ -60,10 +60,10 @@ module shelves exports new_shelf
       end
     end numbered
   end S
-  new_shelf () returns (Shelf) return (S{all := array_new[Item]()}) end new_shelf
+  remote new_shelf () returns (Shelf) return (S{all := array_new[Item]()}) end new_shelf
 end shelves
-join (a: string, b: string) returns (string) return (a || b) end join
-half (x: real) returns (real) return (x / 2.0) end half
+remote join (a: string, b: string) returns (string) return (a || b) end join
+remote half (x: real) returns (real) return (x / 2.0) end half
 setup ()
   s: Shelf := new_shelf()
   s.put(\"one\")

@@ -1,6 +1,6 @@
 //! Equates: names for types and for constants, computed when the program is compiled.
 
-use bifrost_ir::{Const, TypeId, Types};
+use bifrost_ir::{Const, TypeId, TypeKind, Types};
 
 use super::constant_calls;
 use super::types::as_type;
@@ -41,7 +41,9 @@ impl Constant {
 }
 
 impl Checker<'_> {
-    /// Looks at every equate, so that wrong ones are reported even if no one uses them.
+    /// Looks at every equate, so that wrong ones are reported even if no one uses them. The comment
+    /// of one that names a record, struct or oneof is that of the type, which has no definition of
+    /// its own.
     pub(crate) fn resolve_equates(&mut self) {
         for at in 0..self.equates.len() {
             let placed = &self.names.equates[at];
@@ -51,6 +53,12 @@ impl Checker<'_> {
                     && public
                 {
                     self.program.type_names.push((name, ty));
+                    let def = self.program.types.def_mut(ty);
+                    if matches!(def.kind, TypeKind::Record(_) | TypeKind::Struct(_) | TypeKind::OneOf(_))
+                        && def.doc.is_empty()
+                    {
+                        def.doc.clone_from(&placed.ast.doc);
+                    }
                 }
             }
         }

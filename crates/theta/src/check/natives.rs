@@ -104,7 +104,7 @@ impl Checker<'_> {
 
     fn native_routine(&mut self, at: usize) -> Option<RoutineId> {
         let placed = &self.names.natives[at];
-        let heading = &placed.ast.heading;
+        let (heading, exported) = (&placed.ast.heading, placed.exported());
         if self.is_generic_native(heading) {
             return None;
         }
@@ -116,14 +116,16 @@ impl Checker<'_> {
         };
         let body = Body::Native(self.program.native(&rust));
         self.used.push(Used { name: rust, own, signature: signature.clone(), span: heading.span });
-        Some(self.program.add_routine(Routine {
+        let id = self.program.add_routine(Routine {
             name,
             signature,
             body,
             type_args: vec![],
-            public: placed.public,
+            public: heading.remote.is_some(),
             doc: heading.doc.clone(),
-        }))
+        });
+        self.check_remote(heading, exported, id);
+        Some(id)
     }
 
     /// Reports E0213 for natives that are not registered, or take and give something else.

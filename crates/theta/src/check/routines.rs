@@ -7,6 +7,8 @@ use cranelift_entity::PrimaryMap;
 
 use super::instances::Use;
 use super::{Checker, Env};
+use crate::ast::Heading;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
 /// The facts about a routine.
@@ -20,11 +22,26 @@ pub(crate) struct RoutineInfo {
     pub demands: usize,
 }
 
+/// Returns the error E0215, without its help.
+fn cannot_be_remote(heading: &Heading, word: Span, why: &str) -> Diagnostic {
+    let message = format!("clients cannot call `{}`: {why}", heading.name);
+    Diagnostic::error(Code::E0215, word, message)
+}
+
 impl<'a> Checker<'a> {
     /// Headings of all routines.
     pub(crate) fn complete_routines(&mut self) {
         for def in 0..self.names.routines.len() {
             let heading = &self.names.routines[def].ast.heading;
+            if let Some(word) = heading.remote
+                && !heading.parms.is_empty()
+            {
+                let why = "it has type parameters, and clients know no instantiations of it";
+                self.report(
+                    cannot_be_remote(heading, word, why)
+                        .help("write a routine without type parameters that calls it, and mark that one"),
+                );
+            }
             if let Some((args, purpose)) = self.standing(&heading.name, &heading.parms) {
                 self.add_routine(def, args, purpose, heading.name.span);
             }
@@ -40,15 +57,12 @@ impl<'a> Checker<'a> {
         purpose: Use,
     ) -> RoutineInfo {
         let placed = &self.names.routines[def];
-        let heading = &placed.ast.heading;
+        let (heading, exported) = (&placed.ast.heading, placed.exported());
         let env = Env::new(placed.inner).with(&heading.parms, args);
         let mut name = match &placed.module {
             Some(module) if !placed.public => format!("{module}.{name}"),
             _ => name,
         };
-        // Clients know instantiations of types only; which ones of a routine there are is its
-        // users' business.
-        let mut public = placed.public && args.is_empty();
         let voice = self.voice_of(purpose);
         let (signature, demands) = self.with_voice(voice, |cx| {
             let demands = cx.resolve_wheres(&env, &heading.name, &heading.parms, &heading.wheres);
@@ -61,7 +75,6 @@ impl<'a> Checker<'a> {
         if name == "main" && self.program.find_routine("main").is_some() {
             // The entry of the program is that of the first text.
             name = format!("{}.main", self.sources.name(heading.name.span.file));
-            public = false;
         }
         let func = self.placeholder();
         let id = self.program.add_routine(Routine {
@@ -69,10 +82,34 @@ impl<'a> Checker<'a> {
             signature,
             body: Body::Func(func),
             type_args: args.to_vec(),
-            public,
+            public: heading.remote.is_some() && heading.parms.is_empty(),
             doc: heading.doc.clone(),
         });
+        if heading.parms.is_empty() {
+            self.with_voice(voice, |cx| cx.check_remote(heading, exported, id));
+        }
         RoutineInfo { def, id, env, purpose, demands: self.demands.len() - 1 }
+    }
+
+    /// Reports E0215 for a routine that is marked `remote` and that clients cannot call.
+    pub(crate) fn check_remote(&mut self, heading: &Heading, exported: Result<(), &str>, id: RoutineId) {
+        let Some(word) = heading.remote else { return };
+        let routine = &self.program.routines[id];
+        let crosses = routine.signature.types().all(|ty| !self.program.types.kind(ty).is_routine());
+        let (why, help) = if routine.is_entry() {
+            ("it runs the program itself", "leave the word out, or give the routine another name".to_owned())
+        } else if routine.is_migration() {
+            let help = "leave the word out, or give the routine a name that begins otherwise".to_owned();
+            ("it is a migration of stored objects", help)
+        } else if let Err(module) = exported {
+            let help = format!("list it: `module {module} exports ..., {}`", heading.name);
+            ("its module does not export it", help)
+        } else if !crosses {
+            ("clients cannot give or take routines", "take and return objects and values".to_owned())
+        } else {
+            return;
+        };
+        self.report(cannot_be_remote(heading, word, why).help(help));
     }
 
     /// Returns a class without variables and methods.

@@ -72,11 +72,16 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns true if a name and `=`, `(` or `[` come next.
+    /// Returns true if a name and `=`, `(` or `[` come next, or the word `remote`.
     fn starts_item(&self) -> bool {
         self.is(Tok::Name)
-            && matches!(self.ahead(1).tok, Tok::Eq | Tok::LParen | Tok::LBracket)
+            && (matches!(self.ahead(1).tok, Tok::Eq | Tok::LParen | Tok::LBracket) || self.is_remote())
             && !self.ahead(1).new_line
+    }
+
+    /// Returns true if the word `remote` comes next, and not a definition of that name.
+    fn is_remote(&self) -> bool {
+        self.is_name(0, "remote") && self.ahead(1).tok == Tok::Name && !self.ahead(1).new_line
     }
 
     /// `item`
@@ -85,10 +90,15 @@ impl Parser<'_> {
         if self.is(Tok::Module) {
             return Some(Item::Module(self.module()));
         }
+        let remote = self.is_remote().then(|| {
+            let word = self.bump();
+            self.span_of(word)
+        });
         if self.is_name(0, "native") && self.ahead(1).tok == Tok::Str {
             self.bump();
             let rust = self.string();
-            return Some(Item::NativeRoutine(NativeRoutine { rust, heading: self.heading() }));
+            let heading = Heading { remote, ..self.heading() };
+            return Some(Item::NativeRoutine(NativeRoutine { rust, heading }));
         }
         let named = self.is(Tok::Name) || (self.tok().is_word() && self.ahead(1).tok == Tok::Eq);
         if !named {
@@ -105,10 +115,16 @@ impl Parser<'_> {
                 return None;
             }
             let mut routine = self.routine();
+            routine.heading.remote = remote;
             if routine.heading.doc.is_empty() {
                 routine.heading.doc = doc;
             }
             return Some(Item::Routine(routine));
+        }
+        if let Some(span) = remote {
+            let message = "only routines can be `remote`";
+            let help = "leave the word out: clients see types and their methods without it";
+            self.report(Diagnostic::error(Code::E0215, span, message).help(help));
         }
         let start = self.token().start;
         let name = self.expect_name_or(|_| true);
@@ -121,7 +137,7 @@ impl Parser<'_> {
             Tok::Class | Tok::Actor | Tok::Functional => {
                 Item::Class(Box::new(self.class_def(name, doc, start)))
             }
-            _ => Item::Equate(Equate { name, value: self.expression() }),
+            _ => Item::Equate(Equate { name, value: self.expression(), doc }),
         })
     }
 
@@ -189,7 +205,7 @@ impl Parser<'_> {
         let signals = self.signals();
         let wheres = self.wheres();
         let span = self.since(start);
-        Heading { name, parms, args, result, signals, wheres, span, doc: self.doc_after() }
+        Heading { name, parms, args, result, signals, wheres, span, doc: self.doc_after(), remote: None }
     }
 
     /// `routine`, which is also `method`
@@ -260,9 +276,10 @@ impl Parser<'_> {
     }
 
     fn equate(&mut self) -> Equate {
+        let doc = self.doc_before();
         let name = self.expect_name();
         self.bump();
-        Equate { name, value: self.expression() }
+        Equate { name, value: self.expression(), doc }
     }
 
     /// `[ renames ]`
@@ -417,7 +434,8 @@ impl Parser<'_> {
         let signals = self.signals();
         let wheres = self.wheres();
         let span = self.since(start);
-        let heading = Heading { name, parms, args, result, signals, wheres, span, doc: self.doc_after() };
+        let doc = self.doc_after();
+        let heading = Heading { name, parms, args, result, signals, wheres, span, doc, remote: None };
         let (body, end) = self.routine_body(&heading.name);
         match makes {
             Some(made) => class.makers.push(Maker { heading, class: made, body, end }),

@@ -153,7 +153,7 @@ impl View<'_> {
             Item::Equate(it) => {
                 let span = it.name.span.to(it.value.span);
                 let kind = if matches!(it.value.kind, ExprKind::Type(_)) { "type name" } else { "constant" };
-                self.entry(kind, &it.name, anchor(&it.name.name), span, "", vec![])
+                self.entry(kind, &it.name, anchor(&it.name.name), span, &it.doc, vec![])
             }
             Item::Type(it) => {
                 let members = it.methods.iter().map(|m| self.method(&it.name, m)).collect();
@@ -192,7 +192,7 @@ impl View<'_> {
                     kind,
                     &heading.name,
                     anchor(&heading.name.name),
-                    heading.span,
+                    heading.whole(),
                     &heading.doc,
                     vec![],
                 )
@@ -250,11 +250,13 @@ impl View<'_> {
             last = Some(token.end);
             let text = &self.text[token.start as usize..token.end as usize];
             // A name before `:` or `(` is that of an argument, a method or an exception.
+            let is_mark = text == "remote" && token.start < name.span.start;
             let is_type = token.tok == Tok::Name
+                && !is_mark
                 && token.start != name.span.start
                 && !tokens.peek().is_some_and(|next| matches!(next.tok, Tok::Colon | Tok::LParen));
             let href = if is_type { self.links.get(text).cloned() } else { None };
-            parts.push(Part { text: text.to_owned(), href, word: token.tok.is_word() });
+            parts.push(Part { text: text.to_owned(), href, word: token.tok.is_word() || is_mark });
         }
         parts
     }

@@ -99,11 +99,22 @@ impl<'a> Writer<'a> {
             Item::Equate(it) => self.equate(it),
             Item::Type(it) => self.type_def(it),
             Item::Class(it) => self.class_def(it),
-            Item::Routine(it) => self.routine(&it.heading, None, &it.body, it.end.end),
+            Item::Routine(it) => {
+                let mut parts = self.remote(&it.heading);
+                parts.push(self.routine(&it.heading, None, &it.body, it.end.end));
+                Doc::Row(parts)
+            }
             Item::NativeRoutine(it) => {
-                Doc::Row(vec![self.take(), SPACE, self.take(), SPACE, self.heading(&it.heading, None)])
+                let mut parts = self.remote(&it.heading);
+                parts.extend([self.take(), SPACE, self.take(), SPACE, self.heading(&it.heading, None)]);
+                Doc::Row(parts)
             }
         }
+    }
+
+    /// `[ "remote" ]`
+    fn remote(&mut self, heading: &Heading) -> Vec<Doc<'a>> {
+        if heading.remote.is_some() { vec![self.take(), SPACE] } else { vec![] }
     }
 
     fn module(&mut self, module: &Module) -> Doc<'a> {

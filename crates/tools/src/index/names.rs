@@ -83,12 +83,12 @@ impl Index {
                 id
             }
             Item::Routine(it) => self.routine(sources, None, it, Kind::Routine),
-            Item::NativeRoutine(it) => self.heading(sources, &it.heading, it.heading.span, Kind::Routine),
+            Item::NativeRoutine(it) => self.heading(sources, &it.heading, it.heading.whole(), Kind::Routine),
         }
     }
 
     fn routine(&mut self, sources: &Sources, owner: Option<DefId>, it: &Routine, kind: Kind) -> DefId {
-        let whole = it.heading.span.to(it.end);
+        let whole = it.heading.whole().to(it.end);
         let id = match owner {
             Some(owner) => self.method(sources, owner, &it.heading, whole, kind),
             None => self.heading(sources, &it.heading, whole, kind),
@@ -98,7 +98,7 @@ impl Index {
     }
 
     fn heading(&mut self, sources: &Sources, it: &Heading, whole: Span, kind: Kind) -> DefId {
-        let text = on_one_line(sources.slice(it.span));
+        let text = on_one_line(sources.slice(it.whole()));
         let id = self.define(&it.name, whole, kind, text, it.doc.clone());
         self.parameters(id, &it.parms, &it.wheres);
         id
@@ -132,7 +132,7 @@ impl Index {
 
     fn equate(&mut self, sources: &Sources, it: &Equate) -> DefId {
         let whole = it.name.span.to(it.value.span);
-        self.define(&it.name, whole, Kind::Constant, on_one_line(sources.slice(whole)), String::new())
+        self.define(&it.name, whole, Kind::Constant, on_one_line(sources.slice(whole)), it.doc.clone())
     }
 
     /// Enters type parameters, whose members are those that a where clause asks of them.

@@ -24,6 +24,7 @@ const SNIPPETS: &[(&str, &str)] = &[
     ("class", "${1:Name} = class implements ${2:type}\n  $0\nend ${1:Name}"),
     ("actor", "${1:Name} = actor\n  $0\nend ${1:Name}"),
     ("module", "module ${1:name} exports ${2:names}\n  $0\nend ${1:name}"),
+    ("remote", "remote ${1:name} (${2:arguments}) returns (${3:type})\n  $0\nend ${1:name}"),
     ("routine", "${1:name} (${2:arguments}) returns (${3:type})\n  $0\nend ${1:name}"),
 ];
 

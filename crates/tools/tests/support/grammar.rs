@@ -78,7 +78,7 @@ impl Grammar {
     fn item(&mut self) {
         self.gap();
         self.depth += 1;
-        match self.below(9) {
+        match self.below(10) {
             0 if self.depth < 3 => {
                 self.put("module m");
                 if self.flip() {
@@ -100,8 +100,12 @@ impl Grammar {
             3 => self.class_def(),
             4 | 5 => self.actor_def(),
             6 => {
-                self.put("native \"a::b\"");
+                self.pick(&["remote native \"a::b\"", "native \"a::b\""]);
                 self.heading("f");
+            }
+            7 => {
+                self.put("remote");
+                self.routine("r");
             }
             _ => self.routine("r"),
         }

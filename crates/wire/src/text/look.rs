@@ -22,7 +22,7 @@ const ELEMENTS_MAX: u64 = 20;
 /// Values of an iterator that are listed if nothing else is said.
 const LISTED: i64 = 20;
 /// Most values of an iterator that are listed at once.
-const LISTED_MAX: i64 = 1_000;
+pub(super) const LISTED_MAX: i64 = 1_000;
 
 /// A value that was asked for.
 #[derive(Clone, Copy, Debug)]

@@ -26,6 +26,7 @@ $e := $db.fetch(\"alice\")           call a method; calls can be chained and nes
 $p := new_point(1, 2)              call a routine or procedure
 ? $e.visits(), $n                  run the batch; print these values, and keep all names
 flush                              run the batch; print all names
+names                              run the batch; print the names of the root directory and their types
 list 5 $db.users()                 run the batch; print the values of an iterator, 20 without a number
 $c := cell int                     a cell; $c.put(1), $c.get()
 $t := rows DataElem, string        a table; emit $t, $e, $e.name() appends a row; ? $t prints it

@@ -5,6 +5,7 @@
 //! routines.
 
 use super::lexer::{Token, tokens};
+use super::look::LISTED_MAX;
 use super::translate::LineError;
 use crate::{BatchName, COMPOUND_DEPTH_MAX};
 
@@ -325,6 +326,7 @@ impl Parser<'_> {
             "clear" => Line::Clear,
             // A routine may have this name: its call has arguments.
             "limits" if self.peek().is_none() => Line::Limits,
+            "names" if self.peek().is_none() => Line::List(Some(LISTED_MAX), self.names_of_root()),
             "help" => Line::Help,
             "bye" => Line::Bye,
             _ => {
@@ -332,6 +334,15 @@ impl Parser<'_> {
                 return self.assignment();
             }
         })
+    }
+
+    /// `root().list()`, which `names` stands for.
+    fn names_of_root(&self) -> Expr {
+        let call = |receiver: Option<Expr>, name: &str| Expr {
+            column: 1,
+            kind: ExprKind::Call(receiver.map(Box::new), name.to_owned(), Vec::new()),
+        };
+        call(Some(call(None, "root")), "list")
     }
 
     fn hello(&mut self) -> Result<Line, LineError> {

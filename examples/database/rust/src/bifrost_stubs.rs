@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [82, 212, 133, 163, 209, 29, 158, 10, 21, 100, 146, 148, 171, 137, 155, 154, 71, 196, 178, 54, 157, 174, 87, 156, 184, 22, 78, 222, 16, 146, 49, 233],
+    digest: [184, 29, 210, 234, 27, 182, 147, 255, 17, 191, 194, 32, 35, 138, 174, 25, 139, 190, 135, 245, 36, 230, 70, 210, 143, 167, 91, 77, 193, 133, 17, 38],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 16, put: 214, full: 215, get: 216 }),
-        (1, bf::CellNumbers { ty: 17, put: 221, full: 222, get: 223 }),
-        (2, bf::CellNumbers { ty: 18, put: 228, full: 229, get: 230 }),
-        (3, bf::CellNumbers { ty: 19, put: 235, full: 236, get: 237 }),
-        (4, bf::CellNumbers { ty: 20, put: 242, full: 243, get: 244 }),
-        (5, bf::CellNumbers { ty: 21, put: 249, full: 250, get: 251 }),
+        (0, bf::CellNumbers { ty: 16, put: 215, full: 216, get: 217 }),
+        (1, bf::CellNumbers { ty: 17, put: 222, full: 223, get: 224 }),
+        (2, bf::CellNumbers { ty: 18, put: 229, full: 230, get: 231 }),
+        (3, bf::CellNumbers { ty: 19, put: 236, full: 237, get: 238 }),
+        (4, bf::CellNumbers { ty: 20, put: 243, full: 244, get: 245 }),
+        (5, bf::CellNumbers { ty: 21, put: 250, full: 251, get: 252 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 22, put: 256, full: 257, get: 258 },
+            cell: bf::CellNumbers { ty: 22, put: 257, full: 258, get: 259 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 23, put: 260, full: 261, get: 262 },
+            cell: bf::CellNumbers { ty: 23, put: 261, full: 262, get: 263 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 24, put: 264, full: 265, get: 266 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 24, put: 265, full: 266, get: 267 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -47,7 +47,7 @@ pub struct DataElem(bf::Stub);
 
 bf::object! {
     DataElem, INTERFACE, type 9,
-    cell (25, 271, 272, 273),
+    cell (25, 272, 273, 274),
     below [bf::Any]
 }
 
@@ -55,13 +55,13 @@ impl DataElem {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `visits () returns (int)`
     #[track_caller]
     pub fn visits(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Counts a visit.
@@ -69,7 +69,7 @@ impl DataElem {
     /// Theta: `touch ()`
     #[track_caller]
     pub fn touch(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 }
 
@@ -79,7 +79,7 @@ pub struct DataBase(bf::Stub);
 
 bf::object! {
     DataBase, INTERFACE, type 10,
-    cell (26, 275, 276, 277),
+    cell (26, 276, 277, 278),
     below [bf::Any]
 }
 
@@ -89,7 +89,7 @@ impl DataBase {
     /// Theta: `fetch (user: string) returns (DataElem) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        bf::call! { self.0, 133, user }
+        bf::call! { self.0, 134, user }
     }
 
     /// A new record; not_possible if user has one already.
@@ -97,7 +97,7 @@ impl DataBase {
     /// Theta: `new_user (user: string) returns (DataElem) signals (not_possible)`
     #[track_caller]
     pub fn new_user(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        bf::call! { self.0, 134, user }
+        bf::call! { self.0, 135, user }
     }
 
     /// All records.
@@ -105,7 +105,7 @@ impl DataBase {
     /// Theta: `users () yields (DataElem)`
     #[track_caller]
     pub fn users(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 135)
+        bf::Iter::of_method(&self.0, 136)
     }
 
     /// The names that begin with the prefix and have at least so many visits.
@@ -113,7 +113,7 @@ impl DataBase {
     /// Theta: `matching (q: struct[prefix: string, visits: int]) returns (sequence[string])`
     #[track_caller]
     pub fn matching(&self, q: impl bf::IntoArg<QueryRef>) -> SequenceOfString {
-        bf::call! { self.0, 136, q }
+        bf::call! { self.0, 137, q }
     }
 
     /// Fetches u three times in each of iters rounds: the loop that `bifrost demo` batches in five ways.
@@ -125,7 +125,7 @@ impl DataBase {
         u: impl bf::IntoArg<String>,
         iters: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 137, u, iters }
+        bf::call! { self.0, 138, u, iters }
     }
 }
 
@@ -135,7 +135,7 @@ pub struct QueryRef(bf::Stub);
 
 bf::object! {
     QueryRef, INTERFACE, type 11,
-    cell (27, 279, 280, 281),
+    cell (27, 280, 281, 282),
     below [bf::Any], plain Query
 }
 
@@ -162,55 +162,55 @@ impl QueryRef {
     /// Theta: `prefix () returns (string)`
     #[track_caller]
     pub fn prefix(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `visits () returns (int)`
     #[track_caller]
     pub fn visits(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `replace_prefix (v: string) returns (struct[prefix: string, visits: int])`
     #[track_caller]
     pub fn replace_prefix(&self, v: impl bf::IntoArg<String>) -> QueryRef {
-        bf::call! { self.0, 140, v }
+        bf::call! { self.0, 141, v }
     }
 
     /// Theta: `replace_visits (v: int) returns (struct[prefix: string, visits: int])`
     #[track_caller]
     pub fn replace_visits(&self, v: impl bf::IntoArg<i64>) -> QueryRef {
-        bf::call! { self.0, 141, v }
+        bf::call! { self.0, 142, v }
     }
 
     /// Theta: `equal (x: struct[prefix: string, visits: int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<QueryRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 142, x }
+        bf::call! { self.0, 143, x }
     }
 
     /// Theta: `similar (x: struct[prefix: string, visits: int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<QueryRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 143, x }
+        bf::call! { self.0, 144, x }
     }
 
     /// Theta: `copy () returns (struct[prefix: string, visits: int])`
     #[track_caller]
     pub fn copy(&self) -> QueryRef {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 146 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 }
 
@@ -220,7 +220,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 12,
-    cell (28, 286, 287, 288),
+    cell (28, 287, 288, 289),
     below [bf::Any], plain Vec<String>
 }
 
@@ -232,43 +232,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 149, i }
+        bf::call! { self.0, 150, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 152, v }
+        bf::call! { self.0, 153, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 153, x }
+        bf::call! { self.0, 154, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -278,7 +278,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 154, i, v }
+        bf::call! { self.0, 155, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -288,55 +288,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 155, at, count }
+        bf::call! { self.0, 156, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 156)
+        bf::Iter::of_method(&self.0, 157)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 157)
+        bf::Iter::of_method(&self.0, 158)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 159, x }
+        bf::call! { self.0, 160, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 160, x }
+        bf::call! { self.0, 161, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 }
 
@@ -346,7 +346,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 13,
-    cell (29, 293, 294, 295),
+    cell (29, 294, 295, 296),
     below [bf::Any]
 }
 
@@ -356,127 +356,127 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 169, i }
+        bf::call! { self.0, 170, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 170, i, v }
+        bf::call! { self.0, 171, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 173, v }
+        bf::call! { self.0, 174, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 174, v }
+        bf::call! { self.0, 175, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 177)
+        bf::Iter::of_method(&self.0, 178)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 178)
+        bf::Iter::of_method(&self.0, 179)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 179 }
+        bf::call! { self.0, 180 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 181, x }
+        bf::call! { self.0, 182, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 182, x }
+        bf::call! { self.0, 183, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 }
 
@@ -486,7 +486,7 @@ pub struct ArrayOfDataElem(bf::Stub);
 
 bf::object! {
     ArrayOfDataElem, INTERFACE, type 14,
-    cell (30, 300, 301, 302),
+    cell (30, 301, 302, 303),
     below [bf::Any]
 }
 
@@ -496,37 +496,37 @@ impl ArrayOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 190, i }
+        bf::call! { self.0, 191, i }
     }
 
     /// Theta: `store (i: int, v: DataElem) signals (bounds)`
@@ -536,67 +536,67 @@ impl ArrayOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 191, i, v }
+        bf::call! { self.0, 192, i, v }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `append (v: DataElem)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 194, v }
+        bf::call! { self.0, 195, v }
     }
 
     /// Theta: `append_low (v: DataElem)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        bf::call! { self.0, 195, v }
+        bf::call! { self.0, 196, v }
     }
 
     /// Theta: `remove () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> DataElem {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `remove_low () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> DataElem {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 198)
+        bf::Iter::of_method(&self.0, 199)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 199)
+        bf::Iter::of_method(&self.0, 200)
     }
 
     /// Theta: `to_sequence () returns (sequence[DataElem])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfDataElem {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `equal (x: array[DataElem]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfDataElem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 201, x }
+        bf::call! { self.0, 202, x }
     }
 }
 
@@ -606,7 +606,7 @@ pub struct SequenceOfDataElem(bf::Stub);
 
 bf::object! {
     SequenceOfDataElem, INTERFACE, type 15,
-    cell (31, 304, 305, 306),
+    cell (31, 305, 306, 307),
     below [bf::Any], plain Vec<DataElem>
 }
 
@@ -618,43 +618,43 @@ impl SequenceOfDataElem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `fetch (i: int) returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> DataElem {
-        bf::call! { self.0, 204, i }
+        bf::call! { self.0, 205, i }
     }
 
     /// Theta: `bottom () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> DataElem {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `top () returns (DataElem) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> DataElem {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `append (v: DataElem) returns (sequence[DataElem])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<DataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 207, v }
+        bf::call! { self.0, 208, v }
     }
 
     /// Theta: `concat (x: sequence[DataElem]) returns (sequence[DataElem])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfDataElem>) -> SequenceOfDataElem {
-        bf::call! { self.0, 208, x }
+        bf::call! { self.0, 209, x }
     }
 
     /// Theta: `replace (i: int, v: DataElem) returns (sequence[DataElem]) signals (bounds)`
@@ -664,7 +664,7 @@ impl SequenceOfDataElem {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<DataElem>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 209, i, v }
+        bf::call! { self.0, 210, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[DataElem]) signals (bounds)`
@@ -674,31 +674,31 @@ impl SequenceOfDataElem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfDataElem {
-        bf::call! { self.0, 210, at, count }
+        bf::call! { self.0, 211, at, count }
     }
 
     /// Theta: `elements () yields (DataElem)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(DataElem,)> {
-        bf::Iter::of_method(&self.0, 211)
+        bf::Iter::of_method(&self.0, 212)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 212)
+        bf::Iter::of_method(&self.0, 213)
     }
 
     /// Theta: `to_array () returns (array[DataElem])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfDataElem {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 }
 
-/// Theta: `new_database () returns (DataBase)`
+/// Theta: `root () returns (directory)`
 #[track_caller]
-pub fn new_database(session: &bf::Session) -> DataBase {
+pub fn root(session: &bf::Session) -> bf::Directory {
     bf::call_routine! { session, INTERFACE, 0 }
 }
 

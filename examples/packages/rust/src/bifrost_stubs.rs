@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [216, 143, 163, 52, 114, 106, 38, 101, 229, 246, 238, 81, 188, 8, 8, 189, 50, 37, 24, 62, 94, 215, 153, 199, 51, 49, 55, 214, 207, 50, 80, 143],
+    digest: [193, 253, 148, 85, 41, 235, 149, 230, 66, 5, 171, 151, 202, 241, 82, 90, 95, 231, 124, 66, 79, 98, 179, 126, 25, 218, 137, 12, 14, 83, 185, 2],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
-        (1, bf::CellNumbers { ty: 17, put: 194, full: 195, get: 196 }),
-        (2, bf::CellNumbers { ty: 18, put: 201, full: 202, get: 203 }),
-        (3, bf::CellNumbers { ty: 19, put: 208, full: 209, get: 210 }),
-        (4, bf::CellNumbers { ty: 20, put: 215, full: 216, get: 217 }),
-        (5, bf::CellNumbers { ty: 21, put: 222, full: 223, get: 224 }),
+        (0, bf::CellNumbers { ty: 16, put: 188, full: 189, get: 190 }),
+        (1, bf::CellNumbers { ty: 17, put: 195, full: 196, get: 197 }),
+        (2, bf::CellNumbers { ty: 18, put: 202, full: 203, get: 204 }),
+        (3, bf::CellNumbers { ty: 19, put: 209, full: 210, get: 211 }),
+        (4, bf::CellNumbers { ty: 20, put: 216, full: 217, get: 218 }),
+        (5, bf::CellNumbers { ty: 21, put: 223, full: 224, get: 225 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 22, put: 229, full: 230, get: 231 },
+            cell: bf::CellNumbers { ty: 22, put: 230, full: 231, get: 232 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 23, put: 233, full: 234, get: 235 },
+            cell: bf::CellNumbers { ty: 23, put: 234, full: 235, get: 236 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 24, put: 237, full: 238, get: 239 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 24, put: 238, full: 239, get: 240 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Package(bf::Stub);
 
 bf::object! {
     Package, INTERFACE, type 9,
-    cell (25, 244, 245, 246),
+    cell (25, 245, 246, 247),
     below [bf::Any]
 }
 
@@ -53,19 +53,19 @@ impl Package {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `version () returns (string)`
     #[track_caller]
     pub fn version(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Theta: `section () returns (string)`
     #[track_caller]
     pub fn section(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 133 }
     }
 
     /// Installed, in KiB.
@@ -73,7 +73,7 @@ impl Package {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// Each must be met.
@@ -81,7 +81,7 @@ impl Package {
     /// Theta: `needs () yields (Need)`
     #[track_caller]
     pub fn needs(&self) -> bf::Iter<(Need,)> {
-        bf::Iter::of_method(&self.0, 134)
+        bf::Iter::of_method(&self.0, 135)
     }
 }
 
@@ -91,7 +91,7 @@ pub struct Need(bf::Stub);
 
 bf::object! {
     Need, INTERFACE, type 10,
-    cell (26, 248, 249, 250),
+    cell (26, 249, 250, 251),
     below [bf::Any]
 }
 
@@ -101,7 +101,7 @@ impl Need {
     /// Theta: `names () yields (Name)`
     #[track_caller]
     pub fn names(&self) -> bf::Iter<(Name,)> {
-        bf::Iter::of_method(&self.0, 135)
+        bf::Iter::of_method(&self.0, 136)
     }
 
     /// What is taken: the first package that there is.
@@ -109,7 +109,7 @@ impl Need {
     /// Theta: `choice () returns (Package) signals (unmet)`
     #[track_caller]
     pub fn choice(&self) -> Package {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 }
 
@@ -119,7 +119,7 @@ pub struct Name(bf::Stub);
 
 bf::object! {
     Name, INTERFACE, type 11,
-    cell (27, 252, 253, 254),
+    cell (27, 253, 254, 255),
     below [bf::Any]
 }
 
@@ -127,7 +127,7 @@ impl Name {
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// The package of that name, and those that stand for it.
@@ -135,7 +135,7 @@ impl Name {
     /// Theta: `providers () yields (Package)`
     #[track_caller]
     pub fn providers(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 138)
+        bf::Iter::of_method(&self.0, 139)
     }
 
     /// Packages with a need of that name, alone or among others.
@@ -143,7 +143,7 @@ impl Name {
     /// Theta: `wanted_by () yields (Package)`
     #[track_caller]
     pub fn wanted_by(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 139)
+        bf::Iter::of_method(&self.0, 140)
     }
 }
 
@@ -153,7 +153,7 @@ pub struct PackageIndex(bf::Stub);
 
 bf::object! {
     PackageIndex, INTERFACE, type 12,
-    cell (28, 256, 257, 258),
+    cell (28, 257, 258, 259),
     below [bf::Any]
 }
 
@@ -161,19 +161,19 @@ impl PackageIndex {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `package (name: string) returns (Package) signals (not_found)`
     #[track_caller]
     pub fn package(&self, name: impl bf::IntoArg<String>) -> Package {
-        bf::call! { self.0, 141, name }
+        bf::call! { self.0, 142, name }
     }
 
     /// Theta: `packages () yields (Package)`
     #[track_caller]
     pub fn packages(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 142)
+        bf::Iter::of_method(&self.0, 143)
     }
 
     /// A new package; exists if there is one of the name.
@@ -187,7 +187,7 @@ impl PackageIndex {
         section: impl bf::IntoArg<String>,
         size: impl bf::IntoArg<i64>,
     ) -> Package {
-        bf::call! { self.0, 143, name, version, section, size }
+        bf::call! { self.0, 144, name, version, section, size }
     }
 
     /// p stands for that name as well.
@@ -199,7 +199,7 @@ impl PackageIndex {
         p: impl bf::IntoArg<Package>,
         name: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 144, p, name }
+        bf::call! { self.0, 145, p, name }
     }
 
     /// p needs a package of one of the names, which blanks separate.
@@ -211,7 +211,7 @@ impl PackageIndex {
         p: impl bf::IntoArg<Package>,
         any_of: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 145, p, any_of }
+        bf::call! { self.0, 146, p, any_of }
     }
 
     /// p, and all that has to be installed with it.
@@ -219,7 +219,7 @@ impl PackageIndex {
     /// Theta: `closure (p: Package) yields (Package)`
     #[track_caller]
     pub fn closure(&self, p: impl bf::IntoArg<Package>) -> bf::Iter<(Package,)> {
-        let iter = bf::Iter::of_method(&self.0, 146);
+        let iter = bf::Iter::of_method(&self.0, 147);
         iter.arg(p)
     }
 
@@ -228,7 +228,7 @@ impl PackageIndex {
     /// Theta: `dependents (p: Package) yields (Package)`
     #[track_caller]
     pub fn dependents(&self, p: impl bf::IntoArg<Package>) -> bf::Iter<(Package,)> {
-        let iter = bf::Iter::of_method(&self.0, 147);
+        let iter = bf::Iter::of_method(&self.0, 148);
         iter.arg(p)
     }
 }
@@ -239,7 +239,7 @@ pub struct ArrayOfPackage(bf::Stub);
 
 bf::object! {
     ArrayOfPackage, INTERFACE, type 13,
-    cell (29, 260, 261, 262),
+    cell (29, 261, 262, 263),
     below [bf::Any]
 }
 
@@ -249,103 +249,103 @@ impl ArrayOfPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `fetch (i: int) returns (Package) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Package {
-        bf::call! { self.0, 153, i }
+        bf::call! { self.0, 154, i }
     }
 
     /// Theta: `store (i: int, v: Package) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 154, i, v }
+        bf::call! { self.0, 155, i, v }
     }
 
     /// Theta: `bottom () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Package {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `top () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Package {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `append (v: Package)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 157, v }
+        bf::call! { self.0, 158, v }
     }
 
     /// Theta: `append_low (v: Package)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Package>) -> bf::Promise<()> {
-        bf::call! { self.0, 158, v }
+        bf::call! { self.0, 159, v }
     }
 
     /// Theta: `remove () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Package {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `remove_low () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Package {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `elements () yields (Package)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 161)
+        bf::Iter::of_method(&self.0, 162)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// Theta: `to_sequence () returns (sequence[Package])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfPackage {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `equal (x: array[Package]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfPackage>) -> bf::Promise<bool> {
-        bf::call! { self.0, 164, x }
+        bf::call! { self.0, 165, x }
     }
 }
 
@@ -355,7 +355,7 @@ pub struct SequenceOfPackage(bf::Stub);
 
 bf::object! {
     SequenceOfPackage, INTERFACE, type 14,
-    cell (30, 264, 265, 266),
+    cell (30, 265, 266, 267),
     below [bf::Any], plain Vec<Package>
 }
 
@@ -367,43 +367,43 @@ impl SequenceOfPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `fetch (i: int) returns (Package) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Package {
-        bf::call! { self.0, 167, i }
+        bf::call! { self.0, 168, i }
     }
 
     /// Theta: `bottom () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Package {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `top () returns (Package) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Package {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `append (v: Package) returns (sequence[Package])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Package>) -> SequenceOfPackage {
-        bf::call! { self.0, 170, v }
+        bf::call! { self.0, 171, v }
     }
 
     /// Theta: `concat (x: sequence[Package]) returns (sequence[Package])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfPackage>) -> SequenceOfPackage {
-        bf::call! { self.0, 171, x }
+        bf::call! { self.0, 172, x }
     }
 
     /// Theta: `replace (i: int, v: Package) returns (sequence[Package]) signals (bounds)`
@@ -413,7 +413,7 @@ impl SequenceOfPackage {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Package>,
     ) -> SequenceOfPackage {
-        bf::call! { self.0, 172, i, v }
+        bf::call! { self.0, 173, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Package]) signals (bounds)`
@@ -423,25 +423,25 @@ impl SequenceOfPackage {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfPackage {
-        bf::call! { self.0, 173, at, count }
+        bf::call! { self.0, 174, at, count }
     }
 
     /// Theta: `elements () yields (Package)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 174)
+        bf::Iter::of_method(&self.0, 175)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 175)
+        bf::Iter::of_method(&self.0, 176)
     }
 
     /// Theta: `to_array () returns (array[Package])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfPackage {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 }
 
@@ -451,7 +451,7 @@ pub struct MapOfStringToPackage(bf::Stub);
 
 bf::object! {
     MapOfStringToPackage, INTERFACE, type 15,
-    cell (31, 268, 269, 270),
+    cell (31, 269, 270, 271),
     below [bf::Any]
 }
 
@@ -461,25 +461,25 @@ impl MapOfStringToPackage {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 178, k }
+        bf::call! { self.0, 179, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 179 }
+        bf::call! { self.0, 180 }
     }
 
     /// Theta: `fetch (k: string) returns (Package) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Package {
-        bf::call! { self.0, 180, k }
+        bf::call! { self.0, 181, k }
     }
 
     /// Theta: `store (k: string, v: Package)`
@@ -489,56 +489,50 @@ impl MapOfStringToPackage {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Package>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 181, k, v }
+        bf::call! { self.0, 182, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 182, k }
+        bf::call! { self.0, 183, k }
     }
 
     /// Theta: `keys () yields (string)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 183)
+        bf::Iter::of_method(&self.0, 184)
     }
 
     /// Theta: `values () yields (Package)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(Package,)> {
-        bf::Iter::of_method(&self.0, 184)
+        bf::Iter::of_method(&self.0, 185)
     }
 
     /// Theta: `pairs () yields (string, Package)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Package)> {
-        bf::Iter::of_method(&self.0, 185)
+        bf::Iter::of_method(&self.0, 186)
     }
 
     /// Theta: `equal (x: map[string, Package]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfStringToPackage>) -> bf::Promise<bool> {
-        bf::call! { self.0, 186, x }
+        bf::call! { self.0, 187, x }
     }
-}
-
-/// Theta: `new_index () returns (PackageIndex)`
-#[track_caller]
-pub fn new_index(session: &bf::Session) -> PackageIndex {
-    bf::call_routine! { session, INTERFACE, 0 }
 }
 
 /// Theta: `package_list () returns (array[Package])`
 #[track_caller]
 pub fn package_list(session: &bf::Session) -> ArrayOfPackage {
-    bf::call_routine! { session, INTERFACE, 1 }
+    bf::call_routine! { session, INTERFACE, 0 }
 }
 
 /// Theta: `package_set () returns (map[string, Package])`
 #[track_caller]
 pub fn package_set(session: &bf::Session) -> MapOfStringToPackage {
-    bf::call_routine! { session, INTERFACE, 2 }
+    bf::call_routine! { session, INTERFACE, 1 }
 }
 
 /// A few packages by hand.
@@ -546,6 +540,12 @@ pub fn package_set(session: &bf::Session) -> MapOfStringToPackage {
 /// Theta: `some_packages () returns (PackageIndex)`
 #[track_caller]
 pub fn some_packages(session: &bf::Session) -> PackageIndex {
+    bf::call_routine! { session, INTERFACE, 2 }
+}
+
+/// Theta: `root () returns (directory)`
+#[track_caller]
+pub fn root(session: &bf::Session) -> bf::Directory {
     bf::call_routine! { session, INTERFACE, 3 }
 }
 

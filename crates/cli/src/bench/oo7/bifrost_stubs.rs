@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [113, 101, 183, 43, 83, 200, 92, 169, 46, 68, 32, 220, 60, 30, 66, 31, 139, 72, 85, 178, 102, 227, 97, 3, 103, 83, 68, 73, 47, 2, 232, 141],
+    digest: [135, 106, 41, 106, 58, 127, 117, 82, 212, 247, 243, 183, 96, 26, 20, 247, 81, 89, 206, 136, 90, 44, 19, 12, 244, 114, 52, 43, 114, 181, 9, 108],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 70, put: 749, full: 750, get: 751 }),
-        (1, bf::CellNumbers { ty: 71, put: 756, full: 757, get: 758 }),
-        (2, bf::CellNumbers { ty: 72, put: 763, full: 764, get: 765 }),
-        (3, bf::CellNumbers { ty: 73, put: 770, full: 771, get: 772 }),
-        (4, bf::CellNumbers { ty: 74, put: 777, full: 778, get: 779 }),
-        (5, bf::CellNumbers { ty: 75, put: 784, full: 785, get: 786 }),
+        (0, bf::CellNumbers { ty: 70, put: 750, full: 751, get: 752 }),
+        (1, bf::CellNumbers { ty: 71, put: 757, full: 758, get: 759 }),
+        (2, bf::CellNumbers { ty: 72, put: 764, full: 765, get: 766 }),
+        (3, bf::CellNumbers { ty: 73, put: 771, full: 772, get: 773 }),
+        (4, bf::CellNumbers { ty: 74, put: 778, full: 779, get: 780 }),
+        (5, bf::CellNumbers { ty: 75, put: 785, full: 786, get: 787 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 76, put: 791, full: 792, get: 793 },
+            cell: bf::CellNumbers { ty: 76, put: 792, full: 793, get: 794 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 77, put: 795, full: 796, get: 797 },
+            cell: bf::CellNumbers { ty: 77, put: 796, full: 797, get: 798 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 78, put: 799, full: 800, get: 801 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 78, put: 800, full: 801, get: 802 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -47,7 +47,7 @@ pub struct Oo7(bf::Stub);
 
 bf::object! {
     Oo7, INTERFACE, type 9,
-    cell (79, 806, 807, 808),
+    cell (79, 807, 808, 809),
     below [bf::Any]
 }
 
@@ -55,7 +55,7 @@ impl Oo7 {
     /// Theta: `database () returns (Database)`
     #[track_caller]
     pub fn database(&self) -> Database {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Atomic parts visited.
@@ -63,7 +63,7 @@ impl Oo7 {
     /// Theta: `t1 () returns (int)`
     #[track_caller]
     pub fn t1(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// The same, with so many looks at the clock for each part.
@@ -71,7 +71,7 @@ impl Oo7 {
     /// Theta: `t1ww (amount: int) returns (int)`
     #[track_caller]
     pub fn t1ww(&self, amount: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 132, amount }
+        bf::call! { self.0, 133, amount }
     }
 
     /// Swaps of x and y: of root parts.
@@ -79,7 +79,7 @@ impl Oo7 {
     /// Theta: `t2a () returns (int)`
     #[track_caller]
     pub fn t2a(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 134 }
     }
 
     /// Of every part.
@@ -87,7 +87,7 @@ impl Oo7 {
     /// Theta: `t2b () returns (int)`
     #[track_caller]
     pub fn t2b(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Of every part, four times.
@@ -95,7 +95,7 @@ impl Oo7 {
     /// Theta: `t2c () returns (int)`
     #[track_caller]
     pub fn t2c(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// Toggles of dates: of root parts.
@@ -103,7 +103,7 @@ impl Oo7 {
     /// Theta: `t3a () returns (int)`
     #[track_caller]
     pub fn t3a(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 137 }
     }
 
     /// Of every part.
@@ -111,7 +111,7 @@ impl Oo7 {
     /// Theta: `t3b () returns (int)`
     #[track_caller]
     pub fn t3b(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Of every part, four times.
@@ -119,7 +119,7 @@ impl Oo7 {
     /// Theta: `t3c () returns (int)`
     #[track_caller]
     pub fn t3c(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Letters I in the documents visited.
@@ -127,7 +127,7 @@ impl Oo7 {
     /// Theta: `t4 () returns (int)`
     #[track_caller]
     pub fn t4(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Documents that began with `I am`, and now with `This is`.
@@ -135,7 +135,7 @@ impl Oo7 {
     /// Theta: `t5_do () returns (int)`
     #[track_caller]
     pub fn t5_do(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// The other way round.
@@ -143,7 +143,7 @@ impl Oo7 {
     /// Theta: `t5_undo () returns (int)`
     #[track_caller]
     pub fn t5_undo(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Root parts visited.
@@ -151,7 +151,7 @@ impl Oo7 {
     /// Theta: `t6 () returns (int)`
     #[track_caller]
     pub fn t6(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Assemblies above a random atomic part.
@@ -159,7 +159,7 @@ impl Oo7 {
     /// Theta: `t7 () returns (int)`
     #[track_caller]
     pub fn t7(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Letters I in the manual.
@@ -167,7 +167,7 @@ impl Oo7 {
     /// Theta: `t8 () returns (int)`
     #[track_caller]
     pub fn t8(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// 1 if the manual ends as it begins, else 0.
@@ -175,7 +175,7 @@ impl Oo7 {
     /// Theta: `t9 () returns (int)`
     #[track_caller]
     pub fn t9(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 146 }
     }
 
     /// As t1, of every module.
@@ -183,7 +183,7 @@ impl Oo7 {
     /// Theta: `t10 () returns (int)`
     #[track_caller]
     pub fn t10(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// As t1 and then t2a, whose number it is.
@@ -191,7 +191,7 @@ impl Oo7 {
     /// Theta: `cu () returns (int)`
     #[track_caller]
     pub fn cu(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Random atomic parts looked up.
@@ -199,7 +199,7 @@ impl Oo7 {
     /// Theta: `q1 () returns (int)`
     #[track_caller]
     pub fn q1(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 149 }
     }
 
     /// Atomic parts with the most recent 1 % of dates.
@@ -207,7 +207,7 @@ impl Oo7 {
     /// Theta: `q2 () returns (int)`
     #[track_caller]
     pub fn q2(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Atomic parts with the most recent 10 % of dates.
@@ -215,7 +215,7 @@ impl Oo7 {
     /// Theta: `q3 () returns (int)`
     #[track_caller]
     pub fn q3(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Documents with the base assemblies that use their parts.
@@ -223,7 +223,7 @@ impl Oo7 {
     /// Theta: `q4 () returns (int)`
     #[track_caller]
     pub fn q4(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Base assemblies older than a part that they use.
@@ -231,7 +231,7 @@ impl Oo7 {
     /// Theta: `q5 () returns (int)`
     #[track_caller]
     pub fn q5(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Assemblies older than a part that is used below them.
@@ -239,7 +239,7 @@ impl Oo7 {
     /// Theta: `q6 () returns (int)`
     #[track_caller]
     pub fn q6(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Atomic parts.
@@ -247,7 +247,7 @@ impl Oo7 {
     /// Theta: `q7 () returns (int)`
     #[track_caller]
     pub fn q7(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Atomic parts with their documents.
@@ -255,7 +255,7 @@ impl Oo7 {
     /// Theta: `q8 () returns (int)`
     #[track_caller]
     pub fn q8(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Composite parts made, each used by a random base assembly.
@@ -263,7 +263,7 @@ impl Oo7 {
     /// Theta: `insert () returns (int)`
     #[track_caller]
     pub fn insert(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Composite parts removed: those made last, never those generated.
@@ -271,7 +271,7 @@ impl Oo7 {
     /// Theta: `delete () returns (int)`
     #[track_caller]
     pub fn delete(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// What is wrong with the database; empty if nothing is.
@@ -279,7 +279,7 @@ impl Oo7 {
     /// Theta: `check () returns (string)`
     #[track_caller]
     pub fn check(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 }
 
@@ -289,7 +289,7 @@ pub struct Database(bf::Stub);
 
 bf::object! {
     Database, INTERFACE, type 10,
-    cell (80, 810, 811, 812),
+    cell (80, 811, 812, 813),
     below [bf::Any]
 }
 
@@ -297,7 +297,7 @@ impl Database {
     /// Theta: `sizes () returns (Sizes)`
     #[track_caller]
     pub fn sizes(&self) -> Sizes {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// What parts are made with. Operations that only look draw from a generator of their own, which is not stored.
@@ -305,67 +305,67 @@ impl Database {
     /// Theta: `random () returns (Random)`
     #[track_caller]
     pub fn random(&self) -> Random {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `module_named (name: string) returns (Module) signals (not_found)`
     #[track_caller]
     pub fn module_named(&self, name: impl bf::IntoArg<String>) -> Module {
-        bf::call! { self.0, 161, name }
+        bf::call! { self.0, 162, name }
     }
 
     /// Theta: `modules () yields (Module)`
     #[track_caller]
     pub fn modules(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// Theta: `base_assembly (id: int) returns (BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn base_assembly(&self, id: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 163, id }
+        bf::call! { self.0, 164, id }
     }
 
     /// Theta: `base_assembly_count () returns (int)`
     #[track_caller]
     pub fn base_assembly_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `composite_part (id: int) returns (CompositePart) signals (not_found)`
     #[track_caller]
     pub fn composite_part(&self, id: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 165, id }
+        bf::call! { self.0, 166, id }
     }
 
     /// Theta: `composite_part_count () returns (int)`
     #[track_caller]
     pub fn composite_part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `document (id: int) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn document(&self, id: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 167, id }
+        bf::call! { self.0, 168, id }
     }
 
     /// Theta: `document_titled (title: string) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn document_titled(&self, title: impl bf::IntoArg<String>) -> Document {
-        bf::call! { self.0, 168, title }
+        bf::call! { self.0, 169, title }
     }
 
     /// Theta: `atomic_part (id: int) returns (AtomicPart) signals (not_found)`
     #[track_caller]
     pub fn atomic_part(&self, id: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 169, id }
+        bf::call! { self.0, 170, id }
     }
 
     /// Theta: `atomic_part_count () returns (int)`
     #[track_caller]
     pub fn atomic_part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// The extent, by ids.
@@ -373,13 +373,13 @@ impl Database {
     /// Theta: `atomic_parts () yields (AtomicPart)`
     #[track_caller]
     pub fn atomic_parts(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 171)
+        bf::Iter::of_method(&self.0, 172)
     }
 
     /// Theta: `atomic_part_cursor () returns (Cursor[AtomicPart])`
     #[track_caller]
     pub fn atomic_part_cursor(&self) -> CursorOfAtomicPart {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// By dates.
@@ -387,20 +387,20 @@ impl Database {
     /// Theta: `built_since (date: int) yields (AtomicPart)`
     #[track_caller]
     pub fn built_since(&self, date: impl bf::IntoArg<i64>) -> bf::Iter<(AtomicPart,)> {
-        let iter = bf::Iter::of_method(&self.0, 173);
+        let iter = bf::Iter::of_method(&self.0, 174);
         iter.arg(date)
     }
 
     /// Theta: `built_cursor (date: int) returns (Cursor[AtomicPart])`
     #[track_caller]
     pub fn built_cursor(&self, date: impl bf::IntoArg<i64>) -> CursorOfAtomicPart {
-        bf::call! { self.0, 174, date }
+        bf::call! { self.0, 175, date }
     }
 
     /// Theta: `dates () returns (OrderedIndex[AtomicPart])`
     #[track_caller]
     pub fn dates(&self) -> OrderedIndexOfAtomicPart {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `add_module (m: Module, name: string)`
@@ -410,13 +410,13 @@ impl Database {
         m: impl bf::IntoArg<Module>,
         name: impl bf::IntoArg<String>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 176, m, name }
+        bf::call! { self.0, 177, m, name }
     }
 
     /// Theta: `add_base_assembly (b: BaseAssembly)`
     #[track_caller]
     pub fn add_base_assembly(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 177, b }
+        bf::call! { self.0, 178, b }
     }
 
     /// With its document and its parts.
@@ -424,7 +424,7 @@ impl Database {
     /// Theta: `add_composite_part (c: CompositePart)`
     #[track_caller]
     pub fn add_composite_part(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 178, c }
+        bf::call! { self.0, 179, c }
     }
 
     /// With its document, its parts, their connections, and from every base assembly that uses it.
@@ -432,7 +432,7 @@ impl Database {
     /// Theta: `remove_composite_part (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_composite_part(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 179, c }
+        bf::call! { self.0, 180, c }
     }
 
     /// What is wrong with an index, a reference or a bag; empty if nothing is.
@@ -440,7 +440,7 @@ impl Database {
     /// Theta: `check () returns (string)`
     #[track_caller]
     pub fn check(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 }
 
@@ -452,7 +452,7 @@ pub struct Mixer(bf::Stub);
 
 bf::object! {
     Mixer, INTERFACE, type 11,
-    cell (81, 814, 815, 816),
+    cell (81, 815, 816, 817),
     below [bf::Any]
 }
 
@@ -460,7 +460,7 @@ impl Mixer {
     /// Theta: `number (v: int)`
     #[track_caller]
     pub fn number(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 181, v }
+        bf::call! { self.0, 182, v }
     }
 
     /// The number of each character.
@@ -468,25 +468,25 @@ impl Mixer {
     /// Theta: `word (s: string)`
     #[track_caller]
     pub fn word(&self, s: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 182, s }
+        bf::call! { self.0, 183, s }
     }
 
     /// Theta: `design_object (o: DesignObject)`
     #[track_caller]
     pub fn design_object(&self, o: impl bf::IntoArg<DesignObject>) -> bf::Promise<()> {
-        bf::call! { self.0, 183, o }
+        bf::call! { self.0, 184, o }
     }
 
     /// Theta: `text (t: Text)`
     #[track_caller]
     pub fn text(&self, t: impl bf::IntoArg<Text>) -> bf::Promise<()> {
-        bf::call! { self.0, 184, t }
+        bf::call! { self.0, 185, t }
     }
 
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 }
 
@@ -496,7 +496,7 @@ pub struct Generator(bf::Stub);
 
 bf::object! {
     Generator, INTERFACE, type 12,
-    cell (82, 818, 819, 820),
+    cell (82, 819, 820, 821),
     below [bf::Any]
 }
 
@@ -504,7 +504,7 @@ impl Generator {
     /// Theta: `database () returns (Database)`
     #[track_caller]
     pub fn database(&self) -> Database {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 187 }
     }
 
     /// How many composite parts there are to be.
@@ -512,7 +512,7 @@ impl Generator {
     /// Theta: `steps () returns (int)`
     #[track_caller]
     pub fn steps(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 188 }
     }
 
     /// Makes the next n composite parts; how many are still to come. With the last, base assemblies get their components.
@@ -520,7 +520,7 @@ impl Generator {
     /// Theta: `step (n: int) returns (int)`
     #[track_caller]
     pub fn step(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 188, n }
+        bf::call! { self.0, 189, n }
     }
 }
 
@@ -530,7 +530,7 @@ pub struct Random(bf::Stub);
 
 bf::object! {
     Random, INTERFACE, type 13,
-    cell (83, 822, 823, 824),
+    cell (83, 823, 824, 825),
     below [bf::Any]
 }
 
@@ -540,7 +540,7 @@ impl Random {
     /// Theta: `seed (n: int)`
     #[track_caller]
     pub fn seed(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 189, n }
+        bf::call! { self.0, 190, n }
     }
 
     /// The next number: 0 .. 2**31 - 1.
@@ -548,7 +548,7 @@ impl Random {
     /// Theta: `draw () returns (int)`
     #[track_caller]
     pub fn draw(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// The next number mod n.
@@ -556,7 +556,7 @@ impl Random {
     /// Theta: `below (n: int) returns (int) signals (zero)`
     #[track_caller]
     pub fn below(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 191, n }
+        bf::call! { self.0, 192, n }
     }
 }
 
@@ -566,7 +566,7 @@ pub struct DesignObject(bf::Stub);
 
 bf::object! {
     DesignObject, INTERFACE, type 14,
-    cell (84, 826, 827, 828),
+    cell (84, 827, 828, 829),
     below [bf::Any]
 }
 
@@ -574,19 +574,19 @@ impl DesignObject {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 }
 
@@ -596,7 +596,7 @@ pub struct Module(bf::Stub);
 
 bf::object! {
     Module, INTERFACE, type 15,
-    cell (85, 830, 831, 832),
+    cell (85, 831, 832, 833),
     below [DesignObject, bf::Any]
 }
 
@@ -604,19 +604,19 @@ impl Module {
     /// Theta: `manual () returns (Manual)`
     #[track_caller]
     pub fn manual(&self) -> Manual {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `design_root () returns (ComplexAssembly)`
     #[track_caller]
     pub fn design_root(&self) -> ComplexAssembly {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `set_design_root (root: ComplexAssembly)`
     #[track_caller]
     pub fn set_design_root(&self, root: impl bf::IntoArg<ComplexAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 197, root }
+        bf::call! { self.0, 198, root }
     }
 
     /// The extent of its base assemblies.
@@ -624,31 +624,31 @@ impl Module {
     /// Theta: `assemblies () yields (BaseAssembly)`
     #[track_caller]
     pub fn assemblies(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 198)
+        bf::Iter::of_method(&self.0, 199)
     }
 
     /// Theta: `add_assembly (a: BaseAssembly)`
     #[track_caller]
     pub fn add_assembly(&self, a: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 199, a }
+        bf::call! { self.0, 200, a }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 }
 
@@ -660,7 +660,7 @@ pub struct Text(bf::Stub);
 
 bf::object! {
     Text, INTERFACE, type 16,
-    cell (86, 834, 835, 836),
+    cell (86, 835, 836, 837),
     below [bf::Any]
 }
 
@@ -668,25 +668,25 @@ impl Text {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 206, t }
+        bf::call! { self.0, 207, t }
     }
 
     /// How often the text has a character.
@@ -694,7 +694,7 @@ impl Text {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 207, c }
+        bf::call! { self.0, 208, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -706,7 +706,7 @@ impl Text {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 208, old, new_start }
+        bf::call! { self.0, 209, old, new_start }
     }
 }
 
@@ -716,7 +716,7 @@ pub struct Manual(bf::Stub);
 
 bf::object! {
     Manual, INTERFACE, type 17,
-    cell (87, 838, 839, 840),
+    cell (87, 839, 840, 841),
     below [Text, bf::Any]
 }
 
@@ -724,37 +724,37 @@ impl Manual {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `text_length () returns (int)`
     #[track_caller]
     pub fn text_length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 214, t }
+        bf::call! { self.0, 215, t }
     }
 
     /// How often the text has a character.
@@ -762,7 +762,7 @@ impl Manual {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 215, c }
+        bf::call! { self.0, 216, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -774,7 +774,7 @@ impl Manual {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 216, old, new_start }
+        bf::call! { self.0, 217, old, new_start }
     }
 }
 
@@ -784,7 +784,7 @@ pub struct Document(bf::Stub);
 
 bf::object! {
     Document, INTERFACE, type 18,
-    cell (88, 842, 843, 844),
+    cell (88, 843, 844, 845),
     below [Text, bf::Any]
 }
 
@@ -792,31 +792,31 @@ impl Document {
     /// Theta: `part () returns (CompositePart)`
     #[track_caller]
     pub fn part(&self) -> CompositePart {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 221, t }
+        bf::call! { self.0, 222, t }
     }
 
     /// How often the text has a character.
@@ -824,7 +824,7 @@ impl Document {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 222, c }
+        bf::call! { self.0, 223, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -836,7 +836,7 @@ impl Document {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 223, old, new_start }
+        bf::call! { self.0, 224, old, new_start }
     }
 }
 
@@ -846,7 +846,7 @@ pub struct Assembly(bf::Stub);
 
 bf::object! {
     Assembly, INTERFACE, type 19,
-    cell (89, 846, 847, 848),
+    cell (89, 847, 848, 849),
     below [DesignObject, bf::Any]
 }
 
@@ -854,7 +854,7 @@ impl Assembly {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 225 }
     }
 
     /// Not of the design root.
@@ -862,43 +862,43 @@ impl Assembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 226 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 231 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 232 }
     }
 }
 
@@ -908,7 +908,7 @@ pub struct ComplexAssembly(bf::Stub);
 
 bf::object! {
     ComplexAssembly, INTERFACE, type 20,
-    cell (90, 850, 851, 852),
+    cell (90, 851, 852, 853),
     below [Assembly, DesignObject, bf::Any]
 }
 
@@ -916,31 +916,31 @@ impl ComplexAssembly {
     /// Theta: `sub_assemblies () yields (Assembly)`
     #[track_caller]
     pub fn sub_assemblies(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 232)
+        bf::Iter::of_method(&self.0, 233)
     }
 
     /// Theta: `sub_count () returns (int)`
     #[track_caller]
     pub fn sub_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 233 }
+        bf::call! { self.0, 234 }
     }
 
     /// Theta: `sub_at (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn sub_at(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 234, i }
+        bf::call! { self.0, 235, i }
     }
 
     /// Theta: `add_sub (a: Assembly)`
     #[track_caller]
     pub fn add_sub(&self, a: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 235, a }
+        bf::call! { self.0, 236, a }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Not of the design root.
@@ -948,43 +948,43 @@ impl ComplexAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 240 }
+        bf::call! { self.0, 241 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 241 }
+        bf::call! { self.0, 242 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 }
 
@@ -996,7 +996,7 @@ pub struct BaseAssembly(bf::Stub);
 
 bf::object! {
     BaseAssembly, INTERFACE, type 21,
-    cell (91, 854, 855, 856),
+    cell (91, 855, 856, 857),
     below [Assembly, DesignObject, bf::Any]
 }
 
@@ -1004,55 +1004,55 @@ impl BaseAssembly {
     /// Theta: `private_parts () yields (CompositePart)`
     #[track_caller]
     pub fn private_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 244)
+        bf::Iter::of_method(&self.0, 245)
     }
 
     /// Theta: `private_count () returns (int)`
     #[track_caller]
     pub fn private_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 245 }
+        bf::call! { self.0, 246 }
     }
 
     /// Theta: `private_at (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn private_at(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 246, i }
+        bf::call! { self.0, 247, i }
     }
 
     /// Theta: `shared_parts () yields (CompositePart)`
     #[track_caller]
     pub fn shared_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 247)
+        bf::Iter::of_method(&self.0, 248)
     }
 
     /// Theta: `add_private (c: CompositePart)`
     #[track_caller]
     pub fn add_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 248, c }
+        bf::call! { self.0, 249, c }
     }
 
     /// Theta: `add_shared (c: CompositePart)`
     #[track_caller]
     pub fn add_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 249, c }
+        bf::call! { self.0, 250, c }
     }
 
     /// Theta: `remove_private (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 250, c }
+        bf::call! { self.0, 251, c }
     }
 
     /// Theta: `remove_shared (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 251, c }
+        bf::call! { self.0, 252, c }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 253 }
     }
 
     /// Not of the design root.
@@ -1060,43 +1060,43 @@ impl BaseAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 253 }
+        bf::call! { self.0, 254 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 254 }
+        bf::call! { self.0, 255 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 256 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 257 }
+        bf::call! { self.0, 258 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 258 }
+        bf::call! { self.0, 259 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 259 }
+        bf::call! { self.0, 260 }
     }
 }
 
@@ -1106,7 +1106,7 @@ pub struct CompositePart(bf::Stub);
 
 bf::object! {
     CompositePart, INTERFACE, type 22,
-    cell (92, 858, 859, 860),
+    cell (92, 859, 860, 861),
     below [DesignObject, bf::Any]
 }
 
@@ -1114,37 +1114,37 @@ impl CompositePart {
     /// Theta: `documentation () returns (Document)`
     #[track_caller]
     pub fn documentation(&self) -> Document {
-        bf::call! { self.0, 260 }
+        bf::call! { self.0, 261 }
     }
 
     /// Theta: `set_documentation (d: Document)`
     #[track_caller]
     pub fn set_documentation(&self, d: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 261, d }
+        bf::call! { self.0, 262, d }
     }
 
     /// Theta: `root_part () returns (AtomicPart)`
     #[track_caller]
     pub fn root_part(&self) -> AtomicPart {
-        bf::call! { self.0, 262 }
+        bf::call! { self.0, 263 }
     }
 
     /// Theta: `parts () yields (AtomicPart)`
     #[track_caller]
     pub fn parts(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 263)
+        bf::Iter::of_method(&self.0, 264)
     }
 
     /// Theta: `part_count () returns (int)`
     #[track_caller]
     pub fn part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 264 }
+        bf::call! { self.0, 265 }
     }
 
     /// Theta: `part_at (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn part_at(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 265, i }
+        bf::call! { self.0, 266, i }
     }
 
     /// The first is the root part.
@@ -1152,7 +1152,7 @@ impl CompositePart {
     /// Theta: `add_part (p: AtomicPart)`
     #[track_caller]
     pub fn add_part(&self, p: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 266, p }
+        bf::call! { self.0, 267, p }
     }
 
     /// The bag of the base assemblies that have it as a private part; they say so themselves.
@@ -1160,79 +1160,79 @@ impl CompositePart {
     /// Theta: `private_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn private_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 267)
+        bf::Iter::of_method(&self.0, 268)
     }
 
     /// Theta: `private_user_count () returns (int)`
     #[track_caller]
     pub fn private_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 268 }
+        bf::call! { self.0, 269 }
     }
 
     /// Theta: `private_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn private_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 269, i }
+        bf::call! { self.0, 270, i }
     }
 
     /// Theta: `shared_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn shared_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 270)
+        bf::Iter::of_method(&self.0, 271)
     }
 
     /// Theta: `shared_user_count () returns (int)`
     #[track_caller]
     pub fn shared_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 271 }
+        bf::call! { self.0, 272 }
     }
 
     /// Theta: `shared_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn shared_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 272, i }
+        bf::call! { self.0, 273, i }
     }
 
     /// Theta: `add_private_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 273, b }
+        bf::call! { self.0, 274, b }
     }
 
     /// Theta: `add_shared_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 274, b }
+        bf::call! { self.0, 275, b }
     }
 
     /// Theta: `remove_private_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 275, b }
+        bf::call! { self.0, 276, b }
     }
 
     /// Theta: `remove_shared_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 276, b }
+        bf::call! { self.0, 277, b }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 277 }
+        bf::call! { self.0, 278 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 278 }
+        bf::call! { self.0, 279 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 279 }
+        bf::call! { self.0, 280 }
     }
 }
 
@@ -1242,7 +1242,7 @@ pub struct AtomicPart(bf::Stub);
 
 bf::object! {
     AtomicPart, INTERFACE, type 23,
-    cell (93, 862, 863, 864),
+    cell (93, 863, 864, 865),
     below [DesignObject, bf::Any]
 }
 
@@ -1252,43 +1252,43 @@ impl AtomicPart {
     /// Theta: `set_build_date (date: int)`
     #[track_caller]
     pub fn set_build_date(&self, date: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 280, date }
+        bf::call! { self.0, 281, date }
     }
 
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 281 }
+        bf::call! { self.0, 282 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 282 }
+        bf::call! { self.0, 283 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 283, v }
+        bf::call! { self.0, 284, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 284, v }
+        bf::call! { self.0, 285, v }
     }
 
     /// Theta: `doc_id () returns (int)`
     #[track_caller]
     pub fn doc_id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 285 }
+        bf::call! { self.0, 286 }
     }
 
     /// Theta: `part_of () returns (CompositePart)`
     #[track_caller]
     pub fn part_of(&self) -> CompositePart {
-        bf::call! { self.0, 286 }
+        bf::call! { self.0, 287 }
     }
 
     /// The bag of connections that begin here.
@@ -1296,19 +1296,19 @@ impl AtomicPart {
     /// Theta: `to () yields (Connection)`
     #[track_caller]
     pub fn to(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 287)
+        bf::Iter::of_method(&self.0, 288)
     }
 
     /// Theta: `to_count () returns (int)`
     #[track_caller]
     pub fn to_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 288 }
+        bf::call! { self.0, 289 }
     }
 
     /// Theta: `to_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn to_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 289, i }
+        bf::call! { self.0, 290, i }
     }
 
     /// The bag of connections that end here.
@@ -1316,61 +1316,61 @@ impl AtomicPart {
     /// Theta: `from () yields (Connection)`
     #[track_caller]
     pub fn from(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 290)
+        bf::Iter::of_method(&self.0, 291)
     }
 
     /// Theta: `from_count () returns (int)`
     #[track_caller]
     pub fn from_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 291 }
+        bf::call! { self.0, 292 }
     }
 
     /// Theta: `from_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn from_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 292, i }
+        bf::call! { self.0, 293, i }
     }
 
     /// Theta: `add_to (c: Connection)`
     #[track_caller]
     pub fn add_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 293, c }
+        bf::call! { self.0, 294, c }
     }
 
     /// Theta: `add_from (c: Connection)`
     #[track_caller]
     pub fn add_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 294, c }
+        bf::call! { self.0, 295, c }
     }
 
     /// Theta: `remove_to (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 295, c }
+        bf::call! { self.0, 296, c }
     }
 
     /// Theta: `remove_from (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 296, c }
+        bf::call! { self.0, 297, c }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 297 }
+        bf::call! { self.0, 298 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 298 }
+        bf::call! { self.0, 299 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 299 }
+        bf::call! { self.0, 300 }
     }
 }
 
@@ -1380,7 +1380,7 @@ pub struct Connection(bf::Stub);
 
 bf::object! {
     Connection, INTERFACE, type 24,
-    cell (94, 866, 867, 868),
+    cell (94, 867, 868, 869),
     below [bf::Any]
 }
 
@@ -1388,25 +1388,25 @@ impl Connection {
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 300 }
+        bf::call! { self.0, 301 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 301 }
+        bf::call! { self.0, 302 }
     }
 
     /// Theta: `source () returns (AtomicPart)`
     #[track_caller]
     pub fn source(&self) -> AtomicPart {
-        bf::call! { self.0, 302 }
+        bf::call! { self.0, 303 }
     }
 
     /// Theta: `target () returns (AtomicPart)`
     #[track_caller]
     pub fn target(&self) -> AtomicPart {
-        bf::call! { self.0, 303 }
+        bf::call! { self.0, 304 }
     }
 }
 
@@ -1416,7 +1416,7 @@ pub struct Sizes(bf::Stub);
 
 bf::object! {
     Sizes, INTERFACE, type 25,
-    cell (95, 870, 871, 872),
+    cell (95, 871, 872, 873),
     below [bf::Any]
 }
 
@@ -1424,19 +1424,19 @@ impl Sizes {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 304 }
+        bf::call! { self.0, 305 }
     }
 
     /// Theta: `atomic_per_composite () returns (int)`
     #[track_caller]
     pub fn atomic_per_composite(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 305 }
+        bf::call! { self.0, 306 }
     }
 
     /// Theta: `connections_per_atomic () returns (int)`
     #[track_caller]
     pub fn connections_per_atomic(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 306 }
+        bf::call! { self.0, 307 }
     }
 
     /// Bytes of a C string, whose last is not a character of the text.
@@ -1444,43 +1444,43 @@ impl Sizes {
     /// Theta: `document_size () returns (int)`
     #[track_caller]
     pub fn document_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 307 }
+        bf::call! { self.0, 308 }
     }
 
     /// Theta: `manual_size () returns (int)`
     #[track_caller]
     pub fn manual_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 308 }
+        bf::call! { self.0, 309 }
     }
 
     /// Theta: `composites_per_module () returns (int)`
     #[track_caller]
     pub fn composites_per_module(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 309 }
+        bf::call! { self.0, 310 }
     }
 
     /// Theta: `assembly_fan () returns (int)`
     #[track_caller]
     pub fn assembly_fan(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 310 }
+        bf::call! { self.0, 311 }
     }
 
     /// Theta: `levels () returns (int)`
     #[track_caller]
     pub fn levels(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 311 }
+        bf::call! { self.0, 312 }
     }
 
     /// Theta: `components_per_assembly () returns (int)`
     #[track_caller]
     pub fn components_per_assembly(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 312 }
+        bf::call! { self.0, 313 }
     }
 
     /// Theta: `modules () returns (int)`
     #[track_caller]
     pub fn modules(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 313 }
+        bf::call! { self.0, 314 }
     }
 
     /// Of all modules.
@@ -1488,7 +1488,7 @@ impl Sizes {
     /// Theta: `composites () returns (int)`
     #[track_caller]
     pub fn composites(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 314 }
+        bf::call! { self.0, 315 }
     }
 }
 
@@ -1500,7 +1500,7 @@ pub struct CompositeAction(bf::Stub);
 
 bf::object! {
     CompositeAction, INTERFACE, type 26,
-    cell (96, 874, 875, 876),
+    cell (96, 875, 876, 877),
     below [bf::Any]
 }
 
@@ -1508,7 +1508,7 @@ impl CompositeAction {
     /// Theta: `at_composite (c: CompositePart) returns (int)`
     #[track_caller]
     pub fn at_composite(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<i64> {
-        bf::call! { self.0, 315, c }
+        bf::call! { self.0, 316, c }
     }
 }
 
@@ -1520,7 +1520,7 @@ pub struct PartAction(bf::Stub);
 
 bf::object! {
     PartAction, INTERFACE, type 27,
-    cell (97, 878, 879, 880),
+    cell (97, 879, 880, 881),
     below [bf::Any]
 }
 
@@ -1532,7 +1532,7 @@ impl PartAction {
         p: impl bf::IntoArg<AtomicPart>,
         is_root: impl bf::IntoArg<bool>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 316, p, is_root }
+        bf::call! { self.0, 317, p, is_root }
     }
 }
 
@@ -1542,7 +1542,7 @@ pub struct IdSet(bf::Stub);
 
 bf::object! {
     IdSet, INTERFACE, type 28,
-    cell (98, 882, 883, 884),
+    cell (98, 883, 884, 885),
     below [bf::Any]
 }
 
@@ -1552,19 +1552,19 @@ impl IdSet {
     /// Theta: `add (id: int) returns (bool)`
     #[track_caller]
     pub fn add(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 317, id }
+        bf::call! { self.0, 318, id }
     }
 
     /// Theta: `contains (id: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 318, id }
+        bf::call! { self.0, 319, id }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 319 }
+        bf::call! { self.0, 320 }
     }
 }
 
@@ -1574,7 +1574,7 @@ pub struct CursorOfAtomicPart(bf::Stub);
 
 bf::object! {
     CursorOfAtomicPart, INTERFACE, type 29,
-    cell (99, 886, 887, 888),
+    cell (99, 887, 888, 889),
     below [bf::Any]
 }
 
@@ -1582,13 +1582,13 @@ impl CursorOfAtomicPart {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 320 }
+        bf::call! { self.0, 321 }
     }
 
     /// Theta: `next () returns (AtomicPart) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> AtomicPart {
-        bf::call! { self.0, 321 }
+        bf::call! { self.0, 322 }
     }
 }
 
@@ -1600,7 +1600,7 @@ pub struct OrderedIndexOfAtomicPart(bf::Stub);
 
 bf::object! {
     OrderedIndexOfAtomicPart, INTERFACE, type 30,
-    cell (100, 890, 891, 892),
+    cell (100, 891, 892, 893),
     below [bf::Any]
 }
 
@@ -1608,7 +1608,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 322 }
+        bf::call! { self.0, 323 }
     }
 
     /// Theta: `insert (key: int, id: int, v: AtomicPart)`
@@ -1619,13 +1619,13 @@ impl OrderedIndexOfAtomicPart {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 323, key, id, v }
+        bf::call! { self.0, 324, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 324, key, id }
+        bf::call! { self.0, 325, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -1637,7 +1637,7 @@ impl OrderedIndexOfAtomicPart {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(AtomicPart,)> {
-        let iter = bf::Iter::of_method(&self.0, 325);
+        let iter = bf::Iter::of_method(&self.0, 326);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -1651,7 +1651,7 @@ impl OrderedIndexOfAtomicPart {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfAtomicPart {
-        bf::call! { self.0, 326, low, high }
+        bf::call! { self.0, 327, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -1659,7 +1659,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `entries () yields (int, int, AtomicPart)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, AtomicPart)> {
-        bf::Iter::of_method(&self.0, 327)
+        bf::Iter::of_method(&self.0, 328)
     }
 
     /// Whether it is in order and balanced.
@@ -1667,7 +1667,7 @@ impl OrderedIndexOfAtomicPart {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 328 }
+        bf::call! { self.0, 329 }
     }
 }
 
@@ -1679,7 +1679,7 @@ pub struct OrderedIndexOfModule(bf::Stub);
 
 bf::object! {
     OrderedIndexOfModule, INTERFACE, type 31,
-    cell (101, 894, 895, 896),
+    cell (101, 895, 896, 897),
     below [bf::Any]
 }
 
@@ -1687,7 +1687,7 @@ impl OrderedIndexOfModule {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 329 }
+        bf::call! { self.0, 330 }
     }
 
     /// Theta: `insert (key: int, id: int, v: Module)`
@@ -1698,13 +1698,13 @@ impl OrderedIndexOfModule {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Module>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 330, key, id, v }
+        bf::call! { self.0, 331, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 331, key, id }
+        bf::call! { self.0, 332, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -1716,7 +1716,7 @@ impl OrderedIndexOfModule {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(Module,)> {
-        let iter = bf::Iter::of_method(&self.0, 332);
+        let iter = bf::Iter::of_method(&self.0, 333);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -1730,7 +1730,7 @@ impl OrderedIndexOfModule {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfModule {
-        bf::call! { self.0, 333, low, high }
+        bf::call! { self.0, 334, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -1738,7 +1738,7 @@ impl OrderedIndexOfModule {
     /// Theta: `entries () yields (int, int, Module)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, Module)> {
-        bf::Iter::of_method(&self.0, 334)
+        bf::Iter::of_method(&self.0, 335)
     }
 
     /// Whether it is in order and balanced.
@@ -1746,7 +1746,7 @@ impl OrderedIndexOfModule {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 335 }
+        bf::call! { self.0, 336 }
     }
 }
 
@@ -1756,7 +1756,7 @@ pub struct HashIndexOfStringAndModule(bf::Stub);
 
 bf::object! {
     HashIndexOfStringAndModule, INTERFACE, type 32,
-    cell (102, 898, 899, 900),
+    cell (102, 899, 900, 901),
     below [bf::Any]
 }
 
@@ -1764,19 +1764,19 @@ impl HashIndexOfStringAndModule {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 336 }
+        bf::call! { self.0, 337 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 337, k }
+        bf::call! { self.0, 338, k }
     }
 
     /// Theta: `fetch (k: string) returns (Module) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Module {
-        bf::call! { self.0, 338, k }
+        bf::call! { self.0, 339, k }
     }
 
     /// In place of what k had.
@@ -1788,13 +1788,13 @@ impl HashIndexOfStringAndModule {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Module>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 339, k, v }
+        bf::call! { self.0, 340, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 340, k }
+        bf::call! { self.0, 341, k }
     }
 
     /// In no order.
@@ -1802,7 +1802,7 @@ impl HashIndexOfStringAndModule {
     /// Theta: `pairs () yields (string, Module)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Module)> {
-        bf::Iter::of_method(&self.0, 341)
+        bf::Iter::of_method(&self.0, 342)
     }
 }
 
@@ -1812,7 +1812,7 @@ pub struct HashIndexOfIntAndBaseAssembly(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndBaseAssembly, INTERFACE, type 33,
-    cell (103, 902, 903, 904),
+    cell (103, 903, 904, 905),
     below [bf::Any]
 }
 
@@ -1820,19 +1820,19 @@ impl HashIndexOfIntAndBaseAssembly {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 342 }
+        bf::call! { self.0, 343 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 343, k }
+        bf::call! { self.0, 344, k }
     }
 
     /// Theta: `fetch (k: int) returns (BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 344, k }
+        bf::call! { self.0, 345, k }
     }
 
     /// In place of what k had.
@@ -1844,13 +1844,13 @@ impl HashIndexOfIntAndBaseAssembly {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 345, k, v }
+        bf::call! { self.0, 346, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 346, k }
+        bf::call! { self.0, 347, k }
     }
 
     /// In no order.
@@ -1858,7 +1858,7 @@ impl HashIndexOfIntAndBaseAssembly {
     /// Theta: `pairs () yields (int, BaseAssembly)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, BaseAssembly)> {
-        bf::Iter::of_method(&self.0, 347)
+        bf::Iter::of_method(&self.0, 348)
     }
 }
 
@@ -1868,7 +1868,7 @@ pub struct HashIndexOfIntAndCompositePart(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndCompositePart, INTERFACE, type 34,
-    cell (104, 906, 907, 908),
+    cell (104, 907, 908, 909),
     below [bf::Any]
 }
 
@@ -1876,19 +1876,19 @@ impl HashIndexOfIntAndCompositePart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 348 }
+        bf::call! { self.0, 349 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 349, k }
+        bf::call! { self.0, 350, k }
     }
 
     /// Theta: `fetch (k: int) returns (CompositePart) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 350, k }
+        bf::call! { self.0, 351, k }
     }
 
     /// In place of what k had.
@@ -1900,13 +1900,13 @@ impl HashIndexOfIntAndCompositePart {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 351, k, v }
+        bf::call! { self.0, 352, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 352, k }
+        bf::call! { self.0, 353, k }
     }
 
     /// In no order.
@@ -1914,7 +1914,7 @@ impl HashIndexOfIntAndCompositePart {
     /// Theta: `pairs () yields (int, CompositePart)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, CompositePart)> {
-        bf::Iter::of_method(&self.0, 353)
+        bf::Iter::of_method(&self.0, 354)
     }
 }
 
@@ -1924,7 +1924,7 @@ pub struct HashIndexOfIntAndDocument(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndDocument, INTERFACE, type 35,
-    cell (105, 910, 911, 912),
+    cell (105, 911, 912, 913),
     below [bf::Any]
 }
 
@@ -1932,19 +1932,19 @@ impl HashIndexOfIntAndDocument {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 354 }
+        bf::call! { self.0, 355 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 355, k }
+        bf::call! { self.0, 356, k }
     }
 
     /// Theta: `fetch (k: int) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 356, k }
+        bf::call! { self.0, 357, k }
     }
 
     /// In place of what k had.
@@ -1956,13 +1956,13 @@ impl HashIndexOfIntAndDocument {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 357, k, v }
+        bf::call! { self.0, 358, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 358, k }
+        bf::call! { self.0, 359, k }
     }
 
     /// In no order.
@@ -1970,7 +1970,7 @@ impl HashIndexOfIntAndDocument {
     /// Theta: `pairs () yields (int, Document)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, Document)> {
-        bf::Iter::of_method(&self.0, 359)
+        bf::Iter::of_method(&self.0, 360)
     }
 }
 
@@ -1980,7 +1980,7 @@ pub struct HashIndexOfStringAndDocument(bf::Stub);
 
 bf::object! {
     HashIndexOfStringAndDocument, INTERFACE, type 36,
-    cell (106, 914, 915, 916),
+    cell (106, 915, 916, 917),
     below [bf::Any]
 }
 
@@ -1988,19 +1988,19 @@ impl HashIndexOfStringAndDocument {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 360 }
+        bf::call! { self.0, 361 }
     }
 
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 361, k }
+        bf::call! { self.0, 362, k }
     }
 
     /// Theta: `fetch (k: string) returns (Document) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Document {
-        bf::call! { self.0, 362, k }
+        bf::call! { self.0, 363, k }
     }
 
     /// In place of what k had.
@@ -2012,13 +2012,13 @@ impl HashIndexOfStringAndDocument {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 363, k, v }
+        bf::call! { self.0, 364, k, v }
     }
 
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 364, k }
+        bf::call! { self.0, 365, k }
     }
 
     /// In no order.
@@ -2026,7 +2026,7 @@ impl HashIndexOfStringAndDocument {
     /// Theta: `pairs () yields (string, Document)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Document)> {
-        bf::Iter::of_method(&self.0, 365)
+        bf::Iter::of_method(&self.0, 366)
     }
 }
 
@@ -2036,7 +2036,7 @@ pub struct HashIndexOfIntAndAtomicPart(bf::Stub);
 
 bf::object! {
     HashIndexOfIntAndAtomicPart, INTERFACE, type 37,
-    cell (107, 918, 919, 920),
+    cell (107, 919, 920, 921),
     below [bf::Any]
 }
 
@@ -2044,19 +2044,19 @@ impl HashIndexOfIntAndAtomicPart {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 366 }
+        bf::call! { self.0, 367 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 367, k }
+        bf::call! { self.0, 368, k }
     }
 
     /// Theta: `fetch (k: int) returns (AtomicPart) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 368, k }
+        bf::call! { self.0, 369, k }
     }
 
     /// In place of what k had.
@@ -2068,13 +2068,13 @@ impl HashIndexOfIntAndAtomicPart {
         k: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 369, k, v }
+        bf::call! { self.0, 370, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 370, k }
+        bf::call! { self.0, 371, k }
     }
 
     /// In no order.
@@ -2082,7 +2082,7 @@ impl HashIndexOfIntAndAtomicPart {
     /// Theta: `pairs () yields (int, AtomicPart)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, AtomicPart)> {
-        bf::Iter::of_method(&self.0, 371)
+        bf::Iter::of_method(&self.0, 372)
     }
 }
 
@@ -2092,7 +2092,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 38,
-    cell (108, 922, 923, 924),
+    cell (108, 923, 924, 925),
     below [bf::Any]
 }
 
@@ -2102,127 +2102,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 372 }
+        bf::call! { self.0, 373 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 373 }
+        bf::call! { self.0, 374 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 374 }
+        bf::call! { self.0, 375 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 375 }
+        bf::call! { self.0, 376 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 376 }
+        bf::call! { self.0, 377 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 377, i }
+        bf::call! { self.0, 378, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 378, i, v }
+        bf::call! { self.0, 379, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 379 }
+        bf::call! { self.0, 380 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 380 }
+        bf::call! { self.0, 381 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 381, v }
+        bf::call! { self.0, 382, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 382, v }
+        bf::call! { self.0, 383, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 383 }
+        bf::call! { self.0, 384 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 384 }
+        bf::call! { self.0, 385 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 385)
+        bf::Iter::of_method(&self.0, 386)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 386)
+        bf::Iter::of_method(&self.0, 387)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 387 }
+        bf::call! { self.0, 388 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 388 }
+        bf::call! { self.0, 389 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 389, x }
+        bf::call! { self.0, 390, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 390, x }
+        bf::call! { self.0, 391, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 391 }
+        bf::call! { self.0, 392 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 392 }
+        bf::call! { self.0, 393 }
     }
 }
 
@@ -2232,7 +2232,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 39,
-    cell (109, 929, 930, 931),
+    cell (109, 930, 931, 932),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -2244,103 +2244,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 393 }
+        bf::call! { self.0, 394 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 394 }
+        bf::call! { self.0, 395 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 395, i }
+        bf::call! { self.0, 396, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 396 }
+        bf::call! { self.0, 397 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 397 }
+        bf::call! { self.0, 398 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 398, v }
+        bf::call! { self.0, 399, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 399, x }
+        bf::call! { self.0, 400, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 400, i, v }
+        bf::call! { self.0, 401, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 401, at, count }
+        bf::call! { self.0, 402, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 402)
+        bf::Iter::of_method(&self.0, 403)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 403)
+        bf::Iter::of_method(&self.0, 404)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 404 }
+        bf::call! { self.0, 405 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 405, x }
+        bf::call! { self.0, 406, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 406, x }
+        bf::call! { self.0, 407, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 407 }
+        bf::call! { self.0, 408 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 408 }
+        bf::call! { self.0, 409 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 409 }
+        bf::call! { self.0, 410 }
     }
 }
 
@@ -2350,7 +2350,7 @@ pub struct StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt
 
 bf::object! {
     StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef, INTERFACE, type 40,
-    cell (110, 936, 937, 938),
+    cell (110, 937, 938, 939),
     below [bf::Any], plain StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt
 }
 
@@ -2379,19 +2379,19 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
     /// Theta: `base () returns (BaseAssembly)`
     #[track_caller]
     pub fn base(&self) -> BaseAssembly {
-        bf::call! { self.0, 410 }
+        bf::call! { self.0, 411 }
     }
 
     /// Theta: `private_ids () returns (array[int])`
     #[track_caller]
     pub fn private_ids(&self) -> ArrayOfInt {
-        bf::call! { self.0, 411 }
+        bf::call! { self.0, 412 }
     }
 
     /// Theta: `shared_ids () returns (array[int])`
     #[track_caller]
     pub fn shared_ids(&self) -> ArrayOfInt {
-        bf::call! { self.0, 412 }
+        bf::call! { self.0, 413 }
     }
 
     /// Theta: `replace_base (v: BaseAssembly) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2400,7 +2400,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         &self,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 413, v }
+        bf::call! { self.0, 414, v }
     }
 
     /// Theta: `replace_private_ids (v: array[int]) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2409,7 +2409,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 414, v }
+        bf::call! { self.0, 415, v }
     }
 
     /// Theta: `replace_shared_ids (v: array[int]) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2418,7 +2418,7 @@ impl StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
         &self,
         v: impl bf::IntoArg<ArrayOfInt>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 415, v }
+        bf::call! { self.0, 416, v }
     }
 }
 
@@ -2428,7 +2428,7 @@ pub struct ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArr
 
 bf::object! {
     ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 41,
-    cell (111, 940, 941, 942),
+    cell (111, 941, 942, 943),
     below [bf::Any]
 }
 
@@ -2438,31 +2438,31 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 416 }
+        bf::call! { self.0, 417 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 417 }
+        bf::call! { self.0, 418 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 418 }
+        bf::call! { self.0, 419 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 419 }
+        bf::call! { self.0, 420 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 420 }
+        bf::call! { self.0, 421 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2471,7 +2471,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         i: impl bf::IntoArg<i64>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 421, i }
+        bf::call! { self.0, 422, i }
     }
 
     /// Theta: `store (i: int, v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2481,7 +2481,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 422, i, v }
+        bf::call! { self.0, 423, i, v }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2489,13 +2489,13 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn bottom(
         &self,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 423 }
+        bf::call! { self.0, 424 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 424 }
+        bf::call! { self.0, 425 }
     }
 
     /// Theta: `append (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2504,7 +2504,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 425, v }
+        bf::call! { self.0, 426, v }
     }
 
     /// Theta: `append_low (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2513,7 +2513,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 426, v }
+        bf::call! { self.0, 427, v }
     }
 
     /// Theta: `remove () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2521,7 +2521,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn remove(
         &self,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 427 }
+        bf::call! { self.0, 428 }
     }
 
     /// Theta: `remove_low () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2529,7 +2529,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn remove_low(
         &self,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 428 }
+        bf::call! { self.0, 429 }
     }
 
     /// Theta: `elements () yields (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2537,13 +2537,13 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn elements(
         &self,
     ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef,)> {
-        bf::Iter::of_method(&self.0, 429)
+        bf::Iter::of_method(&self.0, 430)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 430)
+        bf::Iter::of_method(&self.0, 431)
     }
 
     /// Theta: `to_sequence () returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2551,7 +2551,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
     pub fn to_sequence(
         &self,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 431 }
+        bf::call! { self.0, 432 }
     }
 
     /// Theta: `equal (x: array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) returns (bool)`
@@ -2560,7 +2560,7 @@ impl ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIn
         &self,
         x: impl bf::IntoArg<ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 432, x }
+        bf::call! { self.0, 433, x }
     }
 }
 
@@ -2570,7 +2570,7 @@ pub struct SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIds
 
 bf::object! {
     SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt, INTERFACE, type 42,
-    cell (112, 944, 945, 946),
+    cell (112, 945, 946, 947),
     below [bf::Any], plain Vec<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>
 }
 
@@ -2582,13 +2582,13 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 433 }
+        bf::call! { self.0, 434 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 434 }
+        bf::call! { self.0, 435 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2597,7 +2597,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         i: impl bf::IntoArg<i64>,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 435, i }
+        bf::call! { self.0, 436, i }
     }
 
     /// Theta: `bottom () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
@@ -2605,13 +2605,13 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn bottom(
         &self,
     ) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 436 }
+        bf::call! { self.0, 437 }
     }
 
     /// Theta: `top () returns (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef {
-        bf::call! { self.0, 437 }
+        bf::call! { self.0, 438 }
     }
 
     /// Theta: `append (v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2620,7 +2620,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 438, v }
+        bf::call! { self.0, 439, v }
     }
 
     /// Theta: `concat (x: sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2629,7 +2629,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         &self,
         x: impl bf::IntoArg<SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 439, x }
+        bf::call! { self.0, 440, x }
     }
 
     /// Theta: `replace (i: int, v: struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) signals (bounds)`
@@ -2639,7 +2639,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 440, i, v }
+        bf::call! { self.0, 441, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]) signals (bounds)`
@@ -2649,7 +2649,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 441, at, count }
+        bf::call! { self.0, 442, at, count }
     }
 
     /// Theta: `elements () yields (struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]])`
@@ -2657,13 +2657,13 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn elements(
         &self,
     ) -> bf::Iter<(StructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfIntRef,)> {
-        bf::Iter::of_method(&self.0, 442)
+        bf::Iter::of_method(&self.0, 443)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 443)
+        bf::Iter::of_method(&self.0, 444)
     }
 
     /// Theta: `to_array () returns (array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]])`
@@ -2671,7 +2671,7 @@ impl SequenceOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayO
     pub fn to_array(
         &self,
     ) -> ArrayOfStructOfBaseBaseAssemblyAndPrivateIdsArrayOfIntAndSharedIdsArrayOfInt {
-        bf::call! { self.0, 444 }
+        bf::call! { self.0, 445 }
     }
 }
 
@@ -2681,7 +2681,7 @@ pub struct MaybeOfComplexAssembly(bf::Stub);
 
 bf::object! {
     MaybeOfComplexAssembly, INTERFACE, type 43,
-    cell (113, 948, 949, 950),
+    cell (113, 949, 950, 951),
     below [bf::Any], plain Option<ComplexAssembly>
 }
 
@@ -2693,25 +2693,25 @@ impl MaybeOfComplexAssembly {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 445 }
+        bf::call! { self.0, 446 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 446 }
+        bf::call! { self.0, 447 }
     }
 
     /// Theta: `value () returns (ComplexAssembly) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> ComplexAssembly {
-        bf::call! { self.0, 447 }
+        bf::call! { self.0, 448 }
     }
 
     /// Theta: `value_or (v: ComplexAssembly) returns (ComplexAssembly)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<ComplexAssembly>) -> ComplexAssembly {
-        bf::call! { self.0, 448, v }
+        bf::call! { self.0, 449, v }
     }
 }
 
@@ -2721,7 +2721,7 @@ pub struct VectorOfInt(bf::Stub);
 
 bf::object! {
     VectorOfInt, INTERFACE, type 44,
-    cell (114, 952, 953, 954),
+    cell (114, 953, 954, 955),
     below [bf::Any]
 }
 
@@ -2731,61 +2731,61 @@ impl VectorOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 449 }
+        bf::call! { self.0, 450 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 450, i }
+        bf::call! { self.0, 451, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 451, i, v }
+        bf::call! { self.0, 452, i, v }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 452)
+        bf::Iter::of_method(&self.0, 453)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 453)
+        bf::Iter::of_method(&self.0, 454)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 454 }
+        bf::call! { self.0, 455 }
     }
 
     /// Theta: `equal (x: vector[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 455, x }
+        bf::call! { self.0, 456, x }
     }
 
     /// Theta: `similar (x: vector[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 456, x }
+        bf::call! { self.0, 457, x }
     }
 
     /// Theta: `copy () returns (vector[int])`
     #[track_caller]
     pub fn copy(&self) -> VectorOfInt {
-        bf::call! { self.0, 457 }
+        bf::call! { self.0, 458 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 458 }
+        bf::call! { self.0, 459 }
     }
 }
 
@@ -2795,7 +2795,7 @@ pub struct MapOfIntToBool(bf::Stub);
 
 bf::object! {
     MapOfIntToBool, INTERFACE, type 45,
-    cell (115, 959, 960, 961),
+    cell (115, 960, 961, 962),
     below [bf::Any]
 }
 
@@ -2805,79 +2805,79 @@ impl MapOfIntToBool {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 459 }
+        bf::call! { self.0, 460 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 460, k }
+        bf::call! { self.0, 461, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 461 }
+        bf::call! { self.0, 462 }
     }
 
     /// Theta: `fetch (k: int) returns (bool) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 462, k }
+        bf::call! { self.0, 463, k }
     }
 
     /// Theta: `store (k: int, v: bool)`
     #[track_caller]
     pub fn store(&self, k: impl bf::IntoArg<i64>, v: impl bf::IntoArg<bool>) -> bf::Promise<()> {
-        bf::call! { self.0, 463, k, v }
+        bf::call! { self.0, 464, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 464, k }
+        bf::call! { self.0, 465, k }
     }
 
     /// Theta: `keys () yields (int)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 465)
+        bf::Iter::of_method(&self.0, 466)
     }
 
     /// Theta: `values () yields (bool)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(bool,)> {
-        bf::Iter::of_method(&self.0, 466)
+        bf::Iter::of_method(&self.0, 467)
     }
 
     /// Theta: `pairs () yields (int, bool)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, bool)> {
-        bf::Iter::of_method(&self.0, 467)
+        bf::Iter::of_method(&self.0, 468)
     }
 
     /// Theta: `equal (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 468, x }
+        bf::call! { self.0, 469, x }
     }
 
     /// Theta: `similar (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 469, x }
+        bf::call! { self.0, 470, x }
     }
 
     /// Theta: `copy () returns (map[int, bool])`
     #[track_caller]
     pub fn copy(&self) -> MapOfIntToBool {
-        bf::call! { self.0, 470 }
+        bf::call! { self.0, 471 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 471 }
+        bf::call! { self.0, 472 }
     }
 }
 
@@ -2887,7 +2887,7 @@ pub struct MaybeOfManual(bf::Stub);
 
 bf::object! {
     MaybeOfManual, INTERFACE, type 46,
-    cell (116, 966, 967, 968),
+    cell (116, 967, 968, 969),
     below [bf::Any], plain Option<Manual>
 }
 
@@ -2899,25 +2899,25 @@ impl MaybeOfManual {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 472 }
+        bf::call! { self.0, 473 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 473 }
+        bf::call! { self.0, 474 }
     }
 
     /// Theta: `value () returns (Manual) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Manual {
-        bf::call! { self.0, 474 }
+        bf::call! { self.0, 475 }
     }
 
     /// Theta: `value_or (v: Manual) returns (Manual)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Manual>) -> Manual {
-        bf::call! { self.0, 475, v }
+        bf::call! { self.0, 476, v }
     }
 }
 
@@ -2929,7 +2929,7 @@ pub struct OrderedIndexOfBaseAssembly(bf::Stub);
 
 bf::object! {
     OrderedIndexOfBaseAssembly, INTERFACE, type 47,
-    cell (117, 970, 971, 972),
+    cell (117, 971, 972, 973),
     below [bf::Any]
 }
 
@@ -2937,7 +2937,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 476 }
+        bf::call! { self.0, 477 }
     }
 
     /// Theta: `insert (key: int, id: int, v: BaseAssembly)`
@@ -2948,13 +2948,13 @@ impl OrderedIndexOfBaseAssembly {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 477, key, id, v }
+        bf::call! { self.0, 478, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 478, key, id }
+        bf::call! { self.0, 479, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -2966,7 +2966,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(BaseAssembly,)> {
-        let iter = bf::Iter::of_method(&self.0, 479);
+        let iter = bf::Iter::of_method(&self.0, 480);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -2980,7 +2980,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfBaseAssembly {
-        bf::call! { self.0, 480, low, high }
+        bf::call! { self.0, 481, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -2988,7 +2988,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `entries () yields (int, int, BaseAssembly)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, BaseAssembly)> {
-        bf::Iter::of_method(&self.0, 481)
+        bf::Iter::of_method(&self.0, 482)
     }
 
     /// Whether it is in order and balanced.
@@ -2996,7 +2996,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 482 }
+        bf::call! { self.0, 483 }
     }
 }
 
@@ -3006,7 +3006,7 @@ pub struct SetOfAssembly(bf::Stub);
 
 bf::object! {
     SetOfAssembly, INTERFACE, type 48,
-    cell (118, 974, 975, 976),
+    cell (118, 975, 976, 977),
     below [bf::Any]
 }
 
@@ -3016,13 +3016,13 @@ impl SetOfAssembly {
     /// Theta: `add (v: Assembly) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 483, v }
+        bf::call! { self.0, 484, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 484 }
+        bf::call! { self.0, 485 }
     }
 
     /// The i-th that was added.
@@ -3030,13 +3030,13 @@ impl SetOfAssembly {
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 485, i }
+        bf::call! { self.0, 486, i }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 486)
+        bf::Iter::of_method(&self.0, 487)
     }
 }
 
@@ -3046,7 +3046,7 @@ pub struct ArrayOfCompositePart(bf::Stub);
 
 bf::object! {
     ArrayOfCompositePart, INTERFACE, type 49,
-    cell (119, 978, 979, 980),
+    cell (119, 979, 980, 981),
     below [bf::Any]
 }
 
@@ -3056,37 +3056,37 @@ impl ArrayOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 487 }
+        bf::call! { self.0, 488 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 488 }
+        bf::call! { self.0, 489 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 489 }
+        bf::call! { self.0, 490 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 490 }
+        bf::call! { self.0, 491 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 491 }
+        bf::call! { self.0, 492 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 492, i }
+        bf::call! { self.0, 493, i }
     }
 
     /// Theta: `store (i: int, v: CompositePart) signals (bounds)`
@@ -3096,67 +3096,67 @@ impl ArrayOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 493, i, v }
+        bf::call! { self.0, 494, i, v }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 494 }
+        bf::call! { self.0, 495 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 495 }
+        bf::call! { self.0, 496 }
     }
 
     /// Theta: `append (v: CompositePart)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 496, v }
+        bf::call! { self.0, 497, v }
     }
 
     /// Theta: `append_low (v: CompositePart)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 497, v }
+        bf::call! { self.0, 498, v }
     }
 
     /// Theta: `remove () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> CompositePart {
-        bf::call! { self.0, 498 }
+        bf::call! { self.0, 499 }
     }
 
     /// Theta: `remove_low () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> CompositePart {
-        bf::call! { self.0, 499 }
+        bf::call! { self.0, 500 }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 500)
+        bf::Iter::of_method(&self.0, 501)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 501)
+        bf::Iter::of_method(&self.0, 502)
     }
 
     /// Theta: `to_sequence () returns (sequence[CompositePart])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCompositePart {
-        bf::call! { self.0, 502 }
+        bf::call! { self.0, 503 }
     }
 
     /// Theta: `equal (x: array[CompositePart]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCompositePart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 503, x }
+        bf::call! { self.0, 504, x }
     }
 }
 
@@ -3166,7 +3166,7 @@ pub struct SequenceOfCompositePart(bf::Stub);
 
 bf::object! {
     SequenceOfCompositePart, INTERFACE, type 50,
-    cell (120, 982, 983, 984),
+    cell (120, 983, 984, 985),
     below [bf::Any], plain Vec<CompositePart>
 }
 
@@ -3178,43 +3178,43 @@ impl SequenceOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 504 }
+        bf::call! { self.0, 505 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 505 }
+        bf::call! { self.0, 506 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 506, i }
+        bf::call! { self.0, 507, i }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 507 }
+        bf::call! { self.0, 508 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 508 }
+        bf::call! { self.0, 509 }
     }
 
     /// Theta: `append (v: CompositePart) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 509, v }
+        bf::call! { self.0, 510, v }
     }
 
     /// Theta: `concat (x: sequence[CompositePart]) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 510, x }
+        bf::call! { self.0, 511, x }
     }
 
     /// Theta: `replace (i: int, v: CompositePart) returns (sequence[CompositePart]) signals (bounds)`
@@ -3224,7 +3224,7 @@ impl SequenceOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 511, i, v }
+        bf::call! { self.0, 512, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[CompositePart]) signals (bounds)`
@@ -3234,25 +3234,25 @@ impl SequenceOfCompositePart {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 512, at, count }
+        bf::call! { self.0, 513, at, count }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 513)
+        bf::Iter::of_method(&self.0, 514)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 514)
+        bf::Iter::of_method(&self.0, 515)
     }
 
     /// Theta: `to_array () returns (array[CompositePart])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCompositePart {
-        bf::call! { self.0, 515 }
+        bf::call! { self.0, 516 }
     }
 }
 
@@ -3262,7 +3262,7 @@ pub struct MaybeOfDocument(bf::Stub);
 
 bf::object! {
     MaybeOfDocument, INTERFACE, type 51,
-    cell (121, 986, 987, 988),
+    cell (121, 987, 988, 989),
     below [bf::Any], plain Option<Document>
 }
 
@@ -3274,25 +3274,25 @@ impl MaybeOfDocument {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 516 }
+        bf::call! { self.0, 517 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 517 }
+        bf::call! { self.0, 518 }
     }
 
     /// Theta: `value () returns (Document) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Document {
-        bf::call! { self.0, 518 }
+        bf::call! { self.0, 519 }
     }
 
     /// Theta: `value_or (v: Document) returns (Document)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Document>) -> Document {
-        bf::call! { self.0, 519, v }
+        bf::call! { self.0, 520, v }
     }
 }
 
@@ -3302,7 +3302,7 @@ pub struct SetOfAtomicPart(bf::Stub);
 
 bf::object! {
     SetOfAtomicPart, INTERFACE, type 52,
-    cell (122, 990, 991, 992),
+    cell (122, 991, 992, 993),
     below [bf::Any]
 }
 
@@ -3312,13 +3312,13 @@ impl SetOfAtomicPart {
     /// Theta: `add (v: AtomicPart) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 520, v }
+        bf::call! { self.0, 521, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 521 }
+        bf::call! { self.0, 522 }
     }
 
     /// The i-th that was added.
@@ -3326,13 +3326,13 @@ impl SetOfAtomicPart {
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 522, i }
+        bf::call! { self.0, 523, i }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 523)
+        bf::Iter::of_method(&self.0, 524)
     }
 }
 
@@ -3342,7 +3342,7 @@ pub struct ArrayOfBaseAssembly(bf::Stub);
 
 bf::object! {
     ArrayOfBaseAssembly, INTERFACE, type 53,
-    cell (123, 994, 995, 996),
+    cell (123, 995, 996, 997),
     below [bf::Any]
 }
 
@@ -3352,37 +3352,37 @@ impl ArrayOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 524 }
+        bf::call! { self.0, 525 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 525 }
+        bf::call! { self.0, 526 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 526 }
+        bf::call! { self.0, 527 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 527 }
+        bf::call! { self.0, 528 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 528 }
+        bf::call! { self.0, 529 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 529, i }
+        bf::call! { self.0, 530, i }
     }
 
     /// Theta: `store (i: int, v: BaseAssembly) signals (bounds)`
@@ -3392,67 +3392,67 @@ impl ArrayOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 530, i, v }
+        bf::call! { self.0, 531, i, v }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 531 }
+        bf::call! { self.0, 532 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 532 }
+        bf::call! { self.0, 533 }
     }
 
     /// Theta: `append (v: BaseAssembly)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 533, v }
+        bf::call! { self.0, 534, v }
     }
 
     /// Theta: `append_low (v: BaseAssembly)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 534, v }
+        bf::call! { self.0, 535, v }
     }
 
     /// Theta: `remove () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> BaseAssembly {
-        bf::call! { self.0, 535 }
+        bf::call! { self.0, 536 }
     }
 
     /// Theta: `remove_low () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> BaseAssembly {
-        bf::call! { self.0, 536 }
+        bf::call! { self.0, 537 }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 537)
+        bf::Iter::of_method(&self.0, 538)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 538)
+        bf::Iter::of_method(&self.0, 539)
     }
 
     /// Theta: `to_sequence () returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 539 }
+        bf::call! { self.0, 540 }
     }
 
     /// Theta: `equal (x: array[BaseAssembly]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfBaseAssembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 540, x }
+        bf::call! { self.0, 541, x }
     }
 }
 
@@ -3462,7 +3462,7 @@ pub struct SequenceOfBaseAssembly(bf::Stub);
 
 bf::object! {
     SequenceOfBaseAssembly, INTERFACE, type 54,
-    cell (124, 998, 999, 1000),
+    cell (124, 999, 1000, 1001),
     below [bf::Any], plain Vec<BaseAssembly>
 }
 
@@ -3474,43 +3474,43 @@ impl SequenceOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 541 }
+        bf::call! { self.0, 542 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 542 }
+        bf::call! { self.0, 543 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 543, i }
+        bf::call! { self.0, 544, i }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 544 }
+        bf::call! { self.0, 545 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 545 }
+        bf::call! { self.0, 546 }
     }
 
     /// Theta: `append (v: BaseAssembly) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 546, v }
+        bf::call! { self.0, 547, v }
     }
 
     /// Theta: `concat (x: sequence[BaseAssembly]) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfBaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 547, x }
+        bf::call! { self.0, 548, x }
     }
 
     /// Theta: `replace (i: int, v: BaseAssembly) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3520,7 +3520,7 @@ impl SequenceOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 548, i, v }
+        bf::call! { self.0, 549, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3530,25 +3530,25 @@ impl SequenceOfBaseAssembly {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 549, at, count }
+        bf::call! { self.0, 550, at, count }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 550)
+        bf::Iter::of_method(&self.0, 551)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 551)
+        bf::Iter::of_method(&self.0, 552)
     }
 
     /// Theta: `to_array () returns (array[BaseAssembly])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfBaseAssembly {
-        bf::call! { self.0, 552 }
+        bf::call! { self.0, 553 }
     }
 }
 
@@ -3558,7 +3558,7 @@ pub struct ArrayOfConnection(bf::Stub);
 
 bf::object! {
     ArrayOfConnection, INTERFACE, type 55,
-    cell (125, 1002, 1003, 1004),
+    cell (125, 1003, 1004, 1005),
     below [bf::Any]
 }
 
@@ -3568,37 +3568,37 @@ impl ArrayOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 553 }
+        bf::call! { self.0, 554 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 554 }
+        bf::call! { self.0, 555 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 555 }
+        bf::call! { self.0, 556 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 556 }
+        bf::call! { self.0, 557 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 557 }
+        bf::call! { self.0, 558 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 558, i }
+        bf::call! { self.0, 559, i }
     }
 
     /// Theta: `store (i: int, v: Connection) signals (bounds)`
@@ -3608,67 +3608,67 @@ impl ArrayOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 559, i, v }
+        bf::call! { self.0, 560, i, v }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 560 }
+        bf::call! { self.0, 561 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 561 }
+        bf::call! { self.0, 562 }
     }
 
     /// Theta: `append (v: Connection)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 562, v }
+        bf::call! { self.0, 563, v }
     }
 
     /// Theta: `append_low (v: Connection)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 563, v }
+        bf::call! { self.0, 564, v }
     }
 
     /// Theta: `remove () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Connection {
-        bf::call! { self.0, 564 }
+        bf::call! { self.0, 565 }
     }
 
     /// Theta: `remove_low () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Connection {
-        bf::call! { self.0, 565 }
+        bf::call! { self.0, 566 }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 566)
+        bf::Iter::of_method(&self.0, 567)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 567)
+        bf::Iter::of_method(&self.0, 568)
     }
 
     /// Theta: `to_sequence () returns (sequence[Connection])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfConnection {
-        bf::call! { self.0, 568 }
+        bf::call! { self.0, 569 }
     }
 
     /// Theta: `equal (x: array[Connection]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfConnection>) -> bf::Promise<bool> {
-        bf::call! { self.0, 569, x }
+        bf::call! { self.0, 570, x }
     }
 }
 
@@ -3678,7 +3678,7 @@ pub struct SequenceOfConnection(bf::Stub);
 
 bf::object! {
     SequenceOfConnection, INTERFACE, type 56,
-    cell (126, 1006, 1007, 1008),
+    cell (126, 1007, 1008, 1009),
     below [bf::Any], plain Vec<Connection>
 }
 
@@ -3690,43 +3690,43 @@ impl SequenceOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 570 }
+        bf::call! { self.0, 571 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 571 }
+        bf::call! { self.0, 572 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 572, i }
+        bf::call! { self.0, 573, i }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 573 }
+        bf::call! { self.0, 574 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 574 }
+        bf::call! { self.0, 575 }
     }
 
     /// Theta: `append (v: Connection) returns (sequence[Connection])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> SequenceOfConnection {
-        bf::call! { self.0, 575, v }
+        bf::call! { self.0, 576, v }
     }
 
     /// Theta: `concat (x: sequence[Connection]) returns (sequence[Connection])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfConnection>) -> SequenceOfConnection {
-        bf::call! { self.0, 576, x }
+        bf::call! { self.0, 577, x }
     }
 
     /// Theta: `replace (i: int, v: Connection) returns (sequence[Connection]) signals (bounds)`
@@ -3736,7 +3736,7 @@ impl SequenceOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 577, i, v }
+        bf::call! { self.0, 578, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Connection]) signals (bounds)`
@@ -3746,25 +3746,25 @@ impl SequenceOfConnection {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 578, at, count }
+        bf::call! { self.0, 579, at, count }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 579)
+        bf::Iter::of_method(&self.0, 580)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 580)
+        bf::Iter::of_method(&self.0, 581)
     }
 
     /// Theta: `to_array () returns (array[Connection])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfConnection {
-        bf::call! { self.0, 581 }
+        bf::call! { self.0, 582 }
     }
 }
 
@@ -3774,7 +3774,7 @@ pub struct CursorOfModule(bf::Stub);
 
 bf::object! {
     CursorOfModule, INTERFACE, type 57,
-    cell (127, 1010, 1011, 1012),
+    cell (127, 1011, 1012, 1013),
     below [bf::Any]
 }
 
@@ -3782,13 +3782,13 @@ impl CursorOfModule {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 582 }
+        bf::call! { self.0, 583 }
     }
 
     /// Theta: `next () returns (Module) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> Module {
-        bf::call! { self.0, 583 }
+        bf::call! { self.0, 584 }
     }
 }
 
@@ -3798,7 +3798,7 @@ pub struct CursorOfBaseAssembly(bf::Stub);
 
 bf::object! {
     CursorOfBaseAssembly, INTERFACE, type 58,
-    cell (128, 1014, 1015, 1016),
+    cell (128, 1015, 1016, 1017),
     below [bf::Any]
 }
 
@@ -3806,13 +3806,13 @@ impl CursorOfBaseAssembly {
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 584 }
+        bf::call! { self.0, 585 }
     }
 
     /// Theta: `next () returns (BaseAssembly) signals (at_end)`
     #[track_caller]
     pub fn next(&self) -> BaseAssembly {
-        bf::call! { self.0, 585 }
+        bf::call! { self.0, 586 }
     }
 }
 
@@ -3822,7 +3822,7 @@ pub struct StructOfNewestIntAndOutdatedIntRef(bf::Stub);
 
 bf::object! {
     StructOfNewestIntAndOutdatedIntRef, INTERFACE, type 59,
-    cell (129, 1018, 1019, 1020),
+    cell (129, 1019, 1020, 1021),
     below [bf::Any], plain StructOfNewestIntAndOutdatedInt
 }
 
@@ -3849,25 +3849,25 @@ impl StructOfNewestIntAndOutdatedIntRef {
     /// Theta: `newest () returns (int)`
     #[track_caller]
     pub fn newest(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 586 }
+        bf::call! { self.0, 587 }
     }
 
     /// Theta: `outdated () returns (int)`
     #[track_caller]
     pub fn outdated(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 587 }
+        bf::call! { self.0, 588 }
     }
 
     /// Theta: `replace_newest (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn replace_newest(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedIntRef {
-        bf::call! { self.0, 588, v }
+        bf::call! { self.0, 589, v }
     }
 
     /// Theta: `replace_outdated (v: int) returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn replace_outdated(&self, v: impl bf::IntoArg<i64>) -> StructOfNewestIntAndOutdatedIntRef {
-        bf::call! { self.0, 589, v }
+        bf::call! { self.0, 590, v }
     }
 
     /// Theta: `equal (x: struct[newest: int, outdated: int]) returns (bool)`
@@ -3876,7 +3876,7 @@ impl StructOfNewestIntAndOutdatedIntRef {
         &self,
         x: impl bf::IntoArg<StructOfNewestIntAndOutdatedIntRef>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 590, x }
+        bf::call! { self.0, 591, x }
     }
 
     /// Theta: `similar (x: struct[newest: int, outdated: int]) returns (bool)`
@@ -3885,25 +3885,25 @@ impl StructOfNewestIntAndOutdatedIntRef {
         &self,
         x: impl bf::IntoArg<StructOfNewestIntAndOutdatedIntRef>,
     ) -> bf::Promise<bool> {
-        bf::call! { self.0, 591, x }
+        bf::call! { self.0, 592, x }
     }
 
     /// Theta: `copy () returns (struct[newest: int, outdated: int])`
     #[track_caller]
     pub fn copy(&self) -> StructOfNewestIntAndOutdatedIntRef {
-        bf::call! { self.0, 592 }
+        bf::call! { self.0, 593 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 593 }
+        bf::call! { self.0, 594 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 594 }
+        bf::call! { self.0, 595 }
     }
 }
 
@@ -3913,7 +3913,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 60,
-    cell (130, 1025, 1026, 1027),
+    cell (130, 1026, 1027, 1028),
     below [bf::Any], plain Vec<String>
 }
 
@@ -3925,43 +3925,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 595 }
+        bf::call! { self.0, 596 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 596 }
+        bf::call! { self.0, 597 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 597, i }
+        bf::call! { self.0, 598, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 598 }
+        bf::call! { self.0, 599 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 599 }
+        bf::call! { self.0, 600 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 600, v }
+        bf::call! { self.0, 601, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 601, x }
+        bf::call! { self.0, 602, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -3971,7 +3971,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 602, i, v }
+        bf::call! { self.0, 603, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -3981,55 +3981,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 603, at, count }
+        bf::call! { self.0, 604, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 604)
+        bf::Iter::of_method(&self.0, 605)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 605)
+        bf::Iter::of_method(&self.0, 606)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 606 }
+        bf::call! { self.0, 607 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 607, x }
+        bf::call! { self.0, 608, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 608, x }
+        bf::call! { self.0, 609, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 609 }
+        bf::call! { self.0, 610 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 610 }
+        bf::call! { self.0, 611 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 611 }
+        bf::call! { self.0, 612 }
     }
 }
 
@@ -4039,7 +4039,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 61,
-    cell (131, 1032, 1033, 1034),
+    cell (131, 1033, 1034, 1035),
     below [bf::Any]
 }
 
@@ -4049,127 +4049,127 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 612 }
+        bf::call! { self.0, 613 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 613 }
+        bf::call! { self.0, 614 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 614 }
+        bf::call! { self.0, 615 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 615 }
+        bf::call! { self.0, 616 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 616 }
+        bf::call! { self.0, 617 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 617, i }
+        bf::call! { self.0, 618, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 618, i, v }
+        bf::call! { self.0, 619, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 619 }
+        bf::call! { self.0, 620 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 620 }
+        bf::call! { self.0, 621 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 621, v }
+        bf::call! { self.0, 622, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 622, v }
+        bf::call! { self.0, 623, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 623 }
+        bf::call! { self.0, 624 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 624 }
+        bf::call! { self.0, 625 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 625)
+        bf::Iter::of_method(&self.0, 626)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 626)
+        bf::Iter::of_method(&self.0, 627)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 627 }
+        bf::call! { self.0, 628 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 628 }
+        bf::call! { self.0, 629 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 629, x }
+        bf::call! { self.0, 630, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 630, x }
+        bf::call! { self.0, 631, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 631 }
+        bf::call! { self.0, 632 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 632 }
+        bf::call! { self.0, 633 }
     }
 }
 
@@ -4179,7 +4179,7 @@ pub struct ArrayOfModule(bf::Stub);
 
 bf::object! {
     ArrayOfModule, INTERFACE, type 62,
-    cell (132, 1039, 1040, 1041),
+    cell (132, 1040, 1041, 1042),
     below [bf::Any]
 }
 
@@ -4189,103 +4189,103 @@ impl ArrayOfModule {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 633 }
+        bf::call! { self.0, 634 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 634 }
+        bf::call! { self.0, 635 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 635 }
+        bf::call! { self.0, 636 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 636 }
+        bf::call! { self.0, 637 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 637 }
+        bf::call! { self.0, 638 }
     }
 
     /// Theta: `fetch (i: int) returns (Module) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Module {
-        bf::call! { self.0, 638, i }
+        bf::call! { self.0, 639, i }
     }
 
     /// Theta: `store (i: int, v: Module) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 639, i, v }
+        bf::call! { self.0, 640, i, v }
     }
 
     /// Theta: `bottom () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Module {
-        bf::call! { self.0, 640 }
+        bf::call! { self.0, 641 }
     }
 
     /// Theta: `top () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Module {
-        bf::call! { self.0, 641 }
+        bf::call! { self.0, 642 }
     }
 
     /// Theta: `append (v: Module)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 642, v }
+        bf::call! { self.0, 643, v }
     }
 
     /// Theta: `append_low (v: Module)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Module>) -> bf::Promise<()> {
-        bf::call! { self.0, 643, v }
+        bf::call! { self.0, 644, v }
     }
 
     /// Theta: `remove () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Module {
-        bf::call! { self.0, 644 }
+        bf::call! { self.0, 645 }
     }
 
     /// Theta: `remove_low () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Module {
-        bf::call! { self.0, 645 }
+        bf::call! { self.0, 646 }
     }
 
     /// Theta: `elements () yields (Module)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 646)
+        bf::Iter::of_method(&self.0, 647)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 647)
+        bf::Iter::of_method(&self.0, 648)
     }
 
     /// Theta: `to_sequence () returns (sequence[Module])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfModule {
-        bf::call! { self.0, 648 }
+        bf::call! { self.0, 649 }
     }
 
     /// Theta: `equal (x: array[Module]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfModule>) -> bf::Promise<bool> {
-        bf::call! { self.0, 649, x }
+        bf::call! { self.0, 650, x }
     }
 }
 
@@ -4295,7 +4295,7 @@ pub struct SequenceOfModule(bf::Stub);
 
 bf::object! {
     SequenceOfModule, INTERFACE, type 63,
-    cell (133, 1043, 1044, 1045),
+    cell (133, 1044, 1045, 1046),
     below [bf::Any], plain Vec<Module>
 }
 
@@ -4307,43 +4307,43 @@ impl SequenceOfModule {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 650 }
+        bf::call! { self.0, 651 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 651 }
+        bf::call! { self.0, 652 }
     }
 
     /// Theta: `fetch (i: int) returns (Module) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Module {
-        bf::call! { self.0, 652, i }
+        bf::call! { self.0, 653, i }
     }
 
     /// Theta: `bottom () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Module {
-        bf::call! { self.0, 653 }
+        bf::call! { self.0, 654 }
     }
 
     /// Theta: `top () returns (Module) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Module {
-        bf::call! { self.0, 654 }
+        bf::call! { self.0, 655 }
     }
 
     /// Theta: `append (v: Module) returns (sequence[Module])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Module>) -> SequenceOfModule {
-        bf::call! { self.0, 655, v }
+        bf::call! { self.0, 656, v }
     }
 
     /// Theta: `concat (x: sequence[Module]) returns (sequence[Module])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfModule>) -> SequenceOfModule {
-        bf::call! { self.0, 656, x }
+        bf::call! { self.0, 657, x }
     }
 
     /// Theta: `replace (i: int, v: Module) returns (sequence[Module]) signals (bounds)`
@@ -4353,7 +4353,7 @@ impl SequenceOfModule {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Module>,
     ) -> SequenceOfModule {
-        bf::call! { self.0, 657, i, v }
+        bf::call! { self.0, 658, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Module]) signals (bounds)`
@@ -4363,25 +4363,25 @@ impl SequenceOfModule {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfModule {
-        bf::call! { self.0, 658, at, count }
+        bf::call! { self.0, 659, at, count }
     }
 
     /// Theta: `elements () yields (Module)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Module,)> {
-        bf::Iter::of_method(&self.0, 659)
+        bf::Iter::of_method(&self.0, 660)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 660)
+        bf::Iter::of_method(&self.0, 661)
     }
 
     /// Theta: `to_array () returns (array[Module])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfModule {
-        bf::call! { self.0, 661 }
+        bf::call! { self.0, 662 }
     }
 }
 
@@ -4391,7 +4391,7 @@ pub struct ArrayOfAtomicPart(bf::Stub);
 
 bf::object! {
     ArrayOfAtomicPart, INTERFACE, type 64,
-    cell (134, 1047, 1048, 1049),
+    cell (134, 1048, 1049, 1050),
     below [bf::Any]
 }
 
@@ -4401,37 +4401,37 @@ impl ArrayOfAtomicPart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 662 }
+        bf::call! { self.0, 663 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 663 }
+        bf::call! { self.0, 664 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 664 }
+        bf::call! { self.0, 665 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 665 }
+        bf::call! { self.0, 666 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 666 }
+        bf::call! { self.0, 667 }
     }
 
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 667, i }
+        bf::call! { self.0, 668, i }
     }
 
     /// Theta: `store (i: int, v: AtomicPart) signals (bounds)`
@@ -4441,67 +4441,67 @@ impl ArrayOfAtomicPart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 668, i, v }
+        bf::call! { self.0, 669, i, v }
     }
 
     /// Theta: `bottom () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> AtomicPart {
-        bf::call! { self.0, 669 }
+        bf::call! { self.0, 670 }
     }
 
     /// Theta: `top () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> AtomicPart {
-        bf::call! { self.0, 670 }
+        bf::call! { self.0, 671 }
     }
 
     /// Theta: `append (v: AtomicPart)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 671, v }
+        bf::call! { self.0, 672, v }
     }
 
     /// Theta: `append_low (v: AtomicPart)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 672, v }
+        bf::call! { self.0, 673, v }
     }
 
     /// Theta: `remove () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> AtomicPart {
-        bf::call! { self.0, 673 }
+        bf::call! { self.0, 674 }
     }
 
     /// Theta: `remove_low () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> AtomicPart {
-        bf::call! { self.0, 674 }
+        bf::call! { self.0, 675 }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 675)
+        bf::Iter::of_method(&self.0, 676)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 676)
+        bf::Iter::of_method(&self.0, 677)
     }
 
     /// Theta: `to_sequence () returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 677 }
+        bf::call! { self.0, 678 }
     }
 
     /// Theta: `equal (x: array[AtomicPart]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfAtomicPart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 678, x }
+        bf::call! { self.0, 679, x }
     }
 }
 
@@ -4511,7 +4511,7 @@ pub struct SequenceOfAtomicPart(bf::Stub);
 
 bf::object! {
     SequenceOfAtomicPart, INTERFACE, type 65,
-    cell (135, 1051, 1052, 1053),
+    cell (135, 1052, 1053, 1054),
     below [bf::Any], plain Vec<AtomicPart>
 }
 
@@ -4523,43 +4523,43 @@ impl SequenceOfAtomicPart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 679 }
+        bf::call! { self.0, 680 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 680 }
+        bf::call! { self.0, 681 }
     }
 
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 681, i }
+        bf::call! { self.0, 682, i }
     }
 
     /// Theta: `bottom () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> AtomicPart {
-        bf::call! { self.0, 682 }
+        bf::call! { self.0, 683 }
     }
 
     /// Theta: `top () returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> AtomicPart {
-        bf::call! { self.0, 683 }
+        bf::call! { self.0, 684 }
     }
 
     /// Theta: `append (v: AtomicPart) returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<AtomicPart>) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 684, v }
+        bf::call! { self.0, 685, v }
     }
 
     /// Theta: `concat (x: sequence[AtomicPart]) returns (sequence[AtomicPart])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfAtomicPart>) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 685, x }
+        bf::call! { self.0, 686, x }
     }
 
     /// Theta: `replace (i: int, v: AtomicPart) returns (sequence[AtomicPart]) signals (bounds)`
@@ -4569,7 +4569,7 @@ impl SequenceOfAtomicPart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<AtomicPart>,
     ) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 686, i, v }
+        bf::call! { self.0, 687, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[AtomicPart]) signals (bounds)`
@@ -4579,25 +4579,25 @@ impl SequenceOfAtomicPart {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfAtomicPart {
-        bf::call! { self.0, 687, at, count }
+        bf::call! { self.0, 688, at, count }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 688)
+        bf::Iter::of_method(&self.0, 689)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 689)
+        bf::Iter::of_method(&self.0, 690)
     }
 
     /// Theta: `to_array () returns (array[AtomicPart])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfAtomicPart {
-        bf::call! { self.0, 690 }
+        bf::call! { self.0, 691 }
     }
 }
 
@@ -4607,7 +4607,7 @@ pub struct ArrayOfAssembly(bf::Stub);
 
 bf::object! {
     ArrayOfAssembly, INTERFACE, type 66,
-    cell (136, 1055, 1056, 1057),
+    cell (136, 1056, 1057, 1058),
     below [bf::Any]
 }
 
@@ -4617,37 +4617,37 @@ impl ArrayOfAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 691 }
+        bf::call! { self.0, 692 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 692 }
+        bf::call! { self.0, 693 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 693 }
+        bf::call! { self.0, 694 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 694 }
+        bf::call! { self.0, 695 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 695 }
+        bf::call! { self.0, 696 }
     }
 
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 696, i }
+        bf::call! { self.0, 697, i }
     }
 
     /// Theta: `store (i: int, v: Assembly) signals (bounds)`
@@ -4657,67 +4657,67 @@ impl ArrayOfAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Assembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 697, i, v }
+        bf::call! { self.0, 698, i, v }
     }
 
     /// Theta: `bottom () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Assembly {
-        bf::call! { self.0, 698 }
+        bf::call! { self.0, 699 }
     }
 
     /// Theta: `top () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Assembly {
-        bf::call! { self.0, 699 }
+        bf::call! { self.0, 700 }
     }
 
     /// Theta: `append (v: Assembly)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 700, v }
+        bf::call! { self.0, 701, v }
     }
 
     /// Theta: `append_low (v: Assembly)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 701, v }
+        bf::call! { self.0, 702, v }
     }
 
     /// Theta: `remove () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Assembly {
-        bf::call! { self.0, 702 }
+        bf::call! { self.0, 703 }
     }
 
     /// Theta: `remove_low () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Assembly {
-        bf::call! { self.0, 703 }
+        bf::call! { self.0, 704 }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 704)
+        bf::Iter::of_method(&self.0, 705)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 705)
+        bf::Iter::of_method(&self.0, 706)
     }
 
     /// Theta: `to_sequence () returns (sequence[Assembly])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfAssembly {
-        bf::call! { self.0, 706 }
+        bf::call! { self.0, 707 }
     }
 
     /// Theta: `equal (x: array[Assembly]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfAssembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 707, x }
+        bf::call! { self.0, 708, x }
     }
 }
 
@@ -4727,7 +4727,7 @@ pub struct SequenceOfAssembly(bf::Stub);
 
 bf::object! {
     SequenceOfAssembly, INTERFACE, type 67,
-    cell (137, 1059, 1060, 1061),
+    cell (137, 1060, 1061, 1062),
     below [bf::Any], plain Vec<Assembly>
 }
 
@@ -4739,43 +4739,43 @@ impl SequenceOfAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 708 }
+        bf::call! { self.0, 709 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 709 }
+        bf::call! { self.0, 710 }
     }
 
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 710, i }
+        bf::call! { self.0, 711, i }
     }
 
     /// Theta: `bottom () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Assembly {
-        bf::call! { self.0, 711 }
+        bf::call! { self.0, 712 }
     }
 
     /// Theta: `top () returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Assembly {
-        bf::call! { self.0, 712 }
+        bf::call! { self.0, 713 }
     }
 
     /// Theta: `append (v: Assembly) returns (sequence[Assembly])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Assembly>) -> SequenceOfAssembly {
-        bf::call! { self.0, 713, v }
+        bf::call! { self.0, 714, v }
     }
 
     /// Theta: `concat (x: sequence[Assembly]) returns (sequence[Assembly])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfAssembly>) -> SequenceOfAssembly {
-        bf::call! { self.0, 714, x }
+        bf::call! { self.0, 715, x }
     }
 
     /// Theta: `replace (i: int, v: Assembly) returns (sequence[Assembly]) signals (bounds)`
@@ -4785,7 +4785,7 @@ impl SequenceOfAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Assembly>,
     ) -> SequenceOfAssembly {
-        bf::call! { self.0, 715, i, v }
+        bf::call! { self.0, 716, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Assembly]) signals (bounds)`
@@ -4795,25 +4795,25 @@ impl SequenceOfAssembly {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfAssembly {
-        bf::call! { self.0, 716, at, count }
+        bf::call! { self.0, 717, at, count }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 717)
+        bf::Iter::of_method(&self.0, 718)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 718)
+        bf::Iter::of_method(&self.0, 719)
     }
 
     /// Theta: `to_array () returns (array[Assembly])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfAssembly {
-        bf::call! { self.0, 719 }
+        bf::call! { self.0, 720 }
     }
 }
 
@@ -4823,7 +4823,7 @@ pub struct ArrayOfDocument(bf::Stub);
 
 bf::object! {
     ArrayOfDocument, INTERFACE, type 68,
-    cell (138, 1063, 1064, 1065),
+    cell (138, 1064, 1065, 1066),
     below [bf::Any]
 }
 
@@ -4833,37 +4833,37 @@ impl ArrayOfDocument {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 720 }
+        bf::call! { self.0, 721 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 721 }
+        bf::call! { self.0, 722 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 722 }
+        bf::call! { self.0, 723 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 723 }
+        bf::call! { self.0, 724 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 724 }
+        bf::call! { self.0, 725 }
     }
 
     /// Theta: `fetch (i: int) returns (Document) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 725, i }
+        bf::call! { self.0, 726, i }
     }
 
     /// Theta: `store (i: int, v: Document) signals (bounds)`
@@ -4873,67 +4873,67 @@ impl ArrayOfDocument {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 726, i, v }
+        bf::call! { self.0, 727, i, v }
     }
 
     /// Theta: `bottom () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Document {
-        bf::call! { self.0, 727 }
+        bf::call! { self.0, 728 }
     }
 
     /// Theta: `top () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Document {
-        bf::call! { self.0, 728 }
+        bf::call! { self.0, 729 }
     }
 
     /// Theta: `append (v: Document)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 729, v }
+        bf::call! { self.0, 730, v }
     }
 
     /// Theta: `append_low (v: Document)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 730, v }
+        bf::call! { self.0, 731, v }
     }
 
     /// Theta: `remove () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Document {
-        bf::call! { self.0, 731 }
+        bf::call! { self.0, 732 }
     }
 
     /// Theta: `remove_low () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Document {
-        bf::call! { self.0, 732 }
+        bf::call! { self.0, 733 }
     }
 
     /// Theta: `elements () yields (Document)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Document,)> {
-        bf::Iter::of_method(&self.0, 733)
+        bf::Iter::of_method(&self.0, 734)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 734)
+        bf::Iter::of_method(&self.0, 735)
     }
 
     /// Theta: `to_sequence () returns (sequence[Document])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfDocument {
-        bf::call! { self.0, 735 }
+        bf::call! { self.0, 736 }
     }
 
     /// Theta: `equal (x: array[Document]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfDocument>) -> bf::Promise<bool> {
-        bf::call! { self.0, 736, x }
+        bf::call! { self.0, 737, x }
     }
 }
 
@@ -4943,7 +4943,7 @@ pub struct SequenceOfDocument(bf::Stub);
 
 bf::object! {
     SequenceOfDocument, INTERFACE, type 69,
-    cell (139, 1067, 1068, 1069),
+    cell (139, 1068, 1069, 1070),
     below [bf::Any], plain Vec<Document>
 }
 
@@ -4955,43 +4955,43 @@ impl SequenceOfDocument {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 737 }
+        bf::call! { self.0, 738 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 738 }
+        bf::call! { self.0, 739 }
     }
 
     /// Theta: `fetch (i: int) returns (Document) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Document {
-        bf::call! { self.0, 739, i }
+        bf::call! { self.0, 740, i }
     }
 
     /// Theta: `bottom () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Document {
-        bf::call! { self.0, 740 }
+        bf::call! { self.0, 741 }
     }
 
     /// Theta: `top () returns (Document) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Document {
-        bf::call! { self.0, 741 }
+        bf::call! { self.0, 742 }
     }
 
     /// Theta: `append (v: Document) returns (sequence[Document])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Document>) -> SequenceOfDocument {
-        bf::call! { self.0, 742, v }
+        bf::call! { self.0, 743, v }
     }
 
     /// Theta: `concat (x: sequence[Document]) returns (sequence[Document])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfDocument>) -> SequenceOfDocument {
-        bf::call! { self.0, 743, x }
+        bf::call! { self.0, 744, x }
     }
 
     /// Theta: `replace (i: int, v: Document) returns (sequence[Document]) signals (bounds)`
@@ -5001,7 +5001,7 @@ impl SequenceOfDocument {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Document>,
     ) -> SequenceOfDocument {
-        bf::call! { self.0, 744, i, v }
+        bf::call! { self.0, 745, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Document]) signals (bounds)`
@@ -5011,25 +5011,25 @@ impl SequenceOfDocument {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfDocument {
-        bf::call! { self.0, 745, at, count }
+        bf::call! { self.0, 746, at, count }
     }
 
     /// Theta: `elements () yields (Document)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Document,)> {
-        bf::Iter::of_method(&self.0, 746)
+        bf::Iter::of_method(&self.0, 747)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 747)
+        bf::Iter::of_method(&self.0, 748)
     }
 
     /// Theta: `to_array () returns (array[Document])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfDocument {
-        bf::call! { self.0, 748 }
+        bf::call! { self.0, 749 }
     }
 }
 
@@ -5079,72 +5079,6 @@ pub fn operation(
     bf::call_routine! { session, INTERFACE, 4, o, name }
 }
 
-/// Theta: `traversal (o: Oo7, name: string) returns (int) signals (unknown)`
-#[track_caller]
-pub fn traversal(
-    session: &bf::Session,
-    o: impl bf::IntoArg<Oo7>,
-    name: impl bf::IntoArg<String>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 5, o, name }
-}
-
-/// Theta: `query_or_change (o: Oo7, name: string) returns (int) signals (unknown)`
-#[track_caller]
-pub fn query_or_change(
-    session: &bf::Session,
-    o: impl bf::IntoArg<Oo7>,
-    name: impl bf::IntoArg<String>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 6, o, name }
-}
-
-/// Theta: `new_database (s: Sizes, seed: int) returns (Database)`
-#[track_caller]
-pub fn new_database(
-    session: &bf::Session,
-    s: impl bf::IntoArg<Sizes>,
-    seed: impl bf::IntoArg<i64>,
-) -> Database {
-    bf::call_routine! { session, INTERFACE, 7, s, seed }
-}
-
-/// Over all values in this order: each module with its manual and the tree of its assemblies, parents first; then each composite
-/// part by its id with its document, its users, and its atomic parts with their connections. Of a text its length and its first
-/// 80 characters count.
-///
-/// Theta: `fingerprint (db: Database) returns (int)`
-#[track_caller]
-pub fn fingerprint(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 8, db }
-}
-
-/// Theta: `new_mixer () returns (Mixer)`
-#[track_caller]
-pub fn new_mixer(session: &bf::Session) -> Mixer {
-    bf::call_routine! { session, INTERFACE, 9 }
-}
-
-/// Theta: `add_assembly (f: Mixer, a: Assembly)`
-#[track_caller]
-pub fn add_assembly(
-    session: &bf::Session,
-    f: impl bf::IntoArg<Mixer>,
-    a: impl bf::IntoArg<Assembly>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 10, f, a }
-}
-
-/// Theta: `add_composite (f: Mixer, c: CompositePart)`
-#[track_caller]
-pub fn add_composite(
-    session: &bf::Session,
-    f: impl bf::IntoArg<Mixer>,
-    c: impl bf::IntoArg<CompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 11, f, c }
-}
-
 /// The modules with their manuals and assemblies are there; the composite parts are made by steps.
 ///
 /// Theta: `new_generator (size: string, seed: int) returns (Generator) signals (unknown)`
@@ -5154,27 +5088,7 @@ pub fn new_generator(
     size: impl bf::IntoArg<String>,
     seed: impl bf::IntoArg<i64>,
 ) -> Generator {
-    bf::call_routine! { session, INTERFACE, 12, size, seed }
-}
-
-/// A whole database.
-///
-/// Theta: `generated (size: string, seed: int) returns (Database) signals (unknown)`
-#[track_caller]
-pub fn generated(
-    session: &bf::Session,
-    size: impl bf::IntoArg<String>,
-    seed: impl bf::IntoArg<i64>,
-) -> Database {
-    bf::call_routine! { session, INTERFACE, 13, size, seed }
-}
-
-/// The name of a module.
-///
-/// Theta: `module_name (id: int) returns (string)`
-#[track_caller]
-pub fn module_name(session: &bf::Session, id: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 14, id }
+    bf::call_routine! { session, INTERFACE, 5, size, seed }
 }
 
 /// The title of a composite part's document.
@@ -5182,19 +5096,7 @@ pub fn module_name(session: &bf::Session, id: impl bf::IntoArg<i64>) -> bf::Prom
 /// Theta: `document_title (id: int) returns (string)`
 #[track_caller]
 pub fn document_title(session: &bf::Session, id: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 15, id }
-}
-
-/// The next composite part, with its document and its atomic parts, in the database.
-///
-/// Theta: `new_part (db: Database, id: int) returns (CompositePart)`
-#[track_caller]
-pub fn new_part(
-    session: &bf::Session,
-    db: impl bf::IntoArg<Database>,
-    id: impl bf::IntoArg<i64>,
-) -> CompositePart {
-    bf::call_routine! { session, INTERFACE, 16, db, id }
+    bf::call_routine! { session, INTERFACE, 6, id }
 }
 
 /// With at least eight digits.
@@ -5202,7 +5104,7 @@ pub fn new_part(
 /// Theta: `padded (n: int) returns (string)`
 #[track_caller]
 pub fn padded(session: &bf::Session, n: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 17, n }
+    bf::call_routine! { session, INTERFACE, 7, n }
 }
 
 /// The first `size` characters of the line, written again and again.
@@ -5214,47 +5116,13 @@ pub fn repeated(
     line: impl bf::IntoArg<String>,
     size: impl bf::IntoArg<i64>,
 ) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 18, line, size }
+    bf::call_routine! { session, INTERFACE, 8, line, size }
 }
 
 /// Theta: `draw_kind (r: Random) returns (string)`
 #[track_caller]
 pub fn draw_kind(session: &bf::Session, r: impl bf::IntoArg<Random>) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 19, r }
-}
-
-/// Theta: `add_atomic_parts (db: Database, c: CompositePart)`
-#[track_caller]
-pub fn add_atomic_parts(
-    session: &bf::Session,
-    db: impl bf::IntoArg<Database>,
-    c: impl bf::IntoArg<CompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 20, db, c }
-}
-
-/// Theta: `add_connections (db: Database, c: CompositePart)`
-#[track_caller]
-pub fn add_connections(
-    session: &bf::Session,
-    db: impl bf::IntoArg<Database>,
-    c: impl bf::IntoArg<CompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 21, db, c }
-}
-
-/// Theta: `generator_of (db: Database) returns (Generator)`
-#[track_caller]
-pub fn generator_of(session: &bf::Session, db: impl bf::IntoArg<Database>) -> Generator {
-    bf::call_routine! { session, INTERFACE, 22, db }
-}
-
-/// Looks up random atomic parts by their ids.
-///
-/// Theta: `query1 (db: Database) returns (int)`
-#[track_caller]
-pub fn query1(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 23, db }
+    bf::call_routine! { session, INTERFACE, 9, r }
 }
 
 /// The id of a random atomic part of those generated.
@@ -5266,217 +5134,19 @@ pub fn random_part_id(
     db: impl bf::IntoArg<Database>,
     r: impl bf::IntoArg<Random>,
 ) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 24, db, r }
-}
-
-/// Counts the atomic parts whose dates are among the most recent `dates` ones.
-///
-/// Theta: `query_newest (db: Database, dates: int) returns (int)`
-#[track_caller]
-pub fn query_newest(
-    session: &bf::Session,
-    db: impl bf::IntoArg<Database>,
-    dates: impl bf::IntoArg<i64>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 25, db, dates }
-}
-
-/// Looks up random documents by their titles, and counts the private uses of their composite parts.
-///
-/// Theta: `query4 (db: Database) returns (int)`
-#[track_caller]
-pub fn query4(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 26, db }
-}
-
-/// Counts the base assemblies that use a newer composite part privately.
-///
-/// Theta: `query5 (db: Database) returns (int)`
-#[track_caller]
-pub fn query5(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 27, db }
-}
-
-/// Counts the assemblies below which a newer composite part is used privately.
-///
-/// Theta: `query6 (db: Database) returns (int)`
-#[track_caller]
-pub fn query6(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 28, db }
-}
-
-/// Scans the atomic parts.
-///
-/// Theta: `query7 (db: Database) returns (int)`
-#[track_caller]
-pub fn query7(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 29, db }
-}
-
-/// Joins atomic parts with the documents whose ids they have.
-///
-/// Theta: `query8 (db: Database) returns (int)`
-#[track_caller]
-pub fn query8(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 30, db }
-}
-
-/// Theta: `newest_part (b: BaseAssembly) returns (int)`
-#[track_caller]
-pub fn newest_part(session: &bf::Session, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 31, b }
-}
-
-/// The date of the newest part below, and how many assemblies are older than the newest below them.
-///
-/// Theta: `subtree (a: Assembly) returns (struct[newest: int, outdated: int])`
-#[track_caller]
-pub fn subtree(
-    session: &bf::Session,
-    a: impl bf::IntoArg<Assembly>,
-) -> StructOfNewestIntAndOutdatedIntRef {
-    bf::call_routine! { session, INTERFACE, 32, a }
+    bf::call_routine! { session, INTERFACE, 10, db, r }
 }
 
 /// Theta: `new_random (n: int) returns (Random)`
 #[track_caller]
 pub fn new_random(session: &bf::Session, n: impl bf::IntoArg<i64>) -> Random {
-    bf::call_routine! { session, INTERFACE, 33, n }
-}
-
-/// `test1`, `test3`, `tiny`, and `small`, `medium` and `large` with 3, 6 or 9 connections for each atomic part:
-/// `small3`. `test3x3` is `test3` with three modules.
-///
-/// Theta: `sizes_named (name: string) returns (Sizes) signals (unknown)`
-#[track_caller]
-pub fn sizes_named(session: &bf::Session, name: impl bf::IntoArg<String>) -> Sizes {
-    bf::call_routine! { session, INTERFACE, 34, name }
-}
-
-/// Comes to every composite part below, as often as base assemblies use it privately.
-///
-/// Theta: `walk (a: Assembly, action: CompositeAction) returns (int)`
-#[track_caller]
-pub fn walk(
-    session: &bf::Session,
-    a: impl bf::IntoArg<Assembly>,
-    action: impl bf::IntoArg<CompositeAction>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 35, a, action }
-}
-
-/// Comes to every atomic part that can be reached, each once.
-///
-/// Theta: `walk_parts (c: CompositePart, action: PartAction) returns (int)`
-#[track_caller]
-pub fn walk_parts(
-    session: &bf::Session,
-    c: impl bf::IntoArg<CompositePart>,
-    action: impl bf::IntoArg<PartAction>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 36, c, action }
-}
-
-/// Theta: `visit (p: AtomicPart, is_root: bool, seen: IdSet, action: PartAction) returns (int)`
-#[track_caller]
-pub fn visit(
-    session: &bf::Session,
-    p: impl bf::IntoArg<AtomicPart>,
-    is_root: impl bf::IntoArg<bool>,
-    seen: impl bf::IntoArg<IdSet>,
-    action: impl bf::IntoArg<PartAction>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 37, p, is_root, seen, action }
-}
-
-/// Theta: `every_part (action: PartAction) returns (CompositeAction)`
-#[track_caller]
-pub fn every_part(session: &bf::Session, action: impl bf::IntoArg<PartAction>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 38, action }
-}
-
-/// Theta: `root_part (action: PartAction) returns (CompositeAction)`
-#[track_caller]
-pub fn root_part(session: &bf::Session, action: impl bf::IntoArg<PartAction>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 39, action }
-}
-
-/// Theta: `count_in_document (c: char) returns (CompositeAction)`
-#[track_caller]
-pub fn count_in_document(session: &bf::Session, c: impl bf::IntoArg<char>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 40, c }
-}
-
-/// Theta: `replace_in_document (old: string, other: string) returns (CompositeAction)`
-#[track_caller]
-pub fn replace_in_document(
-    session: &bf::Session,
-    old: impl bf::IntoArg<String>,
-    other: impl bf::IntoArg<String>,
-) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 41, old, other }
-}
-
-/// Theta: `do_nothing () returns (PartAction)`
-#[track_caller]
-pub fn do_nothing(session: &bf::Session) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 42 }
-}
-
-/// Looks at the clock so often.
-///
-/// Theta: `work (amount: int) returns (PartAction)`
-#[track_caller]
-pub fn work(session: &bf::Session, amount: impl bf::IntoArg<i64>) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 43, amount }
-}
-
-/// Exchanges x and y so often.
-///
-/// Theta: `swap (root_only: bool, times: int) returns (PartAction)`
-#[track_caller]
-pub fn swap(
-    session: &bf::Session,
-    root_only: impl bf::IntoArg<bool>,
-    times: impl bf::IntoArg<i64>,
-) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 44, root_only, times }
-}
-
-/// Makes odd dates one later and even dates one earlier, so often.
-///
-/// Theta: `toggle (root_only: bool, times: int) returns (PartAction)`
-#[track_caller]
-pub fn toggle(
-    session: &bf::Session,
-    root_only: impl bf::IntoArg<bool>,
-    times: impl bf::IntoArg<i64>,
-) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 45, root_only, times }
-}
-
-/// From an atomic part up: the base assemblies that use its composite part privately, and what is above them, each once.
-///
-/// Theta: `walk_up (p: AtomicPart) returns (int)`
-#[track_caller]
-pub fn walk_up(session: &bf::Session, p: impl bf::IntoArg<AtomicPart>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 46, p }
-}
-
-/// Theta: `count_above (a: Assembly, seen: IdSet) returns (int)`
-#[track_caller]
-pub fn count_above(
-    session: &bf::Session,
-    a: impl bf::IntoArg<Assembly>,
-    seen: impl bf::IntoArg<IdSet>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 47, a, seen }
+    bf::call_routine! { session, INTERFACE, 11, n }
 }
 
 /// Theta: `new_id_set () returns (IdSet)`
 #[track_caller]
 pub fn new_id_set(session: &bf::Session) -> IdSet {
-    bf::call_routine! { session, INTERFACE, 48 }
+    bf::call_routine! { session, INTERFACE, 12 }
 }
 
 /// Makes a connection, in the bags of both its ends.
@@ -5490,15 +5160,7 @@ pub fn connect_(
     kind: impl bf::IntoArg<String>,
     length: impl bf::IntoArg<i64>,
 ) -> Connection {
-    bf::call_routine! { session, INTERFACE, 49, source, target, kind, length }
-}
-
-/// Takes a connection out of the bags of both its ends.
-///
-/// Theta: `disconnect (c: Connection) signals (not_found)`
-#[track_caller]
-pub fn disconnect(session: &bf::Session, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 50, c }
+    bf::call_routine! { session, INTERFACE, 13, source, target, kind, length }
 }
 
 /// Theta: `new_document (part: CompositePart, title: string, text: string) returns (Document)`
@@ -5509,49 +5171,7 @@ pub fn new_document(
     title: impl bf::IntoArg<String>,
     text: impl bf::IntoArg<String>,
 ) -> Document {
-    bf::call_routine! { session, INTERFACE, 51, part, title, text }
-}
-
-/// A module without assemblies, with its manual.
-///
-/// Theta: `new_module (id: int, kind: string, date: int, title: string, text: string, bases: OrderedIndex[BaseAssembly]) returns (Module)`
-#[track_caller]
-pub fn new_module(
-    session: &bf::Session,
-    id: impl bf::IntoArg<i64>,
-    kind: impl bf::IntoArg<String>,
-    date: impl bf::IntoArg<i64>,
-    title: impl bf::IntoArg<String>,
-    text: impl bf::IntoArg<String>,
-    bases: impl bf::IntoArg<OrderedIndexOfBaseAssembly>,
-) -> Module {
-    bf::call_routine! { session, INTERFACE, 52, id, kind, date, title, text, bases }
-}
-
-/// Theta: `new_complex_assembly (id: int, kind: string, date: int, of_module: Module, above: maybe[ComplexAssembly]) returns (ComplexAssembly)`
-#[track_caller]
-pub fn new_complex_assembly(
-    session: &bf::Session,
-    id: impl bf::IntoArg<i64>,
-    kind: impl bf::IntoArg<String>,
-    date: impl bf::IntoArg<i64>,
-    of_module: impl bf::IntoArg<Module>,
-    above: impl bf::IntoArg<MaybeOfComplexAssembly>,
-) -> ComplexAssembly {
-    bf::call_routine! { session, INTERFACE, 53, id, kind, date, of_module, above }
-}
-
-/// Theta: `new_base_assembly (id: int, kind: string, date: int, of_module: Module, above: ComplexAssembly) returns (BaseAssembly)`
-#[track_caller]
-pub fn new_base_assembly(
-    session: &bf::Session,
-    id: impl bf::IntoArg<i64>,
-    kind: impl bf::IntoArg<String>,
-    date: impl bf::IntoArg<i64>,
-    of_module: impl bf::IntoArg<Module>,
-    above: impl bf::IntoArg<ComplexAssembly>,
-) -> BaseAssembly {
-    bf::call_routine! { session, INTERFACE, 54, id, kind, date, of_module, above }
+    bf::call_routine! { session, INTERFACE, 14, part, title, text }
 }
 
 /// Theta: `new_composite_part (id: int, kind: string, date: int) returns (CompositePart)`
@@ -5562,7 +5182,7 @@ pub fn new_composite_part(
     kind: impl bf::IntoArg<String>,
     date: impl bf::IntoArg<i64>,
 ) -> CompositePart {
-    bf::call_routine! { session, INTERFACE, 55, id, kind, date }
+    bf::call_routine! { session, INTERFACE, 15, id, kind, date }
 }
 
 /// A part whose date `dates` is to have.
@@ -5580,97 +5200,13 @@ pub fn new_atomic_part(
     part_of: impl bf::IntoArg<CompositePart>,
     dates: impl bf::IntoArg<OrderedIndexOfAtomicPart>,
 ) -> AtomicPart {
-    bf::call_routine! { session, INTERFACE, 56, id, kind, date, x, y, doc_id, part_of, dates }
+    bf::call_routine! { session, INTERFACE, 16, id, kind, date, x, y, doc_id, part_of, dates }
 }
 
-/// Theta: `new_connection (source: AtomicPart, target: AtomicPart, kind: string, length: int) returns (Connection)`
+/// Theta: `root () returns (directory)`
 #[track_caller]
-pub fn new_connection(
-    session: &bf::Session,
-    source: impl bf::IntoArg<AtomicPart>,
-    target: impl bf::IntoArg<AtomicPart>,
-    kind: impl bf::IntoArg<String>,
-    length: impl bf::IntoArg<i64>,
-) -> Connection {
-    bf::call_routine! { session, INTERFACE, 57, source, target, kind, length }
-}
-
-/// What is wrong first; empty if nothing is.
-///
-/// Theta: `fault (db: Database, modules: OrderedIndex[Module], module_names: HashIndex[string, Module], bases: HashIndex[int, BaseAssembly], composites: HashIndex[int, CompositePart], documents: HashIndex[int, Document], titles: HashIndex[string, Document], parts: OrderedIndex[AtomicPart], part_ids: HashIndex[int, AtomicPart]) returns (string)`
-#[track_caller]
-pub fn fault(
-    session: &bf::Session,
-    db: impl bf::IntoArg<Database>,
-    modules: impl bf::IntoArg<OrderedIndexOfModule>,
-    module_names: impl bf::IntoArg<HashIndexOfStringAndModule>,
-    bases: impl bf::IntoArg<HashIndexOfIntAndBaseAssembly>,
-    composites: impl bf::IntoArg<HashIndexOfIntAndCompositePart>,
-    documents: impl bf::IntoArg<HashIndexOfIntAndDocument>,
-    titles: impl bf::IntoArg<HashIndexOfStringAndDocument>,
-    parts: impl bf::IntoArg<OrderedIndexOfAtomicPart>,
-    part_ids: impl bf::IntoArg<HashIndexOfIntAndAtomicPart>,
-) -> bf::Promise<String> {
-    bf::call_routine! { session, INTERFACE, 58, db, modules, module_names, bases, composites, documents, titles, parts, part_ids }
-}
-
-/// The extents of the base assemblies of all modules together are the index of their ids.
-///
-/// Theta: `check_modules (modules: OrderedIndex[Module], names: HashIndex[string, Module], bases: HashIndex[int, BaseAssembly]) signals (wrong (string))`
-#[track_caller]
-pub fn check_modules(
-    session: &bf::Session,
-    modules: impl bf::IntoArg<OrderedIndexOfModule>,
-    names: impl bf::IntoArg<HashIndexOfStringAndModule>,
-    bases: impl bf::IntoArg<HashIndexOfIntAndBaseAssembly>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 59, modules, names, bases }
-}
-
-/// Theta: `check_composites (composites: HashIndex[int, CompositePart], documents: HashIndex[int, Document], titles: HashIndex[string, Document]) signals (wrong (string))`
-#[track_caller]
-pub fn check_composites(
-    session: &bf::Session,
-    composites: impl bf::IntoArg<HashIndexOfIntAndCompositePart>,
-    documents: impl bf::IntoArg<HashIndexOfIntAndDocument>,
-    titles: impl bf::IntoArg<HashIndexOfStringAndDocument>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 60, composites, documents, titles }
-}
-
-/// Theta: `check_parts (parts: OrderedIndex[AtomicPart], ids: HashIndex[int, AtomicPart], dates: OrderedIndex[AtomicPart], composites: HashIndex[int, CompositePart]) signals (wrong (string))`
-#[track_caller]
-pub fn check_parts(
-    session: &bf::Session,
-    parts: impl bf::IntoArg<OrderedIndexOfAtomicPart>,
-    ids: impl bf::IntoArg<HashIndexOfIntAndAtomicPart>,
-    dates: impl bf::IntoArg<OrderedIndexOfAtomicPart>,
-    composites: impl bf::IntoArg<HashIndexOfIntAndCompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 61, parts, ids, dates, composites }
-}
-
-/// Each use is in the bag of both ends as often.
-///
-/// Theta: `check_uses (bases: HashIndex[int, BaseAssembly], composites: HashIndex[int, CompositePart]) signals (wrong (string))`
-#[track_caller]
-pub fn check_uses(
-    session: &bf::Session,
-    bases: impl bf::IntoArg<HashIndexOfIntAndBaseAssembly>,
-    composites: impl bf::IntoArg<HashIndexOfIntAndCompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 62, bases, composites }
-}
-
-/// Each connection is in one bag at both its ends, and the parts of a composite part can all be reached from its root.
-///
-/// Theta: `check_graph (composites: HashIndex[int, CompositePart]) signals (wrong (string))`
-#[track_caller]
-pub fn check_graph(
-    session: &bf::Session,
-    composites: impl bf::IntoArg<HashIndexOfIntAndCompositePart>,
-) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 63, composites }
+pub fn root(session: &bf::Session) -> bf::Directory {
+    bf::call_routine! { session, INTERFACE, 17 }
 }
 
 /// The exceptions of the program, as types.
@@ -5731,12 +5267,6 @@ pub mod signals {
     pub struct Unknown();
 
     bf::signal! { Unknown, "unknown" }
-
-    /// Theta: `wrong (string)`
-    #[derive(Clone, Debug)]
-    pub struct Wrong(pub String);
-
-    bf::signal! { Wrong, "wrong", String }
 
     /// Theta: `wrong_kind`
     #[derive(Clone, Debug)]
