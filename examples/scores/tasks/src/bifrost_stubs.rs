@@ -7,31 +7,31 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [228, 202, 209, 236, 122, 202, 16, 103, 209, 155, 114, 192, 249, 131, 193, 181, 78, 138, 223, 27, 12, 150, 169, 40, 3, 101, 218, 30, 83, 246, 13, 155],
+    digest: [47, 78, 119, 130, 198, 231, 208, 123, 98, 82, 226, 105, 183, 10, 76, 49, 223, 82, 251, 104, 51, 66, 195, 197, 196, 192, 183, 204, 111, 180, 202, 77],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 18, put: 274, full: 275, get: 276 }),
-        (1, bf::CellNumbers { ty: 19, put: 281, full: 282, get: 283 }),
-        (2, bf::CellNumbers { ty: 20, put: 288, full: 289, get: 290 }),
-        (3, bf::CellNumbers { ty: 21, put: 295, full: 296, get: 297 }),
-        (4, bf::CellNumbers { ty: 22, put: 302, full: 303, get: 304 }),
-        (5, bf::CellNumbers { ty: 23, put: 309, full: 310, get: 311 }),
+        (0, bf::CellNumbers { ty: 18, put: 275, full: 276, get: 277 }),
+        (1, bf::CellNumbers { ty: 19, put: 282, full: 283, get: 284 }),
+        (2, bf::CellNumbers { ty: 20, put: 289, full: 290, get: 291 }),
+        (3, bf::CellNumbers { ty: 21, put: 296, full: 297, get: 298 }),
+        (4, bf::CellNumbers { ty: 22, put: 303, full: 304, get: 305 }),
+        (5, bf::CellNumbers { ty: 23, put: 310, full: 311, get: 312 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 24, put: 316, full: 317, get: 318 },
+            cell: bf::CellNumbers { ty: 24, put: 317, full: 318, get: 319 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 25, put: 320, full: 321, get: 322 },
+            cell: bf::CellNumbers { ty: 25, put: 321, full: 322, get: 323 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 26, put: 324, full: 325, get: 326 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 26, put: 325, full: 326, get: 327 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
@@ -45,7 +45,7 @@ pub struct Player(bf::Stub);
 
 bf::object! {
     Player, INTERFACE, type 9,
-    cell (27, 331, 332, 333),
+    cell (27, 332, 333, 334),
     below [bf::Any]
 }
 
@@ -53,13 +53,13 @@ impl Player {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 131 }
     }
 
     /// Theta: `points () returns (int)`
     #[track_caller]
     pub fn points(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 132 }
     }
 
     /// Adds points, and returns the sum.
@@ -67,7 +67,7 @@ impl Player {
     /// Theta: `score (more: int) returns (int)`
     #[track_caller]
     pub fn score(&self, more: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 132, more }
+        bf::call! { self.0, 133, more }
     }
 }
 
@@ -77,7 +77,7 @@ pub struct Scores(bf::Stub);
 
 bf::object! {
     Scores, INTERFACE, type 10,
-    cell (28, 335, 336, 337),
+    cell (28, 336, 337, 338),
     below [bf::Any]
 }
 
@@ -91,7 +91,7 @@ impl Scores {
         name: impl bf::IntoArg<String>,
         more: impl bf::IntoArg<i64>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 133, name, more }
+        bf::call! { self.0, 134, name, more }
     }
 
     /// The player with this name.
@@ -99,7 +99,7 @@ impl Scores {
     /// Theta: `player (name: string) returns (Player) signals (not_found)`
     #[track_caller]
     pub fn player(&self, name: impl bf::IntoArg<String>) -> Player {
-        bf::call! { self.0, 134, name }
+        bf::call! { self.0, 135, name }
     }
 
     /// All players, in the order of their names.
@@ -107,7 +107,7 @@ impl Scores {
     /// Theta: `players () returns (tree_map[string, Player])`
     #[track_caller]
     pub fn players(&self) -> TreeMapOfStringAndPlayer {
-        bf::call! { self.0, 135 }
+        bf::call! { self.0, 136 }
     }
 
     /// The players with so many points, in the order of their names.
@@ -115,7 +115,7 @@ impl Scores {
     /// Theta: `leaders (least: int) yields (Player)`
     #[track_caller]
     pub fn leaders(&self, least: impl bf::IntoArg<i64>) -> bf::Iter<(Player,)> {
-        let iter = bf::Iter::of_method(&self.0, 136);
+        let iter = bf::Iter::of_method(&self.0, 137);
         iter.arg(least)
     }
 }
@@ -130,7 +130,7 @@ pub struct TreeMapOfStringAndPlayer(bf::Stub);
 
 bf::object! {
     TreeMapOfStringAndPlayer, INTERFACE, type 11,
-    cell (29, 339, 340, 341),
+    cell (29, 340, 341, 342),
     below [bf::Any]
 }
 
@@ -140,7 +140,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// True if there is no key.
@@ -148,7 +148,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// True if it has the key.
@@ -156,7 +156,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `contains (k: string) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<String>) -> bf::Promise<bool> {
-        bf::call! { self.0, 139, k }
+        bf::call! { self.0, 140, k }
     }
 
     /// Removes all keys.
@@ -164,7 +164,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// The value of the key.
@@ -172,7 +172,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `fetch (k: string) returns (Player) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<String>) -> Player {
-        bf::call! { self.0, 141, k }
+        bf::call! { self.0, 142, k }
     }
 
     /// Gives the key this value, whether it is new or not; failure if it is not equal to itself, as nan.
@@ -184,7 +184,7 @@ impl TreeMapOfStringAndPlayer {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Player>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 142, k, v }
+        bf::call! { self.0, 143, k, v }
     }
 
     /// Adds a new key; exists if the map has it, and then nothing changes.
@@ -196,7 +196,7 @@ impl TreeMapOfStringAndPlayer {
         k: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Player>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 143, k, v }
+        bf::call! { self.0, 144, k, v }
     }
 
     /// Removes the key.
@@ -204,7 +204,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `remove (k: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 144, k }
+        bf::call! { self.0, 145, k }
     }
 
     /// Stores each key of m with its value.
@@ -212,7 +212,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `store_all (m: tree_map[string, Player])`
     #[track_caller]
     pub fn store_all(&self, m: impl bf::IntoArg<TreeMapOfStringAndPlayer>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, m }
+        bf::call! { self.0, 146, m }
     }
 
     /// The least key.
@@ -220,7 +220,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `first () returns (string) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// The greatest key.
@@ -228,7 +228,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `last () returns (string) signals (empty)`
     #[track_caller]
     pub fn last(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// The least key that is not less than low.
@@ -236,7 +236,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `first_from (low: string) returns (string) signals (not_found)`
     #[track_caller]
     pub fn first_from(&self, low: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 148, low }
+        bf::call! { self.0, 149, low }
     }
 
     /// The greatest key that is not greater than high.
@@ -244,7 +244,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `last_to (high: string) returns (string) signals (not_found)`
     #[track_caller]
     pub fn last_to(&self, high: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 149, high }
+        bf::call! { self.0, 150, high }
     }
 
     /// The number of keys less than k. It visits the leaves before k, unless the map is counted.
@@ -252,7 +252,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `rank (k: string) returns (int)`
     #[track_caller]
     pub fn rank(&self, k: impl bf::IntoArg<String>) -> bf::Promise<i64> {
-        bf::call! { self.0, 150, k }
+        bf::call! { self.0, 151, k }
     }
 
     /// The n-th key, from 1. It visits the leaves before it, unless the map is counted.
@@ -260,7 +260,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `nth (n: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn nth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 151, n }
+        bf::call! { self.0, 152, n }
     }
 
     /// The number of keys from low to high. It visits the leaves between them, unless the map is counted.
@@ -272,7 +272,7 @@ impl TreeMapOfStringAndPlayer {
         low: impl bf::IntoArg<String>,
         high: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 152, low, high }
+        bf::call! { self.0, 153, low, high }
     }
 
     /// Each key, in order.
@@ -280,7 +280,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `keys () yields (string)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 153)
+        bf::Iter::of_method(&self.0, 154)
     }
 
     /// Each value, in the order of the keys.
@@ -288,7 +288,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `values () yields (Player)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(Player,)> {
-        bf::Iter::of_method(&self.0, 154)
+        bf::Iter::of_method(&self.0, 155)
     }
 
     /// Each key with its value.
@@ -296,7 +296,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `pairs () yields (string, Player)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(String, Player)> {
-        bf::Iter::of_method(&self.0, 155)
+        bf::Iter::of_method(&self.0, 156)
     }
 
     /// The keys that are not less than low.
@@ -304,7 +304,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `keys_from (low: string) yields (string)`
     #[track_caller]
     pub fn keys_from(&self, low: impl bf::IntoArg<String>) -> bf::Iter<(String,)> {
-        let iter = bf::Iter::of_method(&self.0, 156);
+        let iter = bf::Iter::of_method(&self.0, 157);
         iter.arg(low)
     }
 
@@ -313,7 +313,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `values_from (low: string) yields (Player)`
     #[track_caller]
     pub fn values_from(&self, low: impl bf::IntoArg<String>) -> bf::Iter<(Player,)> {
-        let iter = bf::Iter::of_method(&self.0, 157);
+        let iter = bf::Iter::of_method(&self.0, 158);
         iter.arg(low)
     }
 
@@ -322,7 +322,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `pairs_from (low: string) yields (string, Player)`
     #[track_caller]
     pub fn pairs_from(&self, low: impl bf::IntoArg<String>) -> bf::Iter<(String, Player)> {
-        let iter = bf::Iter::of_method(&self.0, 158);
+        let iter = bf::Iter::of_method(&self.0, 159);
         iter.arg(low)
     }
 
@@ -335,7 +335,7 @@ impl TreeMapOfStringAndPlayer {
         low: impl bf::IntoArg<String>,
         high: impl bf::IntoArg<String>,
     ) -> bf::Iter<(String,)> {
-        let iter = bf::Iter::of_method(&self.0, 159);
+        let iter = bf::Iter::of_method(&self.0, 160);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -349,7 +349,7 @@ impl TreeMapOfStringAndPlayer {
         low: impl bf::IntoArg<String>,
         high: impl bf::IntoArg<String>,
     ) -> bf::Iter<(Player,)> {
-        let iter = bf::Iter::of_method(&self.0, 160);
+        let iter = bf::Iter::of_method(&self.0, 161);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -363,7 +363,7 @@ impl TreeMapOfStringAndPlayer {
         low: impl bf::IntoArg<String>,
         high: impl bf::IntoArg<String>,
     ) -> bf::Iter<(String, Player)> {
-        let iter = bf::Iter::of_method(&self.0, 161);
+        let iter = bf::Iter::of_method(&self.0, 162);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -373,7 +373,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `keys_down () yields (string)`
     #[track_caller]
     pub fn keys_down(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 162)
+        bf::Iter::of_method(&self.0, 163)
     }
 
     /// Their values.
@@ -381,7 +381,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `values_down () yields (Player)`
     #[track_caller]
     pub fn values_down(&self) -> bf::Iter<(Player,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 164)
     }
 
     /// Both.
@@ -389,7 +389,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `pairs_down () yields (string, Player)`
     #[track_caller]
     pub fn pairs_down(&self) -> bf::Iter<(String, Player)> {
-        bf::Iter::of_method(&self.0, 164)
+        bf::Iter::of_method(&self.0, 165)
     }
 
     /// The keys that are not greater than high, from the last.
@@ -397,7 +397,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `keys_down_from (high: string) yields (string)`
     #[track_caller]
     pub fn keys_down_from(&self, high: impl bf::IntoArg<String>) -> bf::Iter<(String,)> {
-        let iter = bf::Iter::of_method(&self.0, 165);
+        let iter = bf::Iter::of_method(&self.0, 166);
         iter.arg(high)
     }
 
@@ -406,7 +406,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `values_down_from (high: string) yields (Player)`
     #[track_caller]
     pub fn values_down_from(&self, high: impl bf::IntoArg<String>) -> bf::Iter<(Player,)> {
-        let iter = bf::Iter::of_method(&self.0, 166);
+        let iter = bf::Iter::of_method(&self.0, 167);
         iter.arg(high)
     }
 
@@ -415,7 +415,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `pairs_down_from (high: string) yields (string, Player)`
     #[track_caller]
     pub fn pairs_down_from(&self, high: impl bf::IntoArg<String>) -> bf::Iter<(String, Player)> {
-        let iter = bf::Iter::of_method(&self.0, 167);
+        let iter = bf::Iter::of_method(&self.0, 168);
         iter.arg(high)
     }
 
@@ -424,7 +424,7 @@ impl TreeMapOfStringAndPlayer {
     /// Theta: `equal (m: tree_map[string, Player]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, m: impl bf::IntoArg<TreeMapOfStringAndPlayer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 168, m }
+        bf::call! { self.0, 169, m }
     }
 }
 
@@ -434,7 +434,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 12,
-    cell (30, 343, 344, 345),
+    cell (30, 344, 345, 346),
     below [bf::Any]
 }
 
@@ -444,127 +444,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 174, i }
+        bf::call! { self.0, 175, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 175, i, v }
+        bf::call! { self.0, 176, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 178, v }
+        bf::call! { self.0, 179, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 179, v }
+        bf::call! { self.0, 180, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 182)
+        bf::Iter::of_method(&self.0, 183)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 183)
+        bf::Iter::of_method(&self.0, 184)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 186, x }
+        bf::call! { self.0, 187, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 187, x }
+        bf::call! { self.0, 188, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 190 }
     }
 }
 
@@ -574,7 +574,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 13,
-    cell (31, 350, 351, 352),
+    cell (31, 351, 352, 353),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -586,103 +586,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 192, i }
+        bf::call! { self.0, 193, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 195, v }
+        bf::call! { self.0, 196, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 196, x }
+        bf::call! { self.0, 197, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 197, i, v }
+        bf::call! { self.0, 198, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 198, at, count }
+        bf::call! { self.0, 199, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 199)
+        bf::Iter::of_method(&self.0, 200)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 200)
+        bf::Iter::of_method(&self.0, 201)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 202, x }
+        bf::call! { self.0, 203, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 203, x }
+        bf::call! { self.0, 204, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 }
 
@@ -692,7 +692,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 14,
-    cell (32, 357, 358, 359),
+    cell (32, 358, 359, 360),
     below [bf::Any]
 }
 
@@ -702,127 +702,127 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 212, i }
+        bf::call! { self.0, 213, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 213, i, v }
+        bf::call! { self.0, 214, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 216 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 216, v }
+        bf::call! { self.0, 217, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 217, v }
+        bf::call! { self.0, 218, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 220)
+        bf::Iter::of_method(&self.0, 221)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 221)
+        bf::Iter::of_method(&self.0, 222)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 224, x }
+        bf::call! { self.0, 225, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 225, x }
+        bf::call! { self.0, 226, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 228 }
     }
 }
 
@@ -832,7 +832,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 15,
-    cell (33, 364, 365, 366),
+    cell (33, 365, 366, 367),
     below [bf::Any], plain Vec<String>
 }
 
@@ -844,43 +844,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 230, i }
+        bf::call! { self.0, 231, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 233 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 233, v }
+        bf::call! { self.0, 234, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 234, x }
+        bf::call! { self.0, 235, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -890,7 +890,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 235, i, v }
+        bf::call! { self.0, 236, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -900,55 +900,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 236, at, count }
+        bf::call! { self.0, 237, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 237)
+        bf::Iter::of_method(&self.0, 238)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 238)
+        bf::Iter::of_method(&self.0, 239)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 240, x }
+        bf::call! { self.0, 241, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 241, x }
+        bf::call! { self.0, 242, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 245 }
     }
 }
 
@@ -958,7 +958,7 @@ pub struct ArrayOfPlayer(bf::Stub);
 
 bf::object! {
     ArrayOfPlayer, INTERFACE, type 16,
-    cell (34, 371, 372, 373),
+    cell (34, 372, 373, 374),
     below [bf::Any]
 }
 
@@ -968,103 +968,103 @@ impl ArrayOfPlayer {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 245 }
+        bf::call! { self.0, 246 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 246 }
+        bf::call! { self.0, 247 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 247 }
+        bf::call! { self.0, 248 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 248 }
+        bf::call! { self.0, 249 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 249 }
+        bf::call! { self.0, 250 }
     }
 
     /// Theta: `fetch (i: int) returns (Player) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Player {
-        bf::call! { self.0, 250, i }
+        bf::call! { self.0, 251, i }
     }
 
     /// Theta: `store (i: int, v: Player) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Player>) -> bf::Promise<()> {
-        bf::call! { self.0, 251, i, v }
+        bf::call! { self.0, 252, i, v }
     }
 
     /// Theta: `bottom () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Player {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 253 }
     }
 
     /// Theta: `top () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Player {
-        bf::call! { self.0, 253 }
+        bf::call! { self.0, 254 }
     }
 
     /// Theta: `append (v: Player)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Player>) -> bf::Promise<()> {
-        bf::call! { self.0, 254, v }
+        bf::call! { self.0, 255, v }
     }
 
     /// Theta: `append_low (v: Player)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Player>) -> bf::Promise<()> {
-        bf::call! { self.0, 255, v }
+        bf::call! { self.0, 256, v }
     }
 
     /// Theta: `remove () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Player {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 257 }
     }
 
     /// Theta: `remove_low () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Player {
-        bf::call! { self.0, 257 }
+        bf::call! { self.0, 258 }
     }
 
     /// Theta: `elements () yields (Player)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Player,)> {
-        bf::Iter::of_method(&self.0, 258)
+        bf::Iter::of_method(&self.0, 259)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 259)
+        bf::Iter::of_method(&self.0, 260)
     }
 
     /// Theta: `to_sequence () returns (sequence[Player])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfPlayer {
-        bf::call! { self.0, 260 }
+        bf::call! { self.0, 261 }
     }
 
     /// Theta: `equal (x: array[Player]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfPlayer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 261, x }
+        bf::call! { self.0, 262, x }
     }
 }
 
@@ -1074,7 +1074,7 @@ pub struct SequenceOfPlayer(bf::Stub);
 
 bf::object! {
     SequenceOfPlayer, INTERFACE, type 17,
-    cell (35, 375, 376, 377),
+    cell (35, 376, 377, 378),
     below [bf::Any], plain Vec<Player>
 }
 
@@ -1086,43 +1086,43 @@ impl SequenceOfPlayer {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 262 }
+        bf::call! { self.0, 263 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 263 }
+        bf::call! { self.0, 264 }
     }
 
     /// Theta: `fetch (i: int) returns (Player) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Player {
-        bf::call! { self.0, 264, i }
+        bf::call! { self.0, 265, i }
     }
 
     /// Theta: `bottom () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Player {
-        bf::call! { self.0, 265 }
+        bf::call! { self.0, 266 }
     }
 
     /// Theta: `top () returns (Player) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Player {
-        bf::call! { self.0, 266 }
+        bf::call! { self.0, 267 }
     }
 
     /// Theta: `append (v: Player) returns (sequence[Player])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Player>) -> SequenceOfPlayer {
-        bf::call! { self.0, 267, v }
+        bf::call! { self.0, 268, v }
     }
 
     /// Theta: `concat (x: sequence[Player]) returns (sequence[Player])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfPlayer>) -> SequenceOfPlayer {
-        bf::call! { self.0, 268, x }
+        bf::call! { self.0, 269, x }
     }
 
     /// Theta: `replace (i: int, v: Player) returns (sequence[Player]) signals (bounds)`
@@ -1132,7 +1132,7 @@ impl SequenceOfPlayer {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Player>,
     ) -> SequenceOfPlayer {
-        bf::call! { self.0, 269, i, v }
+        bf::call! { self.0, 270, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Player]) signals (bounds)`
@@ -1142,31 +1142,31 @@ impl SequenceOfPlayer {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfPlayer {
-        bf::call! { self.0, 270, at, count }
+        bf::call! { self.0, 271, at, count }
     }
 
     /// Theta: `elements () yields (Player)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Player,)> {
-        bf::Iter::of_method(&self.0, 271)
+        bf::Iter::of_method(&self.0, 272)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 272)
+        bf::Iter::of_method(&self.0, 273)
     }
 
     /// Theta: `to_array () returns (array[Player])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfPlayer {
-        bf::call! { self.0, 273 }
+        bf::call! { self.0, 274 }
     }
 }
 
-/// Theta: `new_scores () returns (Scores)`
+/// Theta: `root () returns (directory)`
 #[track_caller]
-pub fn new_scores(session: &bf::Session) -> Scores {
+pub fn root(session: &bf::Session) -> bf::Directory {
     bf::call_routine! { session, INTERFACE, 0 }
 }
 
