@@ -21,6 +21,8 @@ pub(crate) type Place = u32;
 pub struct Prepared {
     pub(crate) name: String,
     pub(crate) kind: FuncKind,
+    /// The number of a function of the program; none of code that clients send.
+    pub(crate) id: Option<FuncId>,
     /// Words that the caller passes and that go to the first places.
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
@@ -307,6 +309,7 @@ pub(crate) enum Node {
     Signal {
         signal: SignalId,
         values: Box<[Place]>,
+        site: Site,
     },
     Exit {
         signal: SignalId,

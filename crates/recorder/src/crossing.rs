@@ -27,7 +27,7 @@ use bifrost_wire::{
 };
 
 use crate::Source;
-use crate::error::{CallName, Closed, Error, ErrorValue, Misuse};
+use crate::error::{CallName, Closed, Error, ErrorValue, FailurePlaces, Misuse};
 use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
 use crate::slots::{DROPPED, Extra, NO_SLOT, Tag};
@@ -387,9 +387,10 @@ impl<S: Source> Recorder<S> {
                 call = name;
             }
             let error = Arc::new(match exception.kind {
-                ExceptionKind::Signal { name, values } => {
+                ExceptionKind::Signal { name, values, places } => {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
-                    Error::Signal { name: name.into(), values, call }
+                    let places = FailurePlaces::of(&places);
+                    Error::Signal { name: name.into(), values, places, call }
                 }
                 ExceptionKind::Unhandled { argument, cause } => {
                     let known = by_call.get(&cause).and_then(|i| errors.get(*i)).map(|e| e.as_cause());

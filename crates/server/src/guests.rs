@@ -392,7 +392,10 @@ fn start(engine: &Arc<Engine>, space: &Space) -> Result<(), Raised> {
     let Some(start) = engine.find_entry("start", 0) else { return Ok(()) };
     // SAFETY: the context runs this engine's image, and `start` takes nothing.
     let run = || unsafe { engine.call_passive(&mut space.lock(), start, &[]) };
-    let ended =
-        space.on_stack(run).map_err(|e| Raised { name: "failure".to_owned(), values: format!("({e})") })?;
+    let ended = space.on_stack(run).map_err(|e| Raised {
+        name: "failure".to_owned(),
+        values: format!("({e})"),
+        places: vec![],
+    })?;
     ended.map(|_| ())
 }

@@ -39,6 +39,7 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+pub mod places;
 mod procedures;
 mod replies;
 mod requests;
@@ -55,5 +56,6 @@ mod wait;
 mod work;
 
 pub use limits::Limits;
+pub use places::{LoggedFailure, Shown};
 pub use session::{Counters, Session, Welcome};
 pub use tables::Tables;
