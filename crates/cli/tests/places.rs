@@ -46,13 +46,21 @@ fn run_says_where_a_failure_arose_and_passed() {
         ("bounds", "bounds", &["fail (places.theta:77)"]),
         // `empty` is an exception of `pop`, and a failure of `top`.
         ("native", "empty", &["Numbers.top (lib/stack.theta:17)", "fail (places.theta:79)"]),
-        ("closure", "zero", &["inverse (places.theta:38)", "apply (places.theta:34)", "fail (places.theta:81)"]),
+        (
+            "closure",
+            "zero",
+            &["inverse (places.theta:38)", "apply (places.theta:34)", "fail (places.theta:81)"],
+        ),
         // Not the failure that was handled before.
         ("again", "odd", &["again (places.theta:44)", "fail (places.theta:82)"]),
         // Not the failure that the handler took.
         ("twice", "zero", &["divide (places.theta:14)", "twice (places.theta:51)", "fail (places.theta:83)"]),
         // The body of a loop is its routine's; the iterator has not failed.
-        ("body", "zero", &["divide (places.theta:14)", "in_body (places.theta:57)", "fail (places.theta:84)"]),
+        (
+            "body",
+            "zero",
+            &["divide (places.theta:14)", "in_body (places.theta:57)", "fail (places.theta:84)"],
+        ),
         (
             "iterator",
             "zero",
@@ -87,7 +95,8 @@ fn a_failure_of_an_actor_says_where_it_arose() {
         assert_eq!(run("request"), format!("{error}\n{worker}\n  at main (actors.theta:24)\n"));
         let asked = "  at Worker.ask (actors.theta:14)\n  at main (actors.theta:30)";
         assert_eq!(run("chain"), format!("{error}\n{worker}\n{asked}\n"));
-        let created = "  at share (actors.theta:19)\n  at Worker.new (actors.theta:5)\n  at main (actors.theta:37)";
+        let created =
+            "  at share (actors.theta:19)\n  at Worker.new (actors.theta:5)\n  at main (actors.theta:37)";
         assert_eq!(run("creator"), format!("{error}\n{created}\n"));
         let lost = "bifrost_cli::common::capsules: exception without a receiver: \
                     failure(\"unhandled exception: zero\") of Worker.forget, on node 0";
@@ -117,7 +126,7 @@ fn server(arguments: &[&str]) -> Server {
 fn seen(server: &Server) -> [Vec<String>; 3] {
     std::array::from_fn(|transport| {
         let s = stubs::connect(&server.urls[transport]).unwrap();
-        let desk = Desk::lookup(&s, "desk");
+        let desk = s.lookup::<Desk>("desk");
         let error = desk.total(3, 0).claim().unwrap_err();
         assert_eq!(error.root().signal(), Some("failure"));
         error.root().places().iter().map(|place| place.to_string()).collect()
@@ -155,7 +164,7 @@ fn clients_see_places_as_the_setting_says() {
 fn an_error_shows_its_places_when_it_is_asked() {
     let server = server(&[]);
     let s = stubs::connect(&server.urls[0]).unwrap();
-    let desk = Desk::lookup(&s, "desk");
+    let desk = s.lookup::<Desk>("desk");
     let error: Error = desk.deep(99).claim().unwrap_err();
     let plain = error.root().to_string();
     assert!(plain.ends_with("signalled failure(\"bottom\")"), "{plain}");
@@ -173,7 +182,8 @@ fn an_error_shows_its_places_when_it_is_asked() {
 fn a_failure_in_a_loop_of_a_client_has_the_places_in_the_program() {
     for way in [&[][..], &["--interpret"]] {
         let server = server(way);
-        let script = "$d := lookup desk: Desk\nforeach $x in $d.each(2) do\n  $d.divide(1, $x.sub(6))\nend\nflush\n";
+        let script =
+            "$d := lookup desk: Desk\nforeach $x in $d.each(2) do\n  $d.divide(1, $x.sub(6))\nend\nflush\n";
         let said = server.shell(&server.urls[0], &[], script);
         let path = folder().join("places.theta").display().to_string();
         let expected = format!(
@@ -205,7 +215,7 @@ fn the_shell_shows_places_as_text_and_as_json() {
 fn the_log_has_the_failures_of_clients_with_their_places() {
     let server = server(&["--log", "json"]);
     let s = stubs::connect(&server.urls[2]).unwrap();
-    let desk = Desk::lookup(&s, "desk");
+    let desk = s.lookup::<Desk>("desk");
     desk.top().claim().unwrap_err();
     desk.odd(3).claim().unwrap_err();
     drop((desk, s));
@@ -231,7 +241,7 @@ fn clients_cannot_flood_the_log() {
     let sessions: Vec<_> = (0..4).map(|_| stubs::connect(&server.urls[0]).unwrap()).collect();
     for round in 0..5 {
         for s in &sessions {
-            let desk = Desk::lookup(s, "desk");
+            let desk = s.lookup::<Desk>("desk");
             let calls: Vec<_> = (0..100).map(|n| desk.divide(n, 0)).collect();
             calls.iter().for_each(|call| drop(call.claim().unwrap_err()));
             assert!(round < 5);

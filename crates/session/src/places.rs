@@ -2,9 +2,10 @@
 
 use bifrost_ir::Program;
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, PlaceList, object};
+use bifrost_runtime::{Cx, PlaceList};
 use bifrost_wire as wire;
 
+use crate::replies::value_of;
 use crate::session::Session;
 
 /// Most failures that wait for the log; further ones are counted.
@@ -94,10 +95,13 @@ impl Session {
     pub(crate) fn note_failure(&mut self, cx: &Cx, call: u32, text: Word) -> Option<Box<PlaceList>> {
         let list = cx.places();
         if self.logged.failures.len() < LOGGED_FAILURES_MAX {
-            // SAFETY: the value of `failure` is a string; nothing was allocated since it was
-            // signalled.
-            let text = unsafe { object::text(text) };
-            let text = text[..text.floor_char_boundary(LOGGED_TEXT_BYTES_MAX)].to_owned();
+            // The value of `failure` is a string; nothing was allocated since it was signalled.
+            let text = match value_of(text) {
+                Some(wire::Value::Str(text)) => {
+                    text[..text.floor_char_boundary(LOGGED_TEXT_BYTES_MAX)].to_owned()
+                }
+                _ => String::new(),
+            };
             let places = list.lines(cx.image().program());
             self.logged.failures.push(LoggedFailure { call, text, places });
         } else {

@@ -44,7 +44,7 @@ fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 /// The value of an object that crosses as one: a string or bytes. It is copied into a reply before
 /// anything else runs.
 #[inline]
-fn value_of(word: Word) -> Option<Value<'static>> {
+pub(crate) fn value_of(word: Word) -> Option<Value<'static>> {
     // SAFETY: futures and exception values of object types are references, and those of these types
     // are strings and bytes.
     unsafe {
