@@ -8,9 +8,9 @@
 //!
 //! | event | list |
 //! | --- | --- |
-//! | `failure` arises: in the runtime, in a native, by `signal failure`, or of an unhandled exception | begins |
+//! | `failure` arises, also of an unhandled exception | begins |
 //! | it reaches the end of a function that was written in a text | one more |
-//! | it is kept as the answer of an actor ([`Cx::keep_places`]) | a copy for [`Cx::resume_places`] |
+//! | an actor answers with it ([`Cx::keep_places`]) | a copy for [`Cx::resume_places`] |
 //! | a handler takes it | stays, and is not looked at before the next one begins |
 
 use std::collections::VecDeque;
