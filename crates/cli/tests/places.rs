@@ -187,7 +187,7 @@ fn a_failure_in_a_loop_of_a_client_has_the_places_in_the_program() {
         let said = server.shell(&server.urls[0], &[], script);
         let path = folder().join("places.theta").display().to_string();
         let expected = format!(
-            "@2 divide in round 2 ! failure(\"unhandled exception: zero\")\n  at divide ({path}:14)\n  at D.divide ({path}:96)\n"
+            "@4 divide in round 2 ! failure(\"unhandled exception: zero\")\n  at divide ({path}:14)\n  at D.divide ({path}:96)\n"
         );
         assert!(stdout(&said).contains(&expected), "{}", stdout(&said));
         let said = server.shell(&server.urls[2], &[], script);
