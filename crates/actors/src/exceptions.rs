@@ -201,7 +201,7 @@ pub(crate) fn log_answered(cx: &mut Cx, kept: Exception, node: u32) {
     if skipped > 0 {
         text += &format!("\n  ({skipped} before it were not logged)");
     }
-    cx.actors().log(&text);
+    cx.actors().note(&text);
 }
 
 /// Returns an exception with its values, the method that it came from, this node, and the places of

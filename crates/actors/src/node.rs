@@ -82,6 +82,7 @@ pub struct Actors {
     /// The state of the seed, in a run whose order a seed decides.
     pub(crate) order: Option<u64>,
     log: fn(&str),
+    notes: fn(&str),
     /// The bound of the log of failures that are answered to other nodes.
     pub(crate) answered_failures: LogBound,
     pub(crate) nap: fn(u64),
@@ -114,6 +115,7 @@ impl Default for Actors {
             main_is_reference: false,
             order: None,
             log: |_| {},
+            notes: |_| {},
             answered_failures: LogBound::default(),
             nap: |_| std::hint::spin_loop(),
             idlers_kept: None,
@@ -161,6 +163,16 @@ impl Actors {
     /// waits for a time. Without it the node spins.
     pub fn set_nap(&mut self, nap: fn(u64)) {
         self.nap = nap;
+    }
+
+    /// Sets the function that gets lines about failures that are answered to other nodes, where they
+    /// may be handled; without it they are dropped.
+    pub fn set_notes(&mut self, notes: fn(&str)) {
+        self.notes = notes;
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        (self.notes)(text);
     }
 
     pub(crate) fn log(&self, text: &str) {

@@ -308,6 +308,7 @@ impl Hosts {
         let ready = |cx: &mut Cx| {
             cx.set_transactions_by_program();
             cx.actors().set_log(|text| tracing::warn!(text, "actor.log"));
+            cx.actors().set_notes(|text| tracing::warn!(text, "actor.failed"));
             cx.actors().set_nap(nap);
         };
         let table = Arc::new(Table::new(spaces.len() as u32));
