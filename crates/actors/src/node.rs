@@ -165,8 +165,8 @@ impl Actors {
         self.nap = nap;
     }
 
-    /// Sets the function that gets lines about failures that are answered to other nodes, where they
-    /// may be handled; without it they are dropped.
+    /// Sets the function that gets lines about failures that are answered to other nodes, where
+    /// they may be handled; without it they are dropped.
     pub fn set_notes(&mut self, notes: fn(&str)) {
         self.notes = notes;
     }
