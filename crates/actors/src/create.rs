@@ -100,6 +100,7 @@ pub(crate) fn bear(cx: &mut Cx, actor: Actor, creator: FuncId, args: &[Word]) ->
 pub(crate) fn fail_creation(cx: &mut Cx, actor: Actor) {
     let why = cx.signal_values[0];
     let _why = cx.keep(why);
+    cx.keep_places(actor.word());
     let class = actor.class();
     actor.set_state(State::Failed);
     let Ok(post) = mail_of(cx, class, actor, actor.word()) else { return };

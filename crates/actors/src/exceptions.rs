@@ -161,28 +161,59 @@ pub fn kept_exception(cx: &mut Cx, origin: &Origin) -> Exception {
     let made = Exception::make(cx, references, &values);
     made.set_signal(u64::from(id.as_u32()));
     made.set_origin(origin.word());
+    cx.keep_places(made.word());
     made
 }
 
 /// Signals an exception that was kept.
 pub fn raise_kept(cx: &mut Cx, kept: Exception) -> Ret {
     cx.signal_id = kept.signal() & !exception::RAISED;
+    cx.resume_places(kept.word());
     for at in 0..kept.count() {
         cx.signal_values[at] = kept.value(at);
     }
     Ret::SIGNALLED
 }
 
-/// Logs an exception that nobody awaits, with its values, the method that it came from, and
-/// this node.
+/// Returns the places of a failure that was kept, each on a line of its own behind the text.
+fn places_text(cx: &Cx, kept: Exception) -> String {
+    let lines = cx.kept_places(kept.word()).lines(image_of(cx).program());
+    lines.iter().map(|line| format!("\n{line}")).collect()
+}
+
+/// Logs an exception that nobody awaits, with its values, the method that it came from, this node,
+/// and the places of a failure.
 pub fn log_lost(cx: &mut Cx, kept: Exception) {
+    let text = format!("exception without a receiver: {}", described(cx, kept));
+    cx.words.stats.lost_exceptions += 1;
+    cx.actors().log(&text);
+}
+
+/// Logs a failure that is answered to another node, which does not learn its places. The log is
+/// bounded: others decide how often that happens.
+pub(crate) fn log_answered(cx: &mut Cx, kept: Exception, node: u32) {
+    if cx.kept_places(kept.word()).is_empty() {
+        return;
+    }
+    let now = cx.now_ms();
+    let Some(skipped) = cx.actors().answered_failures.next(now) else { return };
+    let mut text = format!("failure answered to node {node}: {}", described(cx, kept));
+    if skipped > 0 {
+        text += &format!("\n  ({skipped} before it were not logged)");
+    }
+    cx.actors().note(&text);
+}
+
+/// Returns an exception with its values, the method that it came from, this node, and the places of
+/// a failure, each on a line of its own.
+fn described(cx: &Cx, kept: Exception) -> String {
     let program = image_of(cx).program();
     let origin = Origin::from_word(kept.origin());
     let id = SignalId::from_u32(kept.signal() as u32);
     let values = (0..kept.count()).zip(origin.values(program, id));
     let values =
         values.map(|(at, ty)| shown(&program.types, ty, kept.value(at))).collect::<Vec<_>>().join(", ");
-    let mut text = format!("exception without a receiver: {}", program.types.signal_name(id));
+    let mut text = program.types.signal_name(id).to_owned();
     if !values.is_empty() {
         text += &format!("({values})");
     }
@@ -190,6 +221,6 @@ pub fn log_lost(cx: &mut Cx, kept: Exception) {
         text += &format!(" of {name}");
     }
     text += &format!(", on node {}", cx.node());
-    cx.words.stats.lost_exceptions += 1;
-    cx.actors().log(&text);
+    text += &places_text(cx, kept);
+    text
 }

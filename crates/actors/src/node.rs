@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use bifrost_heap::{Marker, Reference};
+use bifrost_runtime::LogBound;
 use bifrost_runtime::abi::{Ret, Word};
 use bifrost_runtime::node_words::NodeWords;
 
@@ -81,6 +82,9 @@ pub struct Actors {
     /// The state of the seed, in a run whose order a seed decides.
     pub(crate) order: Option<u64>,
     log: fn(&str),
+    notes: fn(&str),
+    /// The bound of the log of failures that are answered to other nodes.
+    pub(crate) answered_failures: LogBound,
     pub(crate) nap: fn(u64),
     idlers_kept: Option<Arc<AtomicU32>>,
     pub(crate) remote: Remote,
@@ -111,6 +115,8 @@ impl Default for Actors {
             main_is_reference: false,
             order: None,
             log: |_| {},
+            notes: |_| {},
+            answered_failures: LogBound::default(),
             nap: |_| std::hint::spin_loop(),
             idlers_kept: None,
             remote: Remote::default(),
@@ -157,6 +163,16 @@ impl Actors {
     /// waits for a time. Without it the node spins.
     pub fn set_nap(&mut self, nap: fn(u64)) {
         self.nap = nap;
+    }
+
+    /// Sets the function that gets lines about failures that are answered to other nodes, where
+    /// they may be handled; without it they are dropped.
+    pub fn set_notes(&mut self, notes: fn(&str)) {
+        self.notes = notes;
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        (self.notes)(text);
     }
 
     pub(crate) fn log(&self, text: &str) {

@@ -86,6 +86,7 @@ pub(crate) fn failed(cx: &mut Cx, actor: Actor) -> Ret {
     // It has mail, unless there was no memory for it.
     let why = actor.mail().map_or(0, |post| post.failure());
     cx.signal_id = u64::from(SignalId::FAILURE.as_u32());
+    cx.resume_places(actor.word());
     cx.signal_values[0] = if why == 0 { cx.image().empty_string() } else { why };
     Ret::SIGNALLED
 }

@@ -83,6 +83,10 @@ pub struct Args {
     /// batches are ended
     #[arg(long, value_name = "BYTES")]
     server_heap_bytes_max: Option<usize>,
+    /// Which clients are told at which places of the program a failure arose: always all, local
+    /// those over shared memory and unix sockets, never none [default: local]
+    #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"])]
+    show_places: Option<String>,
     /// Accept all clients over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
@@ -232,6 +236,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(rights) = &args.root_names {
         settings.insert("root_names".into(), rights.clone().into());
+    }
+    if let Some(clients) = &args.show_places {
+        settings.insert("show_places".into(), clients.as_str().into());
     }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());

@@ -11,6 +11,7 @@ const STUBS: &[(&str, &str)] = &[
     ("crates/cli/src/bench/oo7", "bench/oo7/oo7.theta"),
     ("crates/cli/tests/conformance", "crates/cli/tests/conformance/conformance.theta"),
     ("crates/cli/tests/guests", "crates/cli/tests/guests/guests.theta"),
+    ("crates/cli/tests/places", "crates/cli/tests/places/places.theta"),
     ("crates/cli/tests/tutorial", "crates/cli/tests/tutorial/board.theta"),
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),

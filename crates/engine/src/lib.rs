@@ -116,6 +116,15 @@ pub struct Raised {
     pub name: String,
     /// Its values in parentheses as `unparse` writes them; empty without values.
     pub values: String,
+    /// The places of a failure, a line for each ([`bifrost_runtime::PlaceList::lines`]).
+    pub places: Vec<String>,
+}
+
+impl Raised {
+    /// Returns the exception, and the places of a failure on lines of their own.
+    pub fn with_places(&self) -> String {
+        self.places.iter().fold(self.to_string(), |text, line| format!("{text}\n{line}"))
+    }
 }
 
 /// Most batches that are kept.
@@ -320,6 +329,8 @@ impl Engine {
             Outcome::Signalled => {
                 let signature = &self.program().routines[routine].signature;
                 let id = cx.signalled();
+                // Before other code runs, which may fail as well.
+                let places = cx.places().lines(self.program());
                 let types: Vec<TypeId> = match signature.signal(id) {
                     Some(signal) => signal.values.clone(),
                     None => vec![bifrost_ir::Types::STRING],
@@ -332,11 +343,13 @@ impl Engine {
                     types.iter().zip(words).map(|(ty, word)| self.unparse(cx, *ty, word)).collect();
                 let values =
                     if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
-                Err(Raised { name: self.program().types.signal_name(id).to_owned(), values })
+                Err(Raised { name: self.program().types.signal_name(id).to_owned(), values, places })
             }
-            Outcome::Pending | Outcome::Left | Outcome::Killed => {
-                Err(Raised { name: "killed".to_owned(), values: format!("({:?})", cx.killed()) })
-            }
+            Outcome::Pending | Outcome::Left | Outcome::Killed => Err(Raised {
+                name: "killed".to_owned(),
+                values: format!("({:?})", cx.killed()),
+                places: vec![],
+            }),
         }
     }
 

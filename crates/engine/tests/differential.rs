@@ -1,5 +1,6 @@
 //! Random programs give the same in the interpreter and as machine code, in the interpreter with general nodes for all calls,
-//! and with all loops over built-in iterators written without these: outcome, results, exception, output.
+//! and with all loops over built-in iterators written without these: outcome, results, exception, output; of a failure in code
+//! also its places.
 //!
 //! `BIFROST_SEEDS=from..to` chooses the seeds; a failure prints its seed and the program.
 
@@ -14,7 +15,7 @@ use bifrost_ir::verify::verify_program;
 use bifrost_jit::{Emit, Jit};
 use bifrost_runtime::abi::{Outcome, Word};
 use bifrost_runtime::cx::Output;
-use bifrost_runtime::{Cx, Image, Limits, invoke, object};
+use bifrost_runtime::{Cx, Image, Limits, PlaceList, invoke, object};
 
 const PRELUDE: &str = "
 type counter
@@ -159,9 +160,9 @@ fn random_programs_agree() {
     let (from, to): (u64, u64) = (from.parse().expect("a number"), to.parse().expect("a number"));
     let run = move || {
         let jit = Arc::new(Jit::new().expect("a compiler for this machine"));
-        for seed in from..to {
-            check(&jit, seed);
-        }
+        let failed: usize = (from..to).map(|seed| check(&jit, seed)).sum();
+        // Else the places were compared of nothing.
+        assert!(to - from < 100 || failed as u64 > (to - from) / 4, "{failed} failures with places");
     };
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run).expect("a thread");
     if let Err(panic) = thread.join() {
@@ -169,7 +170,8 @@ fn random_programs_agree() {
     }
 }
 
-fn check(jit: &Arc<Jit>, seed: u64) {
+/// The number of runs that failed at a place that is known.
+fn check(jit: &Arc<Jit>, seed: u64) -> usize {
     let text = program(seed);
     let program = parse(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}")).program;
     if let Err(errors) = verify_program(&program) {
@@ -187,18 +189,26 @@ fn check(jit: &Arc<Jit>, seed: u64) {
             panic!("seed {seed}: {e}\n{text}");
         }
     }
+    let mut failed = 0;
     for (a, b, r) in [(0, 1, 0.5), (3, -2, 1e10), (i64::MAX, 7, -1.0), (11, 64, f64::NAN)] {
-        let expected = run(&interpreted, a, b, r);
+        let (expected, places) = run(&interpreted, a, b, r);
+        failed += usize::from(!places.is_empty());
         let others =
             [("compiled", &compiled), ("with general nodes", &general), ("without iterators", &resumable)];
         for (how, image) in others {
-            let found = run(image, a, b, r);
+            let (found, places_found) = run(image, a, b, r);
             assert!(
                 found == expected,
                 "seed {seed}, arguments {a}, {b}, {r}:\ninterpreted {expected:?}\n{how} {found:?}\n{text}"
             );
+            // Loops that are written otherwise have other sites.
+            assert!(
+                how != "compiled" || places_found == places,
+                "seed {seed}, arguments {a}, {b}, {r}, {found:?}:\ninterpreted {places:?}\n{how} {places_found:?}\n{text}"
+            );
         }
     }
+    failed
 }
 
 /// The program with the loops over built-in iterators written without these.
@@ -213,8 +223,8 @@ fn without_iterators(program: &Program) -> Program {
     program
 }
 
-/// How the last function ends, and what it prints.
-fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> (String, String) {
+/// How the last function ends, what it prints, and where it fails.
+fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> ((String, String), PlaceList) {
     let routine = image.program().find_routine(&format!("f{}", FUNCTIONS - 1)).expect("generated");
     let mut cx = Cx::new(image.clone(), Limits::default(), 1, || 0);
     cx.set_output(Output::Buffer(String::new()));
@@ -238,7 +248,8 @@ fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> (String, String) {
         }
         other => format!("outcome {other:?}"),
     };
-    (outcome, cx.take_output())
+    let places = if ret.outcome() == Outcome::Signalled { cx.places() } else { PlaceList::default() };
+    ((outcome, cx.take_output()), places)
 }
 
 fn program(seed: u64) -> String {
@@ -248,6 +259,7 @@ fn program(seed: u64) -> String {
         let mut writer = Writer {
             random: &mut random,
             text: String::new(),
+            lines: 0,
             number,
             indent: 1,
             statements: 0,
@@ -310,6 +322,8 @@ impl Random {
 struct Writer<'r> {
     random: &'r mut Random,
     text: String,
+    /// The number of statements with a site so far.
+    lines: u32,
     number: u32,
     indent: usize,
     statements: u32,
@@ -328,6 +342,12 @@ impl Writer<'_> {
             self.text.push_str("  ");
         }
         self.text.push_str(text);
+        let words = ["if", "else", "end", "while", "test", "except", "when", "others", "others:"];
+        if !text.split_whitespace().next().is_some_and(|first| words.contains(&first)) {
+            // A site of its own for each statement.
+            self.lines += 1;
+            let _ = write!(self.text, " @{}", self.lines);
+        }
         self.text.push('\n');
     }
 

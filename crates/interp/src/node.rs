@@ -32,6 +32,8 @@ pub enum Nodes {
 pub struct Prepared {
     pub(crate) name: String,
     pub(crate) kind: FuncKind,
+    /// The number of a function of the program; none of code that clients send.
+    pub(crate) id: Option<FuncId>,
     /// Words that the caller passes and that go to the first places.
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
@@ -320,6 +322,7 @@ pub(crate) enum Node {
     Signal {
         signal: SignalId,
         values: Box<[Place]>,
+        site: Site,
     },
     Exit {
         signal: SignalId,

@@ -73,6 +73,7 @@ pub(crate) fn prepare(
     Prepared {
         name: func.name.clone(),
         kind: func.kind,
+        id,
         params: func.param_count(),
         template: p.template.into(),
         references: references(image, func),
@@ -243,8 +244,8 @@ impl Preparer<'_> {
             Stmt::Continue => Node::Continue,
             Stmt::Return(values) => Node::Return(self.operands(values)),
             Stmt::Yield(values) => Node::Yield(self.operands(values)),
-            Stmt::Signal { signal, values } => {
-                Node::Signal { signal: *signal, values: self.operands(values) }
+            Stmt::Signal { signal, values, site } => {
+                Node::Signal { signal: *signal, values: self.operands(values), site: *site }
             }
             Stmt::Exit { signal, values } => Node::Exit { signal: *signal, values: self.operands(values) },
             Stmt::Transaction { body, site } => {

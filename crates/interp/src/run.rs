@@ -234,13 +234,14 @@ impl Interpreter for Interp {
         }
         let mut run = Run::new(self, cx, closure);
         let flow = run.function(prepared, args);
+        let site = run.failed_site();
         // SAFETY: `cx` is the current context.
         let cx = unsafe { &mut *cx };
         match flow {
             Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
             Flow::Return => Ret::of(if prepared.results > 0 { cx.results[0] } else { 0 }),
             Flow::Raised => Ret::SIGNALLED,
-            Flow::Signalled | Flow::Exit => cx.unhandled(),
+            Flow::Signalled | Flow::Exit => cx.failed_at(func, site),
             Flow::Left => Ret::LEFT,
             Flow::Killed => Ret::KILLED,
             Flow::Landed => unreachable!("only a script waits"),
@@ -361,6 +362,8 @@ impl Run<'_> {
         if self.cx().must_attend() {
             match self.attend(Site::default()) {
                 Flow::Next => {}
+                // The function did not begin: the failure is its caller's.
+                Flow::Signalled => return Flow::Raised,
                 flow => return flow,
             }
         }
@@ -394,6 +397,11 @@ impl Run<'_> {
             Outcome::Left => Flow::Left,
             Outcome::Returned | Outcome::Pending | Outcome::Killed => Flow::Killed,
         }
+    }
+
+    /// The site of the statement that has failed.
+    pub(crate) fn failed_site(&self) -> Site {
+        if self.failed { self.trace.site } else { Site::default() }
     }
 
     #[cold]
@@ -572,7 +580,10 @@ impl Run<'_> {
                     }
                     self.failed(ret, Site::default())
                 }
-                Node::Signal { signal, values } => {
+                Node::Signal { signal, values, site } => {
+                    if *signal == SignalId::FAILURE {
+                        self.cx().signals_failure(function.id, *site);
+                    }
                     self.raise(frame, *signal, values);
                     Flow::Raised
                 }

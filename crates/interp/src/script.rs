@@ -25,7 +25,8 @@ use crate::run::{Flow, Frame, Interp, Run};
 impl Interp {
     /// Runs a function that has a join.
     pub(crate) fn run_script(&self, cx: *mut Cx, running: Join, path: &[u32], came: Option<Came>) -> Ret {
-        let prepared = self.func(running.layout().func);
+        let func = running.layout().func;
+        let prepared = self.func(func);
         let mut run = Run::new(self, cx, std::ptr::null());
         run.path = SmallVec::from_slice(path);
         run.resuming = !path.is_empty();
@@ -42,7 +43,10 @@ impl Interp {
             }
             Flow::Next | Flow::Break | Flow::Continue | Flow::Left => Ret::NOTHING,
             Flow::Raised => Ret::SIGNALLED,
-            Flow::Signalled | Flow::Exit => run.cx().unhandled(),
+            Flow::Signalled | Flow::Exit => {
+                let site = run.failed_site();
+                run.cx().failed_at(func, site)
+            }
             Flow::Killed => Ret::KILLED,
             Flow::Landed => Ret { outcome: LANDED, value: 0 },
         }
@@ -436,7 +440,9 @@ impl Run<'_> {
         let running = self.running();
         if matches!(flow, Flow::Signalled | Flow::Raised | Flow::Exit) {
             if flow != Flow::Raised {
-                self.cx().unhandled();
+                let site = self.failed_site();
+                let func = running.layout().func;
+                self.cx().failed_at(func, site);
             }
             let kept = self.kept_of(arm.method);
             let _kept = self.cx().keep(kept.word());

@@ -16,6 +16,7 @@ pub mod builtin;
 pub mod dispatch;
 pub mod loops;
 pub mod native;
+pub mod places;
 pub mod plain;
 pub mod program;
 pub mod requests;
@@ -28,10 +29,11 @@ pub mod types;
 pub mod verify;
 pub mod ways;
 
+pub use places::{Place, Site, Text, TextId, Written};
 pub use program::{Actor, Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
 pub use stmt::{
     ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncId, FuncKind, Operand, Part,
-    Site, Stmt, Var, VarDecl,
+    Stmt, Var, VarDecl,
 };
 pub use types::{
     Form, HeadingId, Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, StructureId,

@@ -4,6 +4,7 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 use std::collections::HashMap;
 
 use crate::builtin;
+use crate::places::{Text, TextId};
 use crate::stmt::{Callee, Func, FuncId, FuncKind};
 use crate::types::{MethodId, MethodRef, Signature, TypeId, TypeKind, Types};
 
@@ -130,6 +131,8 @@ pub struct Program {
     pub routines: PrimaryMap<RoutineId, Routine>,
     /// All code.
     pub funcs: PrimaryMap<FuncId, Func>,
+    /// The texts that the code was written in.
+    pub texts: PrimaryMap<TextId, Text>,
     /// The strings that the code names.
     pub literals: PrimaryMap<Literal, String>,
     /// The names of the native functions that routines and methods run.

@@ -17,8 +17,9 @@ use std::collections::{BTreeSet, HashSet};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
+use crate::places::Site;
 use crate::program::{Body, Program};
-use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Operand, Part, Site, Stmt, Var, VarDecl};
+use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Operand, Part, Stmt, Var, VarDecl};
 use crate::types::TypeKind;
 
 /// Variables whose reply may be missing.
@@ -335,7 +336,7 @@ impl Placing<'_> {
                 }
                 self.waits();
             } else {
-                self.site = site_of(&stmt).unwrap_or(self.site);
+                self.site = stmt.site().unwrap_or(self.site);
                 if let Stmt::Select { .. } = stmt {
                     self.waits();
                 }
@@ -577,26 +578,6 @@ fn leaves(block: &Block) -> bool {
             found
         }
     })
-}
-
-fn site_of(stmt: &Stmt) -> Option<Site> {
-    match stmt {
-        Stmt::Call { site, .. }
-        | Stmt::New { site, .. }
-        | Stmt::NewSequence { site, .. }
-        | Stmt::ForEach { site, .. }
-        | Stmt::Transaction { site, .. }
-        | Stmt::Create { site, .. }
-        | Stmt::Send { site, .. }
-        | Stmt::Request { site, .. }
-        | Stmt::Await { site, .. }
-        | Stmt::Reply { site, .. }
-        | Stmt::ReplyTo { site, .. }
-        | Stmt::Deliver { site, .. }
-        | Stmt::Delegate { site, .. }
-        | Stmt::Select { site, .. } => Some(*site),
-        _ => None,
-    }
 }
 
 /// The colour of a statement: its relation to requests (002 figure 3).

@@ -26,8 +26,9 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::builtin;
+use crate::places::Site;
 use crate::program::Program;
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Stmt, Var, VarDecl};
 use crate::types::{MethodRef, TypeId, TypeKind, Types};
 
 /// Writes the loops over built-in iterators without these, if a statement in their bodies requests

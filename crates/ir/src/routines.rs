@@ -7,8 +7,9 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::places::Site;
 use crate::program::{Body, Class, ClassId, Field, Program};
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Stmt, Var, VarDecl};
 use crate::types::{Method, MethodId, MethodRef, Signature, Supertype, TypeDef, TypeId, TypeKind};
 
 /// Returns the class of the objects that call `callee` with the operands at the places where `held`
@@ -148,7 +149,7 @@ fn call_of(
     for signal in &heading.signals {
         let taken: SmallVec<[Var; 1]> = signal.values.iter().map(|ty| vars.push(decl(*ty))).collect();
         let values = taken.iter().map(|v| Operand::Var(*v)).collect();
-        let again = Stmt::Signal { signal: signal.name, values };
+        let again = Stmt::Signal { signal: signal.name, values, site };
         arms.push(Arm {
             takes: ArmMatch::Named(smallvec![signal.name]),
             vars: taken,
@@ -167,5 +168,6 @@ fn call_of(
         vars,
         body,
         procedures: Vec::new(),
+        written: crate::places::Written::Nowhere,
     }
 }

@@ -15,6 +15,7 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::{iter, slice};
 
+use crate::places::{Site, Written};
 use crate::program::{ClassId, Literal, RoutineId};
 use crate::types::{MethodRef, SignalId, Signature, TypeId};
 
@@ -79,11 +80,6 @@ pub enum Callee {
     /// The batched procedure that contains the call.
     Itself,
 }
-
-/// The place that a statement comes from, for messages. In a batch it is the number of the call, by
-/// which the client names it; in Theta code it is a byte offset in the file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
-pub struct Site(pub u32);
 
 /// The exception of a transaction that was not committed: it carries a `string` that says why.
 pub const ABORTED: &str = "aborted";
@@ -286,6 +282,8 @@ pub enum Stmt {
         signal: SignalId,
         /// Its values.
         values: SmallVec<[Operand; 1]>,
+        /// The place that it comes from.
+        site: Site,
     },
     /// Jumps to the innermost arm around it that takes this exception.
     Exit {
@@ -684,6 +682,8 @@ pub struct Func {
     pub body: Block,
     /// The batched procedures that it may call.
     pub procedures: Vec<Arc<Func>>,
+    /// The origin of the code.
+    pub written: Written,
 }
 
 impl Func {

@@ -12,8 +12,9 @@
 //! those of the parts; [`complete`] adds the missing ones to both.
 
 use crate::builtin;
+use crate::places::Site;
 use crate::program::{Body, Class, ClassId, Field, Program};
-use crate::stmt::{Block, Const, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
+use crate::stmt::{Block, Const, Func, FuncKind, Operand, Stmt, Var, VarDecl};
 use crate::types::{
     Method, MethodRef, Param, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind, Types,
 };
@@ -296,6 +297,7 @@ impl Writer {
             signature,
             body: Block::default(),
             procedures: Vec::new(),
+            written: crate::places::Written::Nowhere,
         };
         Writer { func }
     }
@@ -354,7 +356,7 @@ impl Writer {
         if name == "value_or" && !self.func.signature.params.is_empty() {
             return self.give(smallvec![Operand::Var(Var::from_u32(1))]);
         }
-        self.emit(Stmt::Signal { signal: wrong_tag, values: smallvec![] });
+        self.emit(Stmt::Signal { signal: wrong_tag, values: smallvec![], site: Site::default() });
     }
 }
 
@@ -375,5 +377,6 @@ pub(crate) fn maker(program: &mut Program, name: &str, signature: &Signature) ->
         vars,
         body: Block(vec![made, Stmt::Return(smallvec![dst.into()])]),
         procedures: Vec::new(),
+        written: crate::places::Written::Nowhere,
     }
 }

@@ -25,8 +25,11 @@ pub(crate) enum Helper {
     Stop,
     /// The same in code that cannot make way for others, in a program with actors: `(cx)`.
     Share,
-    /// The function ends with an outcome other than `Returned`: `(cx, outcome)`.
+    /// The function ends with an outcome other than `Returned`: `(cx, outcome, func)`.
     Leave,
+    /// The function signals `failure` by a statement at a site: `(cx, func, site)`; of code that
+    /// clients send the first is [`NO_FUNC`].
+    SignalFailure,
     /// A new object: `(cx, table, fields)`.
     Alloc,
     /// The name of the exception under way: `(cx)`.
@@ -77,7 +80,7 @@ pub(crate) enum Helper {
     /// The same if nobody awaits it: `(cx, actor, slot, outcome, value)`.
     LeavePast,
     /// The same for a method in its entry, which ends with an outcome other than `Returned`: `(cx,
-    /// actor, slot, outcome)`.
+    /// actor, slot, outcome, func)`.
     FailPast,
 }
 
@@ -97,11 +100,12 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 29] = [
+    pub(crate) const ALL: [(Helper, usize); 30] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Share, 0),
-        (Helper::Leave, 1),
+        (Helper::Leave, 2),
+        (Helper::SignalFailure, 2),
         (Helper::Alloc, 2),
         (Helper::SignalName, 1),
         (Helper::Open, 1),
@@ -126,7 +130,7 @@ impl Helper {
         (Helper::FailedLate, 4),
         (Helper::LeaveMethod, 3),
         (Helper::LeavePast, 4),
-        (Helper::FailPast, 3),
+        (Helper::FailPast, 4),
     ];
 
     /// True if it is called at polls, where all registers are kept.
@@ -136,7 +140,7 @@ impl Helper {
 
     /// True if it may collect.
     pub(crate) fn collects(self) -> bool {
-        !matches!(self, Helper::Attend | Helper::Stop | Helper::LeaveMethod)
+        !matches!(self, Helper::Attend | Helper::Stop | Helper::LeaveMethod | Helper::SignalFailure)
     }
 
     pub(crate) fn address(self) -> *const u8 {
@@ -145,6 +149,7 @@ impl Helper {
             Helper::Stop => stop as *const u8,
             Helper::Share => share as *const u8,
             Helper::Leave => leave as *const u8,
+            Helper::SignalFailure => signal_failure as *const u8,
             Helper::Alloc => alloc as *const u8,
             Helper::SignalName => signal_name as *const u8,
             Helper::Open => open as *const u8,
@@ -189,21 +194,31 @@ unsafe extern "C" fn stop(cx: *mut Cx) -> Ret {
     unsafe { (*cx).stop() }
 }
 
+/// The word that stands for code that is no function of the program.
+pub(crate) const NO_FUNC: u32 = u32::MAX;
+
 /// An exception that no handler took becomes `failure`; the other outcomes go on as they are.
-unsafe extern "C" fn leave(cx: *mut Cx, outcome: u64) -> Ret {
+unsafe extern "C" fn leave(cx: *mut Cx, outcome: u64, func: u64) -> Ret {
     if outcome == Outcome::Signalled as u64 {
         // SAFETY: compiled code passes the current context.
-        return unsafe { (*cx).unhandled() };
+        return unsafe { (*cx).failed_in(FuncId::from_u32(func as u32)) };
     }
     Ret { outcome, value: 0 }
 }
 
-unsafe extern "C" fn fail_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64) -> Ret {
+unsafe extern "C" fn signal_failure(cx: *mut Cx, func: u64, site: u64) -> Ret {
+    let func = Some(func as u32).filter(|func| *func != NO_FUNC).map(FuncId::from_u32);
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).signals_failure(func, bifrost_ir::Site(site as u32)) };
+    Ret::SIGNALLED
+}
+
+unsafe extern "C" fn fail_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64, func: u64) -> Ret {
     // SAFETY: compiled code passes the current context, and an actor whose method at the slot ends
     // so.
     unsafe {
         let _actor = (*cx).keep(actor);
-        let ret = leave(cx, outcome);
+        let ret = leave(cx, outcome, func);
         entries::leave_past(cx, actor, slot, ret.outcome, ret.value)
     }
 }

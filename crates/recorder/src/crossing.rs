@@ -27,7 +27,7 @@ use bifrost_wire::{
 };
 
 use crate::Source;
-use crate::error::{Closed, Error, ErrorValue, Misuse};
+use crate::error::{Closed, Error, ErrorValue, FailurePlaces, Misuse};
 use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
 use crate::slots::{DROPPED, Extra, NO_SLOT, Tag};
@@ -389,9 +389,10 @@ impl<S: Source> Recorder<S> {
                 call = name;
             }
             let error = Arc::new(match exception.kind {
-                ExceptionKind::Signal { name, values } => {
+                ExceptionKind::Signal { name, values, places } => {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
-                    Error::Signal { name: name.into(), values, call }
+                    let places = FailurePlaces::of(&places);
+                    Error::Signal { name: name.into(), values, places, call }
                 }
                 ExceptionKind::Unhandled { argument, back, cause } => {
                     let known = match back {

@@ -12,7 +12,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bifrost_wire::{Arg, COMPOUND_DEPTH_MAX, DecodeError, ErrorNumber, InterfaceError, Ref, Value};
+use bifrost_wire::{
+    Arg, COMPOUND_DEPTH_MAX, DecodeError, ErrorNumber, InterfaceError, Place, Places, Ref, Value,
+};
 
 use crate::Source;
 
@@ -25,6 +27,8 @@ pub enum Error<S> {
         name: Arc<str>,
         /// Its values.
         values: Arc<[ErrorValue]>,
+        /// The places of a `failure` in the server's program, if the session may see them.
+        places: Option<Arc<FailurePlaces>>,
         /// The call.
         call: CallName<S>,
     },
@@ -206,6 +210,53 @@ impl<S: Source> fmt::Display for CallName<S> {
     }
 }
 
+/// The places of a `failure` in the server's program.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FailurePlaces {
+    /// The innermost places, [`PLACES_MAX`](bifrost_wire::PLACES_MAX) at most.
+    pub list: Box<[FailurePlace]>,
+    /// The number of calls further out.
+    pub more: u64,
+}
+
+/// A place in the server's program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailurePlace {
+    /// The routine or method.
+    pub routine: Box<str>,
+    /// The file; empty if it is not known.
+    pub file: Box<str>,
+    /// The line, counted from 1; 0 if it is not known.
+    pub line: u32,
+}
+
+impl FailurePlaces {
+    /// Returns those that came with an exception; nothing if none came.
+    pub(crate) fn of(came: &Places<'_>) -> Option<Arc<FailurePlaces>> {
+        let place = |place: Place<'_>| FailurePlace {
+            routine: place.routine.into(),
+            file: place.file.into(),
+            line: place.line,
+        };
+        let list = came.iter().map(place).collect();
+        (!came.is_empty()).then(|| Arc::new(FailurePlaces { list, more: came.more }))
+    }
+}
+
+impl fmt::Display for FailurePlaces {
+    /// Writes a line for each place, each after a line break.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.iter().try_for_each(|place| write!(f, "\n  at {place}"))?;
+        if self.more > 0 { write!(f, "\n  ... {} more", self.more) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for FailurePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Place { routine: &self.routine, file: &self.file, line: self.line }.fmt(f)
+    }
+}
+
 /// A value of an exception.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ErrorValue {
@@ -277,13 +328,16 @@ impl<S> Error<S> {
 impl<S: Source> fmt::Display for Error<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Signal { name, values, call } => {
+            Error::Signal { name, values, places, call } => {
                 write!(f, "{call} signalled {name}")?;
-                if values.is_empty() {
-                    return Ok(());
+                if !values.is_empty() {
+                    let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                    write!(f, "({})", values.join(", "))?;
                 }
-                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-                write!(f, "({})", values.join(", "))
+                match places {
+                    Some(places) if f.alternate() => write!(f, "{places}"),
+                    _ => Ok(()),
+                }
             }
             Error::Unhandled { argument, cause, call } => {
                 match argument {
@@ -331,6 +385,15 @@ impl<S: Source> std::error::Error for Error<S> {
 }
 
 impl<S> Error<S> {
+    /// Returns the places in the server's program at which a `failure` arose and passed, the
+    /// innermost first. Empty for other errors, and where the session may not see them.
+    pub fn places(&self) -> &[FailurePlace] {
+        match self {
+            Error::Signal { places: Some(places), .. } => &places.list,
+            _ => &[],
+        }
+    }
+
     /// Returns the name of the exception, if the call signalled one.
     pub fn signal(&self) -> Option<&str> {
         match self {

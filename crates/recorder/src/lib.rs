@@ -84,7 +84,9 @@ mod under_way;
 
 pub use call::{Compose, Operand, Owner};
 pub use crossing::LastWords;
-pub use error::{CallName, Closed, Error, ErrorValue, Exception, GreetError, Misuse};
+pub use error::{
+    CallName, Closed, Error, ErrorValue, Exception, FailurePlace, FailurePlaces, GreetError, Misuse,
+};
 pub use greeting::Greeting;
 pub use recorder::{
     Admission, Counters, Due, HISTORY_MAX, Maker, PUBLISH_BYTES, REMAP_FUTURES, Recorded, Recorder, Settings,

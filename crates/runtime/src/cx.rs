@@ -20,6 +20,7 @@ use crate::names;
 use crate::node_host::{NodeHost, NodeState};
 use crate::node_words::NodeWords;
 use crate::object;
+use crate::places::Places;
 use crate::reference::DirectoryRef;
 use crate::roots::{Frame, Roots};
 use crate::structure::{PROCEDURE_DEPTH_MAX, Trace};
@@ -299,6 +300,8 @@ pub struct Cx {
     /// The number of the node whose code this runs, and the number of nodes.
     pub(crate) node: u32,
     nodes: u32,
+    /// The places of the failure under way.
+    pub(crate) places: Places,
 }
 
 /// The host of the actors of a context's node.
@@ -336,7 +339,7 @@ unsafe impl Send for Cx {}
 
 /// Offsets of the fields that compiled code uses.
 pub mod offset {
-    use super::{Cx, Trace};
+    use super::{Cx, Places, Trace};
     #[cfg(doc)]
     use crate::node_words::NodeWords;
     use std::mem::offset_of;
@@ -412,6 +415,8 @@ pub mod offset {
     pub const TRACE_SITE: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, site)) as i32;
     /// `Trace::loops`
     pub const TRACE_LOOPS: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, loops)) as i32;
+    /// The site at which the function under way failed.
+    pub const FAILED_SITE: i32 = (offset_of!(Cx, places) + offset_of!(Places, site)) as i32;
     /// The first of `Trace::rounds`
     pub const TRACE_ROUNDS: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, rounds)) as i32;
 }
@@ -447,6 +452,7 @@ impl Cx {
             procedure_depth: 0,
             procedure_depth_max: PROCEDURE_DEPTH_MAX,
             trace: Trace::new(),
+            places: Places::default(),
             nesting: usize::MAX,
             nothing: 0,
             poll,
@@ -799,6 +805,7 @@ impl Cx {
     #[cold]
     pub fn failure(&mut self, text: &str) -> Ret {
         self.signal_id = u64::from(SignalId::FAILURE.as_u32());
+        self.begin_places();
         // The text may not fit a full heap; an empty one always exists.
         self.signal_values[0] = match self.new_string(text) {
             Ok(word) => word,

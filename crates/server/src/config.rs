@@ -13,7 +13,7 @@ use bifrost_cache::Prefetch;
 use bifrost_capsule::newcomers::Bounds;
 use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
-use bifrost_session::{Limits, Policy};
+use bifrost_session::{Limits, Policy, Shown};
 use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
 use bifrost_wire::Limit;
 use figment::Figment;
@@ -112,8 +112,36 @@ pub struct Config {
     /// allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spin_us_max: Option<u64>,
+    /// The clients that are told at which places of the program a failure arose and passed:
+    /// `always` all, `local` those over shared memory and unix sockets, `never` none. Clients
+    /// elsewhere see absolute paths only by the name of the file.
+    pub show_places: ShowPlaces,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
+}
+
+/// The clients that see the places of failures.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ShowPlaces {
+    /// All.
+    Always,
+    /// Those over shared memory and unix sockets.
+    #[default]
+    Local,
+    /// None.
+    Never,
+}
+
+impl ShowPlaces {
+    /// Returns the places that a client sees who is or is not on this machine, by its connection.
+    pub(crate) fn shown(self, local: bool) -> Shown {
+        match (self, local) {
+            (ShowPlaces::Never, _) | (ShowPlaces::Local, false) => Shown::Nothing,
+            (ShowPlaces::Always, false) => Shown::Relative,
+            (ShowPlaces::Always | ShowPlaces::Local, true) => Shown::Whole,
+        }
+    }
 }
 
 impl Default for Config {
@@ -149,6 +177,7 @@ impl Default for Config {
             unread_ms_max: 10_000,
             ring_bytes: ListenOptions::default().ring_bytes,
             spin_us_max: None,
+            show_places: ShowPlaces::default(),
             limits,
         }
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
 use bifrost_runtime::HeapStats;
-use bifrost_session::{Session, Welcome};
+use bifrost_session::{LoggedFailure, Session, Welcome};
 use bifrost_transport::{Deadline, HangUp, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
@@ -120,7 +120,21 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     let mut session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
     session.set_policy(shared.policy);
     session.set_waker(bell.clone());
+    session.set_shown_places(shared.show_places.shown(stream.peer_ip().is_none()));
     Ok(Opened { number, space, session, bell })
+}
+
+/// Logs the failures of a client's calls. The log is bounded for all sessions together
+/// ([`LOGGED_PER_SECOND_MAX`](bifrost_runtime::places::LOGGED_PER_SECOND_MAX)).
+#[cold]
+fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
+    let (failures, omitted) = session.take_logged();
+    let now = Instant::now().saturating_duration_since(shared.started).as_millis() as i64;
+    for LoggedFailure { call, text, places } in failures {
+        let Some(skipped) = shared.logged_failures.lock().next(now) else { continue };
+        let places = places.iter().map(|line| line.trim_start()).collect::<Vec<_>>().join("; ");
+        tracing::warn!(session = number, call, text, places, skipped, omitted, "call.failed");
+    }
 }
 
 /// Runs a session to its end, and returns the figures of its heap.
@@ -138,7 +152,7 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
     // Room for all that is read at once: a place that does not change, and pages of its own.
     let mut input = Vec::with_capacity(READ_BYTES);
     input.extend_from_slice(&greeted.input);
-    let work = || run(shared, &space, &mut stream, &mut session, &bell, &mut form, input);
+    let work = || run(shared, (number, &space), &mut stream, &mut session, &bell, &mut form, input);
     let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
         Err(_) => {
@@ -268,7 +282,7 @@ impl Times {
 
 fn run(
     shared: &Shared,
-    space: &Space,
+    (number, space): (u64, &Space),
     stream: &mut Stream,
     session: &mut Session,
     bell: &Arc<Bell>,
@@ -291,6 +305,9 @@ fn run(
         let (commands, mut answered) = (session.commands(), false);
         loop {
             done += form.handle(space, session, &input[done..]);
+            if session.has_logged() {
+                log_failures(shared, number, session);
+            }
             match answer(stream, session, form, patience.unread) {
                 Ok(some) => answered |= some,
                 Err(end) => return end,

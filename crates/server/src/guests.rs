@@ -308,6 +308,7 @@ impl Hosts {
         let ready = |cx: &mut Cx| {
             cx.set_transactions_by_program();
             cx.actors().set_log(|text| tracing::warn!(text, "actor.log"));
+            cx.actors().set_notes(|text| tracing::warn!(text, "actor.failed"));
             cx.actors().set_nap(nap);
         };
         let table = Arc::new(Table::new(spaces.len() as u32));
@@ -392,7 +393,10 @@ fn start(engine: &Arc<Engine>, space: &Space) -> Result<(), Raised> {
     let Some(start) = engine.find_entry("start", 0) else { return Ok(()) };
     // SAFETY: the context runs this engine's image, and `start` takes nothing.
     let run = || unsafe { engine.call_passive(&mut space.lock(), start, &[]) };
-    let ended =
-        space.on_stack(run).map_err(|e| Raised { name: "failure".to_owned(), values: format!("({e})") })?;
+    let ended = space.on_stack(run).map_err(|e| Raised {
+        name: "failure".to_owned(),
+        values: format!("({e})"),
+        places: vec![],
+    })?;
     ended.map(|_| ())
 }

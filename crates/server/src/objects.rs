@@ -139,7 +139,10 @@ fn setup(space: &Arc<Space>) -> Result<(), Raised> {
     let Some(setup) = engine.find_entry("setup", 0) else { return Ok(()) };
     // SAFETY: the context runs this engine's image, and `setup` takes nothing.
     let run = || unsafe { engine.call(&mut space.lock(), setup, &[]) };
-    let ended =
-        space.on_stack(run).map_err(|e| Raised { name: "failure".to_owned(), values: format!("({e})") })?;
+    let ended = space.on_stack(run).map_err(|e| Raised {
+        name: "failure".to_owned(),
+        values: format!("({e})"),
+        places: vec![],
+    })?;
     ended.map(|_| ())
 }

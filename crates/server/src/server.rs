@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_cache::Report;
 use bifrost_capsule::Watch;
 use bifrost_capsule::newcomers::tell_shortage;
 use bifrost_engine::{Engine, Raised};
-use bifrost_runtime::HeapStats;
+use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream};
 use bifrost_wire::{ErrorNumber, Limit};
 use parking_lot::Mutex;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection;
 use crate::connections::Connections;
 use crate::guests::Hosts;
@@ -42,6 +42,11 @@ pub(crate) struct Shared {
     pub patience: Patience,
     pub tables: &'static Tables,
     pub connections: Arc<Connections>,
+    pub show_places: ShowPlaces,
+    /// The bound of failures of clients' calls in the log.
+    pub logged_failures: Mutex<LogBound>,
+    /// The time at which the server was started.
+    pub started: Instant,
     /// The nodes of the program's actors, if it has some.
     pub hosts: Option<Mutex<Hosts>>,
 }
@@ -59,10 +64,10 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The routine that makes the objects failed.
-    #[error("`setup` ended with an exception: {0}")]
+    #[error("`setup` ended with an exception: {}", .0.with_places())]
     Setup(Raised),
     /// The routine that makes the actors failed.
-    #[error("`start` ended with an exception: {0}")]
+    #[error("`start` ended with an exception: {}", .0.with_places())]
     Start(Raised),
     /// The system refused a thing that the server needs.
     #[error("the system refused: {0}")]
@@ -139,6 +144,9 @@ impl Server {
             },
             tables: Tables::new(engine),
             connections: Connections::new(config.connection_limits()),
+            show_places: config.show_places,
+            logged_failures: Mutex::default(),
+            started: Instant::now(),
         });
         let mut server = Server {
             shared,

@@ -54,7 +54,9 @@ fn programs_read_back_from_the_text_form() {
         let mut program = engine.program().clone();
         for func in engine.program().funcs.values() {
             let text = print_func(engine.program(), func);
-            let back = parse_func(&mut program, &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            let mut back = parse_func(&mut program, &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            // The form has no names of files.
+            back.written = func.written;
             assert_eq!(back, *func, "{name}: {text}");
         }
         let natives = Registry::standard().natives().clone();

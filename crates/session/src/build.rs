@@ -623,6 +623,7 @@ impl<'t> Builder<'t> {
             vars: self.vars,
             body: Block(self.current),
             procedures: self.scan.procedures.iter().map(|p| p.batch.func.clone()).collect(),
+            written: Default::default(),
         };
         if func.body.has_request() {
             requests::place_waits(program, &mut func);

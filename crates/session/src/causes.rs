@@ -93,7 +93,7 @@ impl Session {
         match cause.into() {
             Cause::Kind(kind) => self.enter(place, kind),
             Cause::Signalled(cx, heading) => {
-                let kind = self.exception(cx, heading);
+                let kind = self.exception(cx, heading, place.call);
                 self.enter(place, kind)
             }
             Cause::Killed(cx) => {
@@ -181,8 +181,12 @@ impl Session {
 
     /// Returns the exception under way, of a call with this heading. Its values live until the end
     /// of the batch.
-    fn exception(&self, cx: &mut Cx, heading: &Signature) -> FailureKind {
+    fn exception(&mut self, cx: &mut Cx, heading: &Signature, call: u32) -> FailureKind {
         let name = cx.signalled();
+        let places = match name {
+            SignalId::FAILURE => self.note_failure(cx, call, cx.signal_values[0]),
+            _ => None,
+        };
         let types: &[TypeId] = match heading.signal(name) {
             Some(signal) => &signal.values,
             None if name == SignalId::FAILURE => &[Types::STRING],
@@ -195,6 +199,6 @@ impl Session {
                 self.hold(cx, *word);
             }
         }
-        FailureKind::Signal { name, values }
+        FailureKind::Signal { name, values, places }
     }
 }

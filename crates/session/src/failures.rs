@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bifrost_ir::{SignalId, TypeId, Types};
+use bifrost_runtime::PlaceList;
 use bifrost_runtime::abi::Word;
 use bifrost_wire::ErrorNumber;
 use smallvec::SmallVec;
@@ -76,6 +77,8 @@ pub enum FailureKind {
         name: SignalId,
         /// Its values, with their types.
         values: SmallVec<[(Word, TypeId); 2]>,
+        /// The places of a `failure`, if the client sees them.
+        places: Option<Box<PlaceList>>,
     },
     /// It was not run: an argument (0 is the receiver) is the result of a call that failed.
     Unhandled {

@@ -42,6 +42,7 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+pub mod places;
 mod policy;
 mod procedures;
 mod replies;
@@ -59,6 +60,7 @@ mod wait;
 mod work;
 
 pub use limits::Limits;
+pub use places::{LoggedFailure, Shown};
 pub use policy::{Policy, RootNames};
 pub use session::{Counters, Session, Welcome};
 pub use tables::Tables;

@@ -8,7 +8,8 @@
 
 use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Object, Table, object};
+use bifrost_runtime::{Cx, Object, PlaceList, Table, object};
+use bifrost_wire as wire;
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Value};
@@ -18,6 +19,7 @@ use crate::failures::{Failure, FailureKind, Place};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::places::Shown;
 use crate::session::Session;
 use crate::tables::Tables;
 use crate::work::Run;
@@ -42,7 +44,7 @@ fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 /// The value of an object that crosses as one: a string or bytes. It is copied into a reply before
 /// anything else runs.
 #[inline]
-fn value_of(word: Word) -> Option<Value<'static>> {
+pub(crate) fn value_of(word: Word) -> Option<Value<'static>> {
     // SAFETY: futures and exception values of object types are references, and those of these types
     // are strings and bytes.
     unsafe {
@@ -67,7 +69,7 @@ fn length_of(value: &Value<'_>) -> usize {
 /// A failure as a part of a reply.
 enum Put<'a> {
     Kind(&'a Place, &'a ExceptionKind<'a>),
-    Signal(&'a Place, &'a str, &'a [Outcome<'a>]),
+    Signal(&'a Place, &'a str, &'a [Outcome<'a>], wire::PlaceList<'a>),
 }
 
 /// The tables by which words become outcomes. Objects that cross for the first time get handles.
@@ -79,6 +81,8 @@ struct Outcomes<'s> {
     handles_max: usize,
     /// The number of the batch that is answered.
     batch: u64,
+    /// The places of failures that the client sees.
+    shown: Shown,
 }
 
 impl<'s> Outcomes<'s> {
@@ -88,8 +92,9 @@ impl<'s> Outcomes<'s> {
         handles: &'s mut Handles,
         roots: &'s mut Vec<Word>,
         batch: u64,
+        shown: Shown,
     ) -> Outcomes<'s> {
-        Outcomes { tables, handles, roots, handles_max: limits.size(Limit::Handles), batch }
+        Outcomes { tables, handles, roots, handles_max: limits.size(Limit::Handles), batch, shown }
     }
 
     /// Returns the outcome of a future, or nothing at the limit of handles. `reported` are the
@@ -160,7 +165,7 @@ impl<'s> Outcomes<'s> {
         let place = &failure.place;
         let head = 64 + 8 * place.iterations.len();
         match &failure.kind {
-            FailureKind::Signal { name, values } => {
+            FailureKind::Signal { name, values, places } => {
                 let tables = self.tables;
                 let name = tables.engine().program().types.signal_name(*name);
                 let bytes = head + name.len() + values.iter().map(|v| value_bytes(tables, *v)).sum::<usize>();
@@ -177,8 +182,14 @@ impl<'s> Outcomes<'s> {
                         false => self.of_object(*word).unwrap_or(Outcome::Value(Value::Nil)),
                     })
                     .collect();
-                put(Put::Signal(place, name, &values));
-                bytes
+                let none = PlaceList::default();
+                let list = places.as_deref().unwrap_or(&none);
+                self.shown.with(list, tables.engine().program(), |places| {
+                    // The failure matters more than its places.
+                    let places = if bytes + places.bytes() > room { wire::PlaceList::NONE } else { places };
+                    put(Put::Signal(place, name, &values, places));
+                    bytes + places.bytes()
+                })
             }
             FailureKind::Unhandled { argument, back, cause } => {
                 let (argument, back, cause) = (*argument, *back, *cause);
@@ -271,7 +282,14 @@ impl Session {
         let bytes_max = self.limits.size(Limit::ReplyBytes);
         let roots = self.roots.as_ref().expect("made before anything runs");
         let roots = cx.root_set(&roots.handles);
-        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots, self.batches);
+        let mut outcomes = Outcomes::new(
+            self.tables,
+            &self.limits,
+            &mut self.handles,
+            roots,
+            self.batches,
+            self.shown_places,
+        );
         let mut reply = Flushed::begin(&mut self.output);
         let mut exceeded: Option<Exceeded> = None;
         for position in wanted.positions() {
@@ -314,7 +332,9 @@ impl Session {
             let room = bytes_max.saturating_sub(reply.bytes());
             outcomes.put(room, &failures[*index as usize], &mut |put| match put {
                 Put::Kind(place, kind) => reply.exception(place.call, &place.iterations, kind),
-                Put::Signal(place, name, values) => reply.signal(place.call, &place.iterations, name, values),
+                Put::Signal(place, name, values, places) => {
+                    reply.failure(place.call, &place.iterations, name, values, places);
+                }
             });
         }
         put_exceeded(&mut reply, &self.limits, exceeded);
@@ -414,7 +434,14 @@ impl Session {
         let mut room = self.limits.size(Limit::ReplyBytes);
         let roots = self.roots.as_ref().expect("made before anything runs");
         let roots = cx.root_set(&roots.handles);
-        let mut outcomes = Outcomes::new(self.tables, &self.limits, &mut self.handles, roots, self.batches);
+        let mut outcomes = Outcomes::new(
+            self.tables,
+            &self.limits,
+            &mut self.handles,
+            roots,
+            self.batches,
+            self.shown_places,
+        );
         let mut reply = Exceptions::begin(&mut self.output);
         // Those of the batch under way are among them: they get into the history with its `flush`.
         let (cleared, omitted) = self.batch.cleared;
@@ -425,8 +452,8 @@ impl Session {
         {
             let bytes = outcomes.put(room, failure, &mut |put| match put {
                 Put::Kind(place, kind) => reply.exception(batch, place.call, &place.iterations, kind),
-                Put::Signal(place, name, values) => {
-                    reply.signal(batch, place.call, &place.iterations, name, values);
+                Put::Signal(place, name, values, places) => {
+                    reply.failure(batch, place.call, &place.iterations, name, values, places);
                 }
             });
             room = room.saturating_sub(bytes);

@@ -31,6 +31,7 @@ use crate::failures::{Failure, History, NOT_KEPT};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::places::{Logged, Shown};
 use crate::policy::Policy;
 use crate::procedures::Procedure;
 use crate::rows::RowTable;
@@ -201,6 +202,9 @@ pub struct Session {
     /// The `wait` under way.
     pub(crate) resting: Option<Resting>,
     pub(crate) waker: Option<Waker>,
+    /// The places of failures that the client sees.
+    pub(crate) shown_places: Shown,
+    pub(crate) logged: Logged,
 }
 
 impl Session {
@@ -231,6 +235,8 @@ impl Session {
             shipped: None,
             resting: None,
             waker: None,
+            shown_places: Shown::default(),
+            logged: Logged::default(),
         }
     }
 

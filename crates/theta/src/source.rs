@@ -95,6 +95,11 @@ impl Sources {
         &self.files[file.0 as usize].text
     }
 
+    /// Returns the byte offset of the start of each line of `file`.
+    pub(crate) fn lines(&self, file: FileId) -> &[u32] {
+        &self.files[file.0 as usize].lines
+    }
+
     /// Returns the text under `span`.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.file).get(span.start as usize..span.end as usize).unwrap_or("")

@@ -84,7 +84,8 @@ pub use signals::Signal;
 pub use stubs::Object;
 
 pub use bifrost_recorder::{
-    BasicNumbers, BuiltinNumbers, CellNumbers, Closed, Counters, ErrorValue, Misuse, Stubs,
+    BasicNumbers, BuiltinNumbers, CellNumbers, Closed, Counters, ErrorValue, FailurePlace, FailurePlaces,
+    Misuse, Stubs,
 };
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

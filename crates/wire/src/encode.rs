@@ -11,10 +11,17 @@ use crate::error::ErrorNumber;
 use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 use crate::limit::Limit;
 use crate::op;
+use crate::places::PlaceList;
 use crate::reply::{ExceptionKind, Outcome, Reply, Welcome};
 use crate::value::{Arg, Value, tag, tag_words};
 use crate::word::padded;
 use crate::{Digest, VERSION};
+
+mod exceptions;
+
+pub use exceptions::Exceptions;
+
+use exceptions::{exception, signal};
 
 /// Appends a word.
 #[inline]
@@ -561,8 +568,20 @@ impl<'o> Flushed<'o> {
 
     /// Appends an exception with values. Its values are at most 255.
     pub fn signal(&mut self, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
+        self.failure(call, iterations, name, values, PlaceList::NONE);
+    }
+
+    /// Appends an exception with values and places.
+    pub fn failure(
+        &mut self,
+        call: u32,
+        iterations: &[u32],
+        name: &str,
+        values: &[Outcome<'_>],
+        places: PlaceList<'_>,
+    ) {
         self.exceptions += 1;
-        signal(self.out, call, iterations, name, values);
+        signal(self.out, call, iterations, (name, values, places));
     }
 
     /// Returns the number of bytes that the reply has so far.
@@ -592,85 +611,6 @@ pub struct Counters {
     pub calls: u32,
     /// The steps that were taken from the batch's fuel.
     pub fuel: u32,
-}
-
-/// The most loops around a call whose rounds an exception tells.
-const ITERATIONS_MAX: usize = 255;
-
-fn exception_head(out: &mut Vec<u8>, kind: u8, values: usize, call: u32, iterations: &[u32]) {
-    let rounds = &iterations[..iterations.len().min(ITERATIONS_MAX)];
-    word(out, head(kind, values as u32 | (rounds.len() as u32) << 8, call));
-    for round in rounds {
-        word(out, u64::from(*round));
-    }
-}
-
-fn signal(out: &mut Vec<u8>, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
-    let values = &values[..values.len().min(255)];
-    exception_head(out, crate::reply::kind::SIGNAL, values.len(), call, iterations);
-    bytes(out, name.as_bytes());
-    for value in values {
-        outcome(out, value);
-    }
-}
-
-fn exception(out: &mut Vec<u8>, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
-    use crate::reply::kind;
-    match kind {
-        ExceptionKind::Signal { name, values } => {
-            signal(out, call, iterations, name, &values.iter().collect::<Vec<_>>());
-        }
-        ExceptionKind::Unhandled { argument, back, cause } => {
-            exception_head(out, kind::UNHANDLED, 0, call, iterations);
-            let argument = u64::from(*argument & 0xff_ffff) | u64::from(*back) << 24;
-            word(out, argument | u64::from(*cause) << 32);
-        }
-        ExceptionKind::Refused { number, text } => {
-            exception_head(out, kind::REFUSED, 0, call, iterations);
-            word(out, u64::from(*number));
-            bytes(out, text.as_bytes());
-        }
-    }
-}
-
-/// Writes an `exceptions` reply.
-#[must_use = "the reply is whole only after `finish`"]
-pub struct Exceptions<'o> {
-    out: &'o mut Vec<u8>,
-    start: usize,
-    count: u32,
-}
-
-impl<'o> Exceptions<'o> {
-    /// Starts the reply.
-    pub fn begin(out: &'o mut Vec<u8>) -> Exceptions<'o> {
-        let start = out.len();
-        begin(out, 0);
-        word(out, 0);
-        Exceptions { out, start, count: 0 }
-    }
-
-    /// Appends an exception of a batch; batches of a session count from 1.
-    pub fn exception(&mut self, batch: u64, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
-        self.count += 1;
-        word(self.out, batch);
-        exception(self.out, call, iterations, kind);
-    }
-
-    /// Appends an exception with values.
-    pub fn signal(&mut self, batch: u64, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
-        self.count += 1;
-        word(self.out, batch);
-        signal(self.out, call, iterations, name, values);
-    }
-
-    /// Ends the reply. `omitted` is how many exceptions are not listed because of a limit.
-    pub fn finish(self, omitted: u64) {
-        let first = head(op::EXCEPTIONS, 0, self.count).to_le_bytes();
-        self.out[self.start..self.start + 8].copy_from_slice(&first);
-        self.out[self.start + 16..self.start + 24].copy_from_slice(&omitted.to_le_bytes());
-        end(self.out, self.start + 16);
-    }
 }
 
 /// Appends any reply.

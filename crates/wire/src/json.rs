@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::command::{Command, TypeNumbers};
 use crate::ids::TypeNumber;
+use crate::places::{Place, Places};
 use crate::reply::{Exception, ExceptionKind, Outcome, Reply, Rows};
 use crate::value::{Arg, Args, Value};
 
@@ -144,15 +145,26 @@ fn rows(rows: &Rows<'_>) -> Json {
     })
 }
 
+/// Returns the places of a failure, each as an object.
+pub(crate) fn json_places(places: &Places<'_>) -> Json {
+    let place = |p: Place<'_>| json!({"routine": p.routine, "file": p.file, "line": p.line});
+    places.iter().map(place).collect()
+}
+
 fn exception(e: &Exception<'_>) -> Json {
     let mut out = Map::new();
     out.insert("call".to_owned(), e.call.into());
     out.insert("iterations".to_owned(), e.iterations().collect::<Vec<_>>().into());
     let (key, kind) = match &e.kind {
-        ExceptionKind::Signal { name, values } => (
-            "signal",
-            json!({"name": name, "values": values.iter().map(|v| outcome(&v)).collect::<Vec<_>>()}),
-        ),
+        ExceptionKind::Signal { name, values, places } => {
+            let values: Vec<Json> = values.iter().map(|v| outcome(&v)).collect();
+            let mut signal = json!({"name": name, "values": values});
+            if !places.is_empty() {
+                signal["places"] = json_places(places);
+                signal["more_places"] = json!(places.more);
+            }
+            ("signal", signal)
+        }
         ExceptionKind::Unhandled { argument, back, cause } => {
             let mut unhandled = json!({"argument": argument, "cause": cause});
             if *back > 0 {

@@ -30,6 +30,7 @@ pub mod limit;
 mod mention;
 pub mod op;
 pub mod operator;
+pub mod places;
 pub mod reply;
 pub mod text;
 pub mod value;
@@ -42,6 +43,7 @@ pub use interface::{Interface, InterfaceError};
 pub use limit::Limit;
 pub use mention::{mention, with_names};
 pub use operator::Operator;
+pub use places::{PLACES_MAX, Place, PlaceList, Places};
 pub use reply::{DecodedReply, Exception, ExceptionKind, Outcome, Reply, decode_reply};
 pub use value::{Arg, Args, COMPOUND_DEPTH_MAX, Compound, OwnedCompound, OwnedValue, Value};
 

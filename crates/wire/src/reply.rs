@@ -10,6 +10,7 @@ use crate::encode::Counters;
 use crate::error::{DecodeError, ErrorNumber};
 use crate::ids::{Ref, TypeNumber};
 use crate::op;
+use crate::places::Places;
 use crate::value::{Arg, Value, tag};
 use crate::word::{Read, Reader, Stop, word_at};
 
@@ -329,6 +330,8 @@ pub enum ExceptionKind<'a> {
         name: &'a str,
         /// Its values.
         values: Values<'a>,
+        /// The places of a `failure`, if the client may see them.
+        places: Places<'a>,
     },
     /// It was not run, because an argument is the result of a call that failed: `unhandled_exc`.
     Unhandled {
@@ -575,15 +578,16 @@ fn outcome<'a>(reader: &mut Reader<'a>) -> Read<Outcome<'a>> {
 
 fn exception<'a>(reader: &mut Reader<'a>) -> Read<Exception<'a>> {
     let word = reader.word()?;
-    let (code, values, rounds, spare) =
+    let (code, values, rounds, places) =
         (word as u8, (word >> 8) as u8, (word >> 16) as u8, (word >> 24) as u8);
-    reader.check(spare == 0 && (values == 0 || code == kind::SIGNAL), "zeros after the counts")?;
+    reader.check((values == 0 && places == 0) || code == kind::SIGNAL, "zeros for the counts")?;
     let iterations = reader.words(u64::from(rounds))?;
     let good = iterations.chunks_exact(8).all(|w| word_at(w, 0) <= u64::from(u32::MAX));
     reader.check(good, "the number of a round")?;
     let kind = match code {
         kind::SIGNAL => {
-            ExceptionKind::Signal { name: reader.string()?, values: exception_values(reader, values)? }
+            let (name, values) = (reader.string()?, exception_values(reader, values)?);
+            ExceptionKind::Signal { name, values, places: Places::read(reader, places)? }
         }
         kind::UNHANDLED => {
             let word = reader.word()?;

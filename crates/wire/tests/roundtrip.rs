@@ -207,7 +207,7 @@ struct OwnedException {
 
 #[derive(Clone, Debug)]
 enum OwnedKind {
-    Signal(String, Vec<OwnedOutcome>),
+    Signal(String, Vec<OwnedOutcome>, OwnedPlaces),
     Unhandled(u32, u8, u32),
     Refused(u32, String),
 }
@@ -246,9 +246,17 @@ fn outcome() -> impl Strategy<Value = OwnedOutcome> {
     ]
 }
 
+/// Routines, files and lines, and the number of those further out.
+type OwnedPlaces = (Vec<(String, String, u32)>, u64);
+
+fn places() -> impl Strategy<Value = OwnedPlaces> {
+    (vec(("\\PC{0,12}", "\\PC{0,12}", any::<u32>()), 0..4), any::<u64>())
+}
+
 fn exception() -> impl Strategy<Value = OwnedException> {
     let kind = prop_oneof![
-        ("\\PC{0,12}", vec(exception_value(), 0..4)).prop_map(|(n, v)| OwnedKind::Signal(n, v)),
+        ("\\PC{0,12}", vec(exception_value(), 0..4), places())
+            .prop_map(|(name, values, places)| OwnedKind::Signal(name, values, places)),
         (0..1u32 << 24, any::<u8>(), any::<u32>()).prop_map(|(a, b, c)| OwnedKind::Unhandled(a, b, c)),
         (any::<u32>(), "\\PC{0,12}").prop_map(|(n, t)| OwnedKind::Refused(n, t)),
     ];
@@ -261,9 +269,12 @@ fn exception() -> impl Strategy<Value = OwnedException> {
 
 fn put(e: &OwnedException, writer: &mut Flushed<'_>) {
     match &e.kind {
-        OwnedKind::Signal(name, values) => {
+        OwnedKind::Signal(name, values, (places, more)) => {
             let values: Vec<_> = values.iter().map(OwnedOutcome::view).collect();
-            writer.signal(e.call, &e.iterations, name, &values);
+            let places: Vec<Place<'_>> =
+                places.iter().map(|(routine, file, line)| Place { routine, file, line: *line }).collect();
+            let places = PlaceList { places: &places, more: *more };
+            writer.failure(e.call, &e.iterations, name, &values, places);
         }
         OwnedKind::Unhandled(argument, back, cause) => {
             let kind = ExceptionKind::Unhandled { argument: *argument, back: *back, cause: *cause };
@@ -498,6 +509,73 @@ fn the_other_replies_survive() {
     for bytes in replies {
         check_reply(&bytes).unwrap();
     }
+}
+
+/// The bytes of a reply with one failure, which has these places.
+fn reply_with(places: &[Place<'_>], more: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = Flushed::begin(&mut bytes);
+    writer.failure(1, &[], "failure", &[], PlaceList { places, more });
+    writer.finish(Counters::default(), 0);
+    bytes
+}
+
+/// The number of places that a reply has, and of those further out.
+fn places_in(bytes: &[u8]) -> Result<(usize, u64), DecodeError> {
+    match decode_reply(bytes, REPLY_BYTES_MAX)? {
+        DecodedReply::Reply(Reply::Flushed(flushed), _) => match flushed.exceptions().next().unwrap().kind {
+            ExceptionKind::Signal { places, .. } => Ok((places.iter().count(), places.more)),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failure_has_a_bounded_number_of_places() {
+    let place = Place { routine: "r", file: "f", line: 1 };
+    assert_eq!(places_in(&reply_with(&[], 7)).unwrap(), (0, 0), "nothing is written without places");
+    assert_eq!(places_in(&reply_with(&[place; PLACES_MAX], 7)).unwrap(), (PLACES_MAX, 7));
+    assert_eq!(places_in(&reply_with(&[place; PLACES_MAX + 3], 7)).unwrap(), (PLACES_MAX, 10));
+    assert_eq!(places_in(&reply_with(&[place], u64::MAX)).unwrap(), (1, u64::MAX));
+    // The byte behind the counts of values and rounds.
+    let mut bytes = reply_with(&[place; PLACES_MAX], 0);
+    assert_eq!(bytes[32 + 3], PLACES_MAX as u8);
+    bytes[32 + 3] += 1;
+    assert_eq!(places_in(&bytes).unwrap_err().what, "a count of places");
+}
+
+#[test]
+fn names_of_places_are_cut_and_longer_ones_refused() {
+    use bifrost_wire::places::PLACE_BYTES_MAX;
+    let long = "é".repeat(PLACE_BYTES_MAX);
+    let place = Place { routine: &long, file: &long, line: 1 };
+    let bytes = reply_with(&[place], 0);
+    assert_eq!(places_in(&bytes).unwrap(), (1, 0));
+    assert_eq!(bytes.len() - reply_with(&[], 0).len(), PlaceList { places: &[place], more: 0 }.bytes());
+    // The length of the routine's name, behind the name of the exception, `more` and the line.
+    let at = 32 + 8 + 16 + 8 + 8;
+    assert_eq!(bytes[at], PLACE_BYTES_MAX as u8 - 1, "two bytes of a character stay together");
+    let mut longer = bytes.clone();
+    longer[at..at + 8].copy_from_slice(&(PLACE_BYTES_MAX as u64 + 1).to_le_bytes());
+    assert!(places_in(&longer).is_err());
+    let mut endless = bytes.clone();
+    endless[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(places_in(&endless).is_err());
+    // A line beyond 32 bits.
+    let mut line = bytes;
+    line[at - 4] = 1;
+    assert_eq!(places_in(&line).unwrap_err().what, "the number of a line");
+}
+
+#[test]
+fn only_a_signalled_exception_has_places() {
+    let mut bytes = Vec::new();
+    let mut writer = Flushed::begin(&mut bytes);
+    writer.exception(1, &[], &ExceptionKind::Unhandled { argument: 0, back: 0, cause: 0 });
+    writer.finish(Counters::default(), 0);
+    bytes[32 + 3] = 1;
+    assert!(decode_reply(&bytes, REPLY_BYTES_MAX).is_err());
 }
 
 #[test]

@@ -302,6 +302,19 @@ fn replies() {
         });
         w.finish(Counters { calls: 2, fuel: 2 }, 0);
     });
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        w.outcome(&Outcome::Exception(0));
+        let places = [
+            Place { routine: "Stack.push", file: "lib/stack.theta", line: 17 },
+            Place { routine: "Desk.take", file: "desk.theta", line: 4_000_000_000 },
+            Place { routine: "main", file: "", line: 0 },
+        ];
+        let text = [Outcome::Value(Value::Str("unhandled exception: full"))];
+        w.failure(2, &[7], "failure", &text, PlaceList { places: &places, more: 9 });
+        w.failure(3, &[], "failure", &text, PlaceList { places: &places[2..], more: 0 });
+        w.finish(Counters { calls: 3, fuel: 3 }, 0);
+    });
     add(&|out| encode::interface(out, b"{\"types\":[],\"routines\":[]}"));
     add(&|out| {
         let mut w = Exceptions::begin(out);

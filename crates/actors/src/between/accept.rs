@@ -312,6 +312,7 @@ fn read_answer(cx: &mut Cx, packet: &mut &[u8], method: MethodRef, signal: u32) 
     let mut values = [0; VALUES_MAX];
     read(cx, packet, &pattern, &mut values[..pattern.len()])?;
     cx.signal_id = u64::from(signal);
+    cx.begin_places();
     cx.signal_values = values;
     Ok(Answer::Exception(kept_exception(cx, &Origin::Method(method))))
 }

@@ -24,7 +24,7 @@ use crate::between::packet::{NOBODY, put};
 use crate::between::placement::chooser;
 use crate::between::remote::{LOST, Writing};
 use crate::context::{WithActors, image_of, pending};
-use crate::exceptions::{Origin, kept_exception};
+use crate::exceptions::{Origin, kept_exception, log_answered};
 use crate::object::{Answer, Call, Exception, Outgoing, Owing, Replier, Waiting};
 use crate::{code, mailbox};
 
@@ -193,7 +193,10 @@ pub(crate) fn answer(cx: &mut Cx, to: Waiting, answer: Answer) {
             let result = &class.message(to.method.method).result;
             write(cx, &[word][..result.len()], result, &mut packet)
         }
-        Answer::Exception(kept) => write_exception(cx, kept, signature, &mut packet),
+        Answer::Exception(kept) => {
+            log_answered(cx, kept, to.node);
+            write_exception(cx, kept, signature, &mut packet)
+        }
     };
     if written.is_err() {
         // The failure goes in place of values that cannot be sent.

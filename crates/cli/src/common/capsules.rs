@@ -22,6 +22,7 @@ const ENDED_MS_MAX: u64 = 5_000;
 /// Makes a context ready for nodes.
 pub fn ready(cx: &mut Cx, traced: bool) {
     cx.actors().set_log(|text| tracing::warn!("{text}"));
+    cx.actors().set_notes(|text| tracing::info!("{text}"));
     cx.actors().set_nap(nap);
     if traced {
         bifrost_actors::start_trace(cx);

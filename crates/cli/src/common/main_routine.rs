@@ -31,7 +31,7 @@ impl Main {
     /// Calls it with the arguments, if it takes them.
     ///
     /// # Errors
-    /// The exception that it ended with.
+    /// The exception that it ended with, and the places of a failure, for people.
     ///
     /// # Panics
     /// When the space is of another program.
@@ -47,7 +47,7 @@ impl Main {
             false => vec![],
         };
         // SAFETY: the context runs this engine's image, and `find` has seen what `main` takes.
-        unsafe { self.engine.call(&mut cx, self.id, &words) }.map_err(|raised| raised.to_string())?;
+        unsafe { self.engine.call(&mut cx, self.id, &words) }.map_err(|raised| raised.with_places())?;
         Ok(())
     }
 }

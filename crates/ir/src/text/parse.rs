@@ -166,6 +166,7 @@ impl Heading {
             vars: receiver.into_iter().chain(self.vars).collect(),
             body: Block::default(),
             procedures: Vec::new(),
+            written: crate::places::Written::Somewhere,
         }
     }
 }

@@ -11,8 +11,9 @@ use std::hash::Hash;
 use super::is_name;
 use super::names::{Names, quoted};
 use crate::builtin;
+use crate::places::Site;
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{ArmMatch, Block, Callee, Const, Destination, Func, FuncKind, Operand, Site, Stmt, Var};
+use crate::stmt::{ArmMatch, Block, Callee, Const, Destination, Func, FuncKind, Operand, Stmt, Var};
 use crate::types::{Signature, TypeId, TypeKind};
 
 /// Returns a function in the text form.
@@ -404,10 +405,13 @@ impl<'a> Printer<'a> {
             Stmt::Continue => self.line("continue"),
             Stmt::Return(values) => self.line(&format!("return{}", self.values(values))),
             Stmt::Yield(values) => self.line(&format!("yield{}", self.values(values))),
-            Stmt::Signal { signal, values } | Stmt::Exit { signal, values } => {
-                let word = if matches!(stmt, Stmt::Signal { .. }) { "signal" } else { "exit" };
+            Stmt::Signal { signal, values, site } => {
                 let name = self.program.types.signal_name(*signal);
-                self.line(&format!("{word} {name}{}", self.values(values)));
+                self.with_site(format!("signal {name}{}", self.values(values)), *site);
+            }
+            Stmt::Exit { signal, values } => {
+                let name = self.program.types.signal_name(*signal);
+                self.line(&format!("exit {name}{}", self.values(values)));
             }
             Stmt::Create { dst, class, creator, args, place, site } => {
                 let class = self.names.ty(self.program.classes[*class].ty);

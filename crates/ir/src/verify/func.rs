@@ -11,10 +11,10 @@ use super::{
     WORDS_MAX, YIELDS_MAX,
 };
 use crate::builtin;
+use crate::places::Site;
 use crate::program::{ClassId, Program};
 use crate::stmt::{
-    ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt,
-    Var,
+    ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Stmt, Var,
 };
 use crate::tagged;
 use crate::types::{MethodRef, SignalId, Signature, TypeId, TypeKind, Types};
@@ -238,7 +238,10 @@ impl<'a> Checker<'a> {
                 Some(types) => self.values(values, types, Counted::YieldValues),
                 None => self.error(Kind::YieldOutsideIterator),
             },
-            Stmt::Signal { signal, values } => self.signal(*signal, values),
+            Stmt::Signal { signal, values, site } => {
+                self.site = *site;
+                self.signal(*signal, values);
+            }
             Stmt::Exit { signal, values } => self.exit(*signal, values),
             Stmt::Except { body, arms } => self.except(body, arms),
             Stmt::Transaction { body, site } => {

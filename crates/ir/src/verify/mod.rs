@@ -68,8 +68,9 @@
 
 use std::fmt;
 
+use crate::places::Site;
 use crate::program::{ClassId, NativeId, Program};
-use crate::stmt::{Callee, Func, FuncId, Site, Var};
+use crate::stmt::{Callee, Func, FuncId, Var};
 use crate::types::{SignalId, TypeId};
 
 mod flow;

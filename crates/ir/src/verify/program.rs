@@ -13,9 +13,10 @@ use std::collections::HashMap;
 use super::func::type_in_range;
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
+use crate::places::Site;
 use crate::program::{Body, Class, ClassId, Program};
 use crate::requests::{body_of, waiting};
-use crate::stmt::{Block, Callee, Func, FuncKind, Part, Site, Stmt};
+use crate::stmt::{Block, Callee, Func, FuncKind, Part, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Returns true if objects of static type `ty` have the instance variables of `class`: `ty` is its

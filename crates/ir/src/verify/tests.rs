@@ -5,14 +5,14 @@ use smallvec::smallvec;
 use super::{Counted, Place, VerifyErrorKind as Kind, verify_func, verify_program};
 use crate::program::{Body, Class, Field, Program, Routine};
 use crate::stmt::{
-    Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt, Var,
+    Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Stmt, Var,
     VarDecl,
 };
 use crate::types::{
     Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
     Types,
 };
-use crate::{ClassId, RoutineId};
+use crate::{ClassId, RoutineId, Site};
 
 fn v(n: u32) -> Var {
     Var::from_u32(n)
@@ -86,19 +86,28 @@ fn program() -> Program {
                 arms: vec![Arm {
                     takes: ArmMatch::Named(smallvec![overflow]),
                     vars: smallvec![],
-                    body: Block(vec![Stmt::Signal { signal: full, values: smallvec![int(0)] }]),
+                    body: Block(vec![Stmt::Signal {
+                        signal: full,
+                        values: smallvec![int(0)],
+                        site: Site::default(),
+                    }]),
                 }],
             },
             Stmt::Set { object: v(0).into(), class, field: 0, value: v(2).into() },
             call(gt, &[v(2).into(), int(10)], &[v(3)]),
             Stmt::If {
                 test: v(3).into(),
-                then: Block(vec![Stmt::Signal { signal: full, values: smallvec![v(2).into()] }]),
+                then: Block(vec![Stmt::Signal {
+                    signal: full,
+                    values: smallvec![v(2).into()],
+                    site: Site::default(),
+                }]),
                 otherwise: Block(vec![]),
             },
             Stmt::Return(smallvec![v(2).into()]),
         ]),
         procedures: Vec::new(),
+        written: crate::places::Written::Somewhere,
     });
     p.classes.push(Class {
         name: "Counter".into(),
@@ -223,6 +232,7 @@ fn routine(
         vars,
         body: Block(body),
         procedures: Vec::new(),
+        written: crate::places::Written::Somewhere,
     });
     p.add_routine(Routine {
         name: name.into(),
@@ -408,13 +418,16 @@ fn exceptions_are_declared_and_handled() {
     assert_eq!(
         broken("run", |p, f| {
             let signal = p.types.find_signal("full").unwrap();
-            f.body.0.insert(0, Stmt::Signal { signal, values: smallvec![int(1)] });
+            f.body.0.insert(0, Stmt::Signal { signal, values: smallvec![int(1)], site: Site::default() });
         }),
         [Kind::SignalNotDeclared { signal: "full".into() }]
     );
     assert_eq!(
         broken("run", |_, f| {
-            f.body.0.insert(0, Stmt::Signal { signal: SignalId::FAILURE, values: smallvec![] });
+            f.body.0.insert(
+                0,
+                Stmt::Signal { signal: SignalId::FAILURE, values: smallvec![], site: Site::default() },
+            );
         }),
         [Kind::WrongCount { what: Counted::ExceptionValues, expected: 1, found: 0 }]
     );
@@ -511,7 +524,11 @@ impl Random {
             1 => Stmt::Continue,
             2 => Stmt::Return(smallvec![self.operand()]),
             3 => Stmt::Yield(smallvec![self.operand(), self.operand()]),
-            4 => Stmt::Signal { signal: SignalId::from_u32(self.id()), values: smallvec![self.operand()] },
+            4 => Stmt::Signal {
+                signal: SignalId::from_u32(self.id()),
+                values: smallvec![self.operand()],
+                site: Site::default(),
+            },
             5 => Stmt::Exit { signal: SignalId::from_u32(self.id()), values: smallvec![self.operand()] },
             6 => Stmt::Get { dst: v(self.id()), object: self.operand(), class, field: self.id() },
             7 => Stmt::Set { object: self.operand(), class, field: self.id(), value: self.operand() },

@@ -9,7 +9,7 @@
 //! Where the exception is known when the code is made (an operation's `overflow`), the way to the
 //! handler is a jump.
 
-use bifrost_ir::{Arm, ArmMatch, Body, Callee, Operand, SignalId, Var};
+use bifrost_ir::{Arm, ArmMatch, Body, Callee, FuncId, Operand, SignalId, Site, Var};
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
@@ -19,9 +19,9 @@ use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, co
 
 use super::memory::Region;
 use super::meter::Note;
-use super::{End, Entry, Exits, Lower, Within};
+use super::{End, Entry, Exits, Lower, Scope, Within};
 use crate::analysis::takes;
-use crate::helper::Helper;
+use crate::helper::{Helper, NO_FUNC};
 
 /// A statement with handlers, or the end of a function.
 pub(crate) struct Context<'a> {
@@ -36,12 +36,16 @@ pub(crate) struct Context<'a> {
     blocks: Vec<(Option<ir::Block>, Option<ir::Block>)>,
     /// Gets an outcome.
     dispatch: Option<ir::Block>,
-    /// The blocks for operations that signal these exceptions, without values.
-    signals: Vec<(SignalId, ir::Block)>,
+    /// The blocks for operations that signal these exceptions, without values. Those that no
+    /// handler takes have a block for each site.
+    signals: Vec<(SignalId, Option<Site>, ir::Block)>,
     /// If it stands around a call of a structure, the place of that.
     site: Option<Note>,
     /// The block for a structure that has no fuel left.
     pub(crate) out_of_fuel: Option<ir::Block>,
+    /// For each site in it of calls that may not return, the block that notes the site and goes on
+    /// to `dispatch`.
+    sites: Vec<(Site, ir::Block)>,
 }
 
 impl<'a> Context<'a> {
@@ -56,6 +60,7 @@ impl<'a> Context<'a> {
             signals: Vec::new(),
             site: None,
             out_of_fuel: None,
+            sites: Vec::new(),
         }
     }
 
@@ -196,6 +201,28 @@ impl<'a> Lower<'_, 'a, '_> {
         (outcome, value)
     }
 
+    /// Calls a helper that does not collect and whose outcome is not looked at.
+    pub(crate) fn call_quiet_helper(&mut self, helper: Helper, args: &[Value]) {
+        debug_assert!(!helper.collects());
+        let mut words = vec![self.cx];
+        words.extend(args);
+        let name = self.unit.helpers[helper as usize];
+        let entry = self.unit_function(name, args.len());
+        let call = self.b.ins().call(entry, &words);
+        self.roots.quiet.insert(call);
+    }
+
+    /// The function of the program whose statements are lowered now, as a word.
+    fn func_word(&mut self) -> Value {
+        let func = self.scope.id.map_or(NO_FUNC, FuncId::as_u32);
+        self.int(i64::from(func))
+    }
+
+    /// The site of the call that the function under way stands in place of.
+    fn call_site(&self) -> Option<Site> {
+        self.waiting.last().and_then(Scope::site)
+    }
+
     /// Goes on only if the outcome is `Returned`.
     pub(crate) fn check(&mut self, outcome: Value) {
         let dispatch = self.dispatch();
@@ -237,8 +264,10 @@ impl<'a> Lower<'_, 'a, '_> {
         if exits.raises {
             let on = self.cold_block();
             let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::RAISED);
+            // The body has noted its site.
+            let noted = self.dispatch_of(self.scope.context);
             let signalled = self.int(Outcome::Signalled as i64);
-            self.b.ins().brif(found, dispatch, &[BlockArg::Value(signalled)], on, &[]);
+            self.b.ins().brif(found, noted, &[BlockArg::Value(signalled)], on, &[]);
             self.start(on);
         }
         for number in &exits.arms {
@@ -394,9 +423,40 @@ impl<'a> Lower<'_, 'a, '_> {
 
     // Exceptions.
 
-    /// The block for an outcome that is not `Returned`.
+    /// The block for an outcome that is not `Returned`, of a call of the statement under way.
     pub(crate) fn dispatch(&mut self) -> ir::Block {
-        self.dispatch_of(self.scope.context)
+        self.dispatch_at(self.scope.context, self.scope.site())
+    }
+
+    /// The block for such an outcome of a call at this site, which is noted.
+    fn dispatch_at(&mut self, context: usize, site: Option<Site>) -> ir::Block {
+        let Some(site) = site else { return self.dispatch_of(context) };
+        if let Some((_, block)) = self.contexts[context].sites.iter().find(|(known, _)| *known == site) {
+            return *block;
+        }
+        let block = self.cold_block();
+        self.b.append_block_param(block, types::I64);
+        self.contexts[context].sites.push((site, block));
+        block
+    }
+
+    /// Notes the site at which a function of the program fails.
+    fn note_site(&mut self, site: Option<Site>) {
+        if let Some(site) = site {
+            let site = self.int(i64::from(site.0));
+            self.store_cx(site, offset::FAILED_SITE);
+        }
+    }
+
+    /// Generates the blocks that note the sites of a context.
+    fn end_sites(&mut self, context: usize) {
+        for (site, block) in std::mem::take(&mut self.contexts[context].sites) {
+            self.start(block);
+            let outcome = self.b.block_params(block)[0];
+            self.note_site(Some(site));
+            let dispatch = self.dispatch_of(context);
+            self.b.ins().jump(dispatch, &[BlockArg::Value(outcome)]);
+        }
     }
 
     /// The statements with handlers from a context outwards, in its function.
@@ -424,11 +484,13 @@ impl<'a> Lower<'_, 'a, '_> {
     /// The block for an operation that signals an exception without values.
     pub(crate) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
         let context = self.scope.context;
-        if let Some((_, block)) = self.contexts[context].signals.iter().find(|(s, _)| *s == signal) {
+        let site = self.scope.site().filter(|_| self.handler(context, signal).is_none());
+        let mut known = self.contexts[context].signals.iter();
+        if let Some((_, _, block)) = known.find(|(s, at, _)| (*s, *at) == (signal, site)) {
             return *block;
         }
         let block = self.cold_block();
-        self.contexts[context].signals.push((signal, block));
+        self.contexts[context].signals.push((signal, site, block));
         block
     }
 
@@ -488,9 +550,9 @@ impl<'a> Lower<'_, 'a, '_> {
             .find_map(|c| self.contexts[c].arms.iter().position(is).map(|a| (c, a)))
     }
 
-    /// Goes to where an exception is taken that a call with this context has ended with: it is in
-    /// the function's context.
-    pub(crate) fn raise(&mut self, context: usize, signal: SignalId) {
+    /// Goes to where an exception is taken that a call with this context has ended with, at a site:
+    /// it is in the function's context.
+    pub(crate) fn raise(&mut self, context: usize, signal: SignalId, at: Option<Site>) {
         match self.handler(context, signal) {
             Some((context, arm)) => {
                 let entry = self.arm_entry(context, arm);
@@ -501,6 +563,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 if let Some(note) = site {
                     self.note(note);
                 }
+                self.note_site(at);
                 let end = self.end_of(context);
                 let end = self.dispatch_of(end);
                 let signalled = self.int(Outcome::Signalled as i64);
@@ -517,6 +580,10 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(crate) fn signal_stmt(&mut self, signal: SignalId, values: &[Operand]) {
+        if signal == SignalId::FAILURE {
+            let (func, site) = (self.func_word(), self.int(i64::from(self.scope.at.0)));
+            self.call_quiet_helper(Helper::SignalFailure, &[func, site]);
+        }
         let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
         let id = self.int(i64::from(signal.as_u32()));
         self.store_cx(id, offset::SIGNAL_ID);
@@ -532,7 +599,8 @@ impl<'a> Lower<'_, 'a, '_> {
             End::Call { .. } => {
                 let end = self.end_of(self.scope.context);
                 let call = self.contexts[end].parent.expect("the context of the call");
-                self.raise(call, signal);
+                let site = self.call_site();
+                self.raise(call, signal, site);
             }
         }
     }
@@ -637,7 +705,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Generates the ways to the handlers of the innermost statement that has some.
     pub(crate) fn end_context(&mut self) {
         let this = self.scope.context;
-        for (signal, block) in std::mem::take(&mut self.contexts[this].signals) {
+        for (signal, site, block) in std::mem::take(&mut self.contexts[this].signals) {
             self.start(block);
             let target = self.handler(this, signal);
             let without_values = target.is_some_and(|(c, a)| self.contexts[c].arms[a].vars.is_empty());
@@ -645,9 +713,10 @@ impl<'a> Lower<'_, 'a, '_> {
                 let id = self.int(i64::from(signal.as_u32()));
                 self.store_cx(id, offset::SIGNAL_ID);
             }
-            self.raise(this, signal);
+            self.raise(this, signal, site);
         }
         self.end_fuel(this);
+        self.end_sites(this);
         if let (Some(note), Some(block)) = (self.contexts[this].site, self.contexts[this].dispatch) {
             self.start(block);
             let outcome = self.b.block_params(block)[0];
@@ -718,11 +787,14 @@ impl<'a> Lower<'_, 'a, '_> {
                 // In one call, so that nothing need be kept in registers, which would have to be
                 // saved first.
                 let (actor, slot) = (self.read(Var::from_u32(0)), self.int(i64::from(slot)));
-                let (outcome, value) = self.call_helper_unchecked(Helper::FailPast, &[actor, slot, outcome]);
+                let func = self.func_word();
+                let (outcome, value) =
+                    self.call_helper_unchecked(Helper::FailPast, &[actor, slot, outcome, func]);
                 self.b.ins().return_(&[outcome, value]);
             }
             End::Function => {
-                let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+                let func = self.func_word();
+                let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome, func]);
                 self.end_failed(outcome, value);
             }
             End::Body => {
@@ -737,7 +809,8 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.return_words(outcome, zero);
             }
             End::Call { done, .. } => {
-                let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+                let func = self.func_word();
+                let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome, func]);
                 let within = match self.scope.within {
                     Within::Call => None,
                     Within::Creation(actor) => Some(actor),
@@ -756,7 +829,8 @@ impl<'a> Lower<'_, 'a, '_> {
                     self.go_on(done, &[]);
                     self.start(other);
                 }
-                let outer = self.dispatch_of(call.expect("the context of the call"));
+                let site = self.call_site();
+                let outer = self.dispatch_at(call.expect("the context of the call"), site);
                 self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
             }
         }

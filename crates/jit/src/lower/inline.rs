@@ -16,7 +16,7 @@
 
 use std::rc::Rc;
 
-use bifrost_ir::{Block, Callee, ClassId, FuncId, FuncKind, Operand, Var};
+use bifrost_ir::{Block, Callee, ClassId, FuncId, FuncKind, Operand, Site, Var};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, condcodes::IntCC};
@@ -270,6 +270,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.contexts.push(Context::new_end(Some(self.scope.context)));
         let scope = Scope {
             func,
+            id: Some(id),
+            at: Site::default(),
             analysis,
             end: End::Call { done, reached: false },
             vars: vec![None; func.vars.len()],

@@ -27,7 +27,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use bifrost_ir::loops::Loop;
-use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
+use bifrost_ir::{
+    Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, TypeId, TypeKind, Var,
+};
 use bifrost_runtime::image::{Image, arity};
 use bifrost_runtime::structure::environment;
 use bifrost_runtime::{Code, Form};
@@ -254,6 +256,10 @@ pub(crate) enum End {
 /// call.
 pub(crate) struct Scope<'a> {
     pub(crate) func: &'a Func,
+    /// Its number; none of code that clients send.
+    pub(crate) id: Option<FuncId>,
+    /// The site of the statement under way.
+    pub(crate) at: Site,
     pub(crate) analysis: Rc<Analysis>,
     pub(crate) end: End,
     pub(crate) vars: Vec<Option<Variable>>,
@@ -270,6 +276,13 @@ pub(crate) struct Scope<'a> {
     pub(crate) each: Option<(&'a [Var], &'a Block)>,
     /// Of a function in place: the thing that it replaces.
     pub(crate) within: Within,
+}
+
+impl Scope<'_> {
+    /// The site of the statement under way, if a failure has to note it.
+    pub(crate) fn site(&self) -> Option<Site> {
+        self.id.map(|_| self.at)
+    }
 }
 
 /// The thing that a function replaces; a failure of the function is a failure of that thing.
@@ -324,6 +337,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         let cx = b.block_params(entry)[0];
         let scope = Scope {
             func: unit.func,
+            id: unit.id,
+            at: Site::default(),
             analysis: unit.analysis.clone(),
             end,
             vars: vec![None; unit.func.vars.len()],
@@ -451,6 +466,12 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     /// A statement; `behind` is the next one of its block.
     pub(crate) fn stmt(&mut self, stmt: &'a Stmt, behind: Option<&Stmt>) {
+        let around = std::mem::replace(&mut self.scope.at, stmt.site().unwrap_or_default());
+        self.any_stmt(stmt, behind);
+        self.scope.at = around;
+    }
+
+    fn any_stmt(&mut self, stmt: &'a Stmt, behind: Option<&Stmt>) {
         match stmt {
             Stmt::Let { dst, .. } if self.scope.analysis.for_requests.contains_key(dst) => {}
             Stmt::Let { dst, src } => {
@@ -529,7 +550,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Continue => self.continue_stmt(),
             Stmt::Return(values) => self.return_stmt(values),
             Stmt::Yield(values) => self.yield_stmt(values),
-            Stmt::Signal { signal, values } => self.signal_stmt(*signal, values),
+            Stmt::Signal { signal, values, .. } => self.signal_stmt(*signal, values),
             Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
             Stmt::Except { body, arms } => self.except_stmt(body, arms),
             Stmt::Transaction { body, .. } => self.transaction_stmt(body),

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use bifrost_recorder::{CallName, Closed, Error, ErrorValue};
+use bifrost_recorder::{CallName, Closed, Error, ErrorValue, FailurePlace};
 use bifrost_wire::encode::{self, Counters, Flushed};
-use bifrost_wire::{Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, OwnedValue, Ref, TypeNumber};
+use bifrost_wire::{
+    Arg, ErrorNumber, ExceptionKind, Outcome, OwnedCompound, OwnedValue, Place, PlaceList, Ref, TypeNumber,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::Step;
@@ -174,7 +176,13 @@ fn flushed(json: &Json, out: &mut Vec<u8>) {
         if let Some(signal) = exception.get("signal") {
             let values: Vec<OwnedOutcome> = list(signal, "values").map(OwnedOutcome::new).collect();
             let values: Vec<Outcome<'_>> = values.iter().map(OwnedOutcome::view).collect();
-            writer.signal(call, &rounds, text(field(signal, "name")), &values);
+            let places: Vec<Place<'_>> = match signal.get("places") {
+                None => Vec::new(),
+                Some(_) => list(signal, "places").map(place).collect(),
+            };
+            let more = signal.get("more_places").map_or(0, whole);
+            let places = PlaceList { places: &places, more };
+            writer.failure(call, &rounds, text(field(signal, "name")), &values, places);
         } else if let Some(unhandled) = exception.get("unhandled") {
             let argument = whole(field(unhandled, "argument")) as u32;
             let cause = whole(field(unhandled, "cause")) as u32;
@@ -223,11 +231,26 @@ pub fn error(error: &Arc<Error<Step>>) -> Json {
     Json::Object(out)
 }
 
+fn place(json: &Json) -> Place<'_> {
+    Place {
+        routine: text(field(json, "routine")),
+        file: text(field(json, "file")),
+        line: whole(field(json, "line")) as u32,
+    }
+}
+
 fn alone(e: &Error<Step>) -> Map<String, Json> {
     let json = match e {
-        Error::Signal { name, values, call: of } => {
+        Error::Signal { name, values, places, call: of } => {
             let values: Vec<Json> = values.iter().map(error_value).collect();
-            json!({"kind": "signal", "name": &**name, "values": values, "call": call(of)})
+            let mut json = json!({"kind": "signal", "name": &**name, "values": values, "call": call(of)});
+            if let Some(places) = places {
+                let place =
+                    |p: &FailurePlace| json!({"routine": &*p.routine, "file": &*p.file, "line": p.line});
+                json["places"] = places.list.iter().map(place).collect();
+                json["more_places"] = json!(places.more);
+            }
+            json
         }
         Error::Unhandled { argument, call: of, .. } => {
             json!({"kind": "unhandled", "argument": argument, "call": call(of)})

@@ -44,8 +44,8 @@ fn value(interface: &Interface, v: &Value<'_>) -> String {
 pub fn exception(interface: &Interface, call: u32, rounds: &[u32], kind: &ExceptionKind<'_>) -> String {
     let place = if rounds.is_empty() { format!("-{call}") } else { format!("-{call} in round {rounds:?}") };
     match kind {
-        ExceptionKind::Signal { name, values } if values.is_empty() => format!("{place}: {name}"),
-        ExceptionKind::Signal { name, values } => {
+        ExceptionKind::Signal { name, values, .. } if values.is_empty() => format!("{place}: {name}"),
+        ExceptionKind::Signal { name, values, .. } => {
             let values: Vec<String> = values.iter().map(|v| show(interface, &v)).collect();
             format!("{place}: {name}({})", values.join(", "))
         }

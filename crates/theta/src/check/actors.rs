@@ -155,7 +155,8 @@ impl<'a> Checker<'a> {
                 full,
                 &disable.method.name,
                 signature,
-            );
+            )
+            .written(disable.method.span.file);
             body.parameters(disable.args.iter());
             let value = body.expect(&disable.condition, Some(Types::BOOL));
             body.b.emit(IrStmt::Return([value].into_iter().collect()));
@@ -173,7 +174,8 @@ impl<'a> Checker<'a> {
         creator: &'a ast::Creator,
     ) -> Func {
         let name = Arc::from("new");
-        let mut body = Body::new(self, env, Role::Creator, Some(at), full, &name, signature);
+        let mut body =
+            Body::new(self, env, Role::Creator, Some(at), full, &name, signature).written(creator.span.file);
         body.parameters(creator.args.iter().map(|arg| &arg.name));
         let make = creator.body.last().filter(|stmt| matches!(stmt.kind, StmtKind::Make { .. }));
         let Some(stmt) = make else {

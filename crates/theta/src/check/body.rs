@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, TypeKind, Types, Var};
+use bifrost_ir::{
+    Const, Func, Operand, SignalId, Signature, Site, Stmt, TextId, TypeId, TypeKind, Types, Var, Written,
+};
 
 use super::actors::Taken;
 use super::flow::{Answered, Flow, Slot};
@@ -169,7 +171,8 @@ impl<'a> Checker<'a> {
             None => Role::Routine,
         };
         let heading = &routine.heading;
-        let mut body = Body::new(self, env, role, class, name, &heading.name.name, signature);
+        let mut body = Body::new(self, env, role, class, name, &heading.name.name, signature)
+            .written(heading.name.span.file);
         body.parameters(heading.args.iter().map(|arg| &arg.name));
         body.statements(&routine.body);
         if role == Role::Script {
@@ -217,6 +220,12 @@ impl<'c, 'a> Body<'c, 'a> {
             asked_at: Site::default(),
             unknown_values: 0,
         }
+    }
+
+    /// Makes the code that of a text.
+    pub fn written(mut self, file: FileId) -> Self {
+        self.b.func.written = Written::In(TextId::from_u32(file.0));
+        self
     }
 
     pub fn parameters<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {

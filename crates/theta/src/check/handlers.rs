@@ -6,7 +6,7 @@
 //!
 //! Read [`Body::covered`] first.
 
-use bifrost_ir::{Arm, ArmMatch, Block, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
+use bifrost_ir::{Arm, ArmMatch, Block, Operand, SignalId, Site, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
 
 use super::Checker;
@@ -347,7 +347,8 @@ impl<'a> Body<'_, 'a> {
         let pairs = vars.iter().zip(given).zip(&listed);
         let values = pairs.map(|((var, a), b)| self.stand(Operand::Var(*var), *a, *b, name.span.start));
         let values = values.collect();
-        self.b.emit(IrStmt::Signal { signal, values });
+        let site = Site(name.span.start);
+        self.b.emit(IrStmt::Signal { signal, values, site });
         Some(Arm { takes: ArmMatch::Named(SmallVec::from_slice(&[signal])), vars, body: self.b.close() })
     }
 
@@ -392,7 +393,7 @@ impl<'a> Body<'_, 'a> {
                         self.check_sendable(value, *ty, None);
                     }
                 }
-                self.b.emit(IrStmt::Signal { signal, values });
+                self.b.emit(IrStmt::Signal { signal, values, site: Site(stmt.core.start) });
             }
         }
         self.flow.leave();

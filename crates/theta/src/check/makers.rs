@@ -68,7 +68,8 @@ impl<'a> Checker<'a> {
         let make = self.last_make(maker);
         let maker_name = &heading.name.name;
         let mut body =
-            Body::new(self, env.clone(), Role::Maker, Some(at), name.clone(), maker_name, signature.clone());
+            Body::new(self, env.clone(), Role::Maker, Some(at), name.clone(), maker_name, signature.clone())
+                .written(heading.name.span.file);
         body.parameters(heading.args.iter().map(|arg| &arg.name));
         let Some(make) = make else {
             body.statements(&maker.body);
@@ -143,7 +144,8 @@ impl<'a> Checker<'a> {
         make: &Make<'a>,
         mut cover: Cover,
     ) -> Func {
-        let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature);
+        let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature)
+            .written(make.stmt.core.file);
         let param = |index: usize| Var::from_u32(index as u32 + 1);
         for (index, local) in handed.locals.iter().enumerate() {
             let name = Ident { name: local.name.clone(), span: local.span };

@@ -46,7 +46,7 @@ mod wheres;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bifrost_ir::{Program, RoutineId, SignalId, TypeId, TypeKind, Types};
+use bifrost_ir::{Program, RoutineId, SignalId, Text, TypeId, TypeKind, Types};
 
 use crate::NativeHeadings;
 use crate::ast::Ident;
@@ -217,10 +217,13 @@ impl<'a> Checker<'a> {
         walk: Walk,
         natives: Option<&'a NativeHeadings>,
     ) -> Self {
+        let text = |file| Text { name: sources.name(file).to_owned(), lines: sources.lines(file).to_vec() };
+        let mut program = Program::new();
+        program.texts = sources.ids().map(text).collect();
         Checker {
             sources,
             names,
-            program: Program::new(),
+            program,
             diagnostics,
             walk,
             voice: Voice::Everything,

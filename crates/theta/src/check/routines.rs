@@ -137,6 +137,7 @@ impl<'a> Checker<'a> {
             vars: PrimaryMap::new(),
             body: Block::default(),
             procedures: vec![],
+            written: bifrost_ir::Written::Nowhere,
         })
     }
 

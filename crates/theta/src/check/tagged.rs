@@ -439,7 +439,7 @@ impl<'a> Body<'_, 'a> {
     fn fail(&mut self, text: &str) {
         let text = self.cx.program.literal(text);
         let values = smallvec![Operand::Const(Const::Str(text))];
-        self.b.emit(IrStmt::Signal { signal: SignalId::FAILURE, values });
+        self.b.emit(IrStmt::Signal { signal: SignalId::FAILURE, values, site: Site::default() });
     }
 
     /// Returns true if one more block may be opened inside this one; reports if not.

@@ -3,7 +3,7 @@
 use bifrost_ir::requests::{Missing, asked_in, missing};
 use bifrost_ir::{
     Block, Callee, Const, Func, FuncKind, Operand, Program, Signature, Site, Stmt, TypeId, Types, Var,
-    VarDecl,
+    VarDecl, Written,
 };
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -26,7 +26,15 @@ impl Builder {
             vars.push(VarDecl { name: param.name.clone(), ty: param.ty });
         }
         let kind = if receiver.is_some() { FuncKind::Method } else { FuncKind::Routine };
-        let func = Func { name, kind, signature, vars, body: Block::default(), procedures: vec![] };
+        let func = Func {
+            name,
+            kind,
+            signature,
+            vars,
+            body: Block::default(),
+            procedures: vec![],
+            written: Written::Nowhere,
+        };
         Builder { func, blocks: vec![vec![]] }
     }
 

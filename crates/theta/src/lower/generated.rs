@@ -139,7 +139,7 @@ fn forward(
         b.open();
         let carried: Vec<Var> = signal.values.iter().map(|ty| b.temp(Some(*ty))).collect();
         let values: Vec<Operand> = stand_all(b, &carried, &signal.values, wanted);
-        b.emit(Stmt::Signal { signal: signal.name, values: values.into() });
+        b.emit(Stmt::Signal { signal: signal.name, values: values.into(), site });
         let takes = ArmMatch::Named(smallvec![signal.name]);
         arms.push(Arm { takes, vars: carried.into(), body: b.close() });
     }

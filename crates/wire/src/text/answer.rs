@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::error::ErrorNumber;
 use crate::interface::Interface;
+use crate::json::json_places;
 use crate::reply::{Exception, ExceptionKind, Outcome};
 use crate::value::{Arg, Value};
 
@@ -80,11 +81,17 @@ impl Item {
             put("rounds", json!(rounds));
         }
         match exception.kind {
-            ExceptionKind::Signal { name, values } => {
+            ExceptionKind::Signal { name, values, places } => {
                 put("signal", json!(name));
                 if !values.is_empty() {
                     let values = values.iter().map(|value| Json::from(Item::outcome(interface, &value).json));
                     put("values", values.collect());
+                }
+                if !places.is_empty() {
+                    put("places", json_places(&places));
+                }
+                if places.more > 0 {
+                    put("more_places", json!(places.more));
                 }
             }
             ExceptionKind::Unhandled { argument, cause, .. } => {

@@ -136,7 +136,7 @@ fn table(interface: &Interface, rows: &Rows<'_>) -> String {
     out
 }
 
-/// Returns an exception: `@4 fetch ! not_found`.
+/// Returns an exception: `@4 fetch ! not_found`. The places of a failure are on lines of their own.
 pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: Option<&str>) -> String {
     let mut out = format!("@{}", exception.call);
     if let Some(call) = call {
@@ -149,11 +149,15 @@ pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: 
     }
     out += " ! ";
     match exception.kind {
-        ExceptionKind::Signal { name, values } => {
+        ExceptionKind::Signal { name, values, places } => {
             out += name;
             if !values.is_empty() {
                 let values: Vec<String> = values.iter().map(|v| outcome(interface, &v)).collect();
                 let _ = write!(out, "({})", values.join(", "));
+            }
+            for line in places.lines() {
+                out.push('\n');
+                out += &line;
             }
         }
         ExceptionKind::Unhandled { argument, back, cause } => {

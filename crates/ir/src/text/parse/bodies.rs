@@ -11,8 +11,9 @@ use super::super::lex::Token;
 use super::super::names::{numbered, routines_named};
 use super::{Reader, Result};
 use crate::builtin;
+use crate::places::Site;
 use crate::program::ClassId;
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Operand, Site, Stmt, Var};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Operand, Stmt, Var};
 use crate::types::{MethodRef, TypeId, TypeKind};
 
 /// The depth to which a text may nest blocks: deeper than the verifier accepts, so that its rule
@@ -56,7 +57,8 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 | Stmt::Reply { site, .. }
                 | Stmt::ReplyTo { site, .. }
                 | Stmt::Deliver { site, .. }
-                | Stmt::Delegate { site, .. } = &mut stmt
+                | Stmt::Delegate { site, .. }
+                | Stmt::Signal { site, .. } = &mut stmt
                 {
                     *site = Site(number);
                 }
@@ -301,7 +303,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 let signal = self.reader.program.types.signal(&name);
                 let values = self.values()?;
                 if known == "signal" {
-                    Stmt::Signal { signal, values }
+                    Stmt::Signal { signal, values, site: Site(0) }
                 } else {
                     Stmt::Exit { signal, values }
                 }
