@@ -90,7 +90,7 @@ pub struct Args {
     /// Accept all clients over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
-    /// The rights of clients to the names of the root directory [default: read-write]. With
+    /// The rights of clients to the names of the root directory [default: read-only]. With
     /// read-only, clients look names up and list them, and only the program changes them
     #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"])]
     root_names: Option<String>,

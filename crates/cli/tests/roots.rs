@@ -30,6 +30,9 @@ fn names(s: &Session) -> Vec<(String, String)> {
     s.collect(stubs::root(s).list(), |(name, ty)| (name, ty)).claim().unwrap()
 }
 
+/// The setting of a server whose clients change names.
+const READ_WRITE: [&str; 2] = ["--root-names", "read-write"];
+
 fn pair(name: &str, ty: &str) -> (String, String) {
     (name.to_owned(), ty.to_owned())
 }
@@ -37,7 +40,7 @@ fn pair(name: &str, ty: &str) -> (String, String) {
 #[test]
 fn stubs_look_up_list_name_and_unname() {
     for arguments in [&[][..], &["--interpret"]] {
-        let server = Server::serve(&program(), arguments);
+        let server = Server::serve(&program(), &[&READ_WRITE, arguments].concat());
         let (s, other) = (stubs::connect(&server.urls[0]).unwrap(), stubs::connect(&server.urls[0]).unwrap());
         assert_eq!(names(&s), [pair("counter", "Counter"), pair("probe", "Probe")]);
         let root: Directory = stubs::root(&s);
@@ -76,7 +79,7 @@ fn stubs_look_up_list_name_and_unname() {
 
 #[test]
 fn lines_and_json_list_the_names() {
-    let server = Server::serve(&program(), &[]);
+    let server = Server::serve(&program(), &READ_WRITE);
     let said = |lines: &str| converse(server.urls[0].clone(), lines, Cut::Whole);
     let plain = said(
         "hello 2\nnames\n$r := root()\n$r.insert(\"one\", new_item(\"lamp\"))\n? $r.lookup(\"one\") as Item.name()\nforeach $n in $r.names() do\n\
@@ -101,7 +104,7 @@ fn lines_and_json_list_the_names() {
 
 #[test]
 fn the_shell_prints_the_names() {
-    let server = Server::serve(&program(), &[]);
+    let server = Server::serve(&program(), &READ_WRITE);
     let output = server.shell(&server.urls[0], &[], "names\n");
     assert_eq!(
         stdout(&output),
@@ -162,10 +165,11 @@ fn refusals(server: &Server) -> Vec<Option<ErrorNumber>> {
 }
 
 #[test]
-fn a_server_may_keep_clients_from_changing_names() {
-    assert_eq!(refusals(&Server::serve(&program(), &[])), []);
-    for arguments in [["--root-names", "read-only"], ["--set", "root_names=read-only"]] {
-        let server = Server::serve(&program(), &arguments);
+fn clients_change_names_only_where_the_server_says_so() {
+    assert_eq!(refusals(&Server::serve(&program(), &READ_WRITE)), []);
+    // The last is the default.
+    for arguments in [&["--root-names", "read-only"][..], &["--set", "root_names=read-only"], &[]] {
+        let server = Server::serve(&program(), arguments);
         assert_eq!(refusals(&server), [Some(ErrorNumber::NotAllowed); 3], "{arguments:?}");
         let s = stubs::connect(&server.urls[0]).unwrap();
         assert_eq!(names(&s), [pair("counter", "Counter"), pair("probe", "Probe")]);

@@ -31,9 +31,9 @@ pub const MEMORY: &str = "memory:";
 #[serde(rename_all = "kebab-case")]
 pub enum RootNames {
     /// Look up, list, name and unname.
-    #[default]
     ReadWrite,
     /// Look up and list.
+    #[default]
     ReadOnly,
 }
 
@@ -49,8 +49,8 @@ pub struct Config {
     pub token: String,
     /// True if TCP on a loopback address needs no token.
     pub anonymous_loopback: bool,
-    /// The rights of clients to the names of the root directory: `read-write`, or `read-only`, so
-    /// that only the program gives and takes names.
+    /// The rights of clients to the names of the root directory: `read-only`, so that only the
+    /// program gives and takes names, or `read-write`.
     pub root_names: RootNames,
     /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or
     /// `unix:///path`. All that reach it can read them, so better a loopback address. Empty:

@@ -14,9 +14,9 @@ use crate::tables::MethodRow;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RootNames {
     /// Clients look names up, list them, give them and take them away.
-    #[default]
     ReadWrite,
     /// Clients look names up and list them.
+    #[default]
     ReadOnly,
 }
 

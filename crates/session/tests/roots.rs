@@ -37,7 +37,11 @@ fn each(count: usize, test: impl Fn(&mut [Client])) {
             let tables = load(TEXT, run).expect("all ways are linked");
             let repository: Arc<dyn Repository> = Arc::new(Memory::new());
             World::over(tables, repository.clone(), collect).set_up();
-            let client = || World::over(tables, repository.clone(), collect).client();
+            let client = || {
+                let mut client = World::over(tables, repository.clone(), collect).client();
+                client.session.set_policy(Policy { root_names: RootNames::ReadWrite });
+                client
+            };
             test(&mut (0..count).map(|_| client()).collect::<Vec<_>>());
         }
     }

@@ -178,6 +178,15 @@ fn commands() {
         encode::call(&mut bytes, MethodNumber(7), Ref(1), &[Arg::Value(Value::Compound(compound.view()))]);
         fresh.push(json!({"hex": hex(&bytes), "commands": decode_all(&bytes)}));
     }
+    // Nor does the text form name results of earlier batches.
+    let mut bytes = Vec::new();
+    let earlier = |back, position| Ref::earlier(Earlier { back, position });
+    encode::call(&mut bytes, MethodNumber(7), earlier(1, 2), &[Arg::Ref(earlier(255, u32::MAX))]);
+    encode::free(&mut bytes, &[Ref(1), Ref((1 << 32) | 2)], 3);
+    encode::flush_kept(&mut bytes, [1, 2, 5], 0);
+    encode::flush_kept(&mut bytes, [], 255);
+    encode::flush(&mut bytes, [3], true);
+    fresh.push(json!({"hex": hex(&bytes), "commands": decode_all(&bytes)}));
     let mut describe = Vec::new();
     encode::plain(&mut describe, op::DESCRIBE);
     fresh.push(json!({"hex": hex(&describe), "commands": decode_all(&describe)}));
@@ -377,7 +386,10 @@ fn malformed() {
         ("more handles than fit a frame", "07000000ffffffff"),
         ("a constant that is a reference", "0500000000000000 0100000000000000"),
         ("a marker with a number", "1000000001000000"),
-        ("a flag that is none", "0802000000000000"),
+        ("a flag that is none", "0804000000000000"),
+        ("unanswered batches of a batch that is not kept", "0800010000000000"),
+        ("more unanswered batches than a byte", "0802000100000000"),
+        ("a free with more than a number of batches", "0700010000000000"),
         ("ranges out of order", "0800000002000000 0500000001000000 0100000001000000"),
         ("ranges that touch", "0800000002000000 0100000001000000 0200000001000000"),
         ("an empty range", "0800000001000000 0100000000000000"),

@@ -7,43 +7,37 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [206, 185, 0, 61, 88, 74, 180, 138, 160, 139, 68, 164, 200, 221, 16, 239, 23, 20, 15, 255, 23, 42, 124, 187, 182, 94, 53, 99, 151, 122, 187, 34],
+    digest: [27, 29, 81, 111, 18, 99, 23, 151, 77, 186, 16, 239, 124, 4, 52, 23, 106, 116, 96, 59, 9, 33, 40, 184, 140, 60, 201, 211, 108, 26, 157, 210],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 15, put: 215, full: 216, get: 217 }),
-        (1, bf::CellNumbers { ty: 16, put: 222, full: 223, get: 224 }),
-        (2, bf::CellNumbers { ty: 17, put: 229, full: 230, get: 231 }),
-        (3, bf::CellNumbers { ty: 18, put: 236, full: 237, get: 238 }),
-        (4, bf::CellNumbers { ty: 19, put: 243, full: 244, get: 245 }),
-        (5, bf::CellNumbers { ty: 20, put: 250, full: 251, get: 252 }),
+        (0, bf::CellNumbers { ty: 15, put: 216, full: 217, get: 218 }),
+        (1, bf::CellNumbers { ty: 16, put: 223, full: 224, get: 225 }),
+        (2, bf::CellNumbers { ty: 17, put: 230, full: 231, get: 232 }),
+        (3, bf::CellNumbers { ty: 18, put: 237, full: 238, get: 239 }),
+        (4, bf::CellNumbers { ty: 19, put: 244, full: 245, get: 246 }),
+        (5, bf::CellNumbers { ty: 20, put: 251, full: 252, get: 253 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 21, put: 257, full: 258, get: 259 },
+            cell: bf::CellNumbers { ty: 21, put: 258, full: 259, get: 260 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 22, put: 261, full: 262, get: 263 },
+            cell: bf::CellNumbers { ty: 22, put: 262, full: 263, get: 264 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 23, put: 265, full: 266, get: 267 },
-            first: 120,
+            cell: bf::CellNumbers { ty: 23, put: 266, full: 267, get: 268 },
+            first: 121,
         },
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
 
-/// Opens a session with the server at an address like `unix:///run/bifrost/main`.
-///
-/// # Errors
-/// There is no server, or it refuses the session.
-pub fn connect(address: &str) -> Result<bf::Session, bf::ConnectError> {
-    bf::Session::builder(&INTERFACE).connect(address)
-}
+bf::connect!(INTERFACE);
 
 /// Theta: `Desk`
 #[derive(Clone, Debug)]
@@ -51,7 +45,7 @@ pub struct Desk(bf::Stub);
 
 bf::object! {
     Desk, INTERFACE, type 9,
-    cell (24, 272, 273, 274),
+    cell (24, 273, 274, 275),
     below [bf::Any]
 }
 
@@ -59,38 +53,38 @@ impl Desk {
     /// Theta: `divide (a: int, b: int) returns (int)`
     #[track_caller]
     pub fn divide(&self, a: impl bf::IntoArg<i64>, b: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 130, a, b }
+        bf::call! { self.0, 131, a, b }
     }
 
     /// Theta: `each (n: int) yields (int)`
     #[track_caller]
     pub fn each(&self, n: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 131);
+        let iter = bf::Iter::of_method(&self.0, 132);
         iter.arg(n)
     }
 
     /// Theta: `total (n: int, b: int) returns (int)`
     #[track_caller]
     pub fn total(&self, n: impl bf::IntoArg<i64>, b: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 132, n, b }
+        bf::call! { self.0, 133, n, b }
     }
 
     /// Theta: `deep (n: int)`
     #[track_caller]
     pub fn deep(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 133, n }
+        bf::call! { self.0, 134, n }
     }
 
     /// Theta: `top () returns (int)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 135 }
     }
 
     /// Theta: `odd (n: int) returns (int) signals (odd (int))`
     #[track_caller]
     pub fn odd(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 135, n }
+        bf::call! { self.0, 136, n }
     }
 }
 
@@ -100,7 +94,7 @@ pub struct Stack(bf::Stub);
 
 bf::object! {
     Stack, INTERFACE, type 10,
-    cell (25, 276, 277, 278),
+    cell (25, 277, 278, 279),
     below [bf::Any]
 }
 
@@ -108,19 +102,19 @@ impl Stack {
     /// Theta: `push (n: int)`
     #[track_caller]
     pub fn push(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 136, n }
+        bf::call! { self.0, 137, n }
     }
 
     /// Theta: `pop () returns (int) signals (empty)`
     #[track_caller]
     pub fn pop(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Theta: `top () returns (int)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 }
 
@@ -130,7 +124,7 @@ pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
     ArrayOfInt, INTERFACE, type 11,
-    cell (26, 280, 281, 282),
+    cell (26, 281, 282, 283),
     below [bf::Any]
 }
 
@@ -140,127 +134,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 144, i }
+        bf::call! { self.0, 145, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 145, i, v }
+        bf::call! { self.0, 146, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 148, v }
+        bf::call! { self.0, 149, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 149, v }
+        bf::call! { self.0, 150, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 152)
+        bf::Iter::of_method(&self.0, 153)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 153)
+        bf::Iter::of_method(&self.0, 154)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 156, x }
+        bf::call! { self.0, 157, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 157, x }
+        bf::call! { self.0, 158, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 }
 
@@ -270,7 +264,7 @@ pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
     SequenceOfInt, INTERFACE, type 12,
-    cell (27, 287, 288, 289),
+    cell (27, 288, 289, 290),
     below [bf::Any], plain Vec<i64>
 }
 
@@ -282,103 +276,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 162, i }
+        bf::call! { self.0, 163, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 165, v }
+        bf::call! { self.0, 166, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 166, x }
+        bf::call! { self.0, 167, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 167, i, v }
+        bf::call! { self.0, 168, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 168, at, count }
+        bf::call! { self.0, 169, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 169)
+        bf::Iter::of_method(&self.0, 170)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 170)
+        bf::Iter::of_method(&self.0, 171)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 172, x }
+        bf::call! { self.0, 173, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 173, x }
+        bf::call! { self.0, 174, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 }
 
@@ -388,7 +382,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 13,
-    cell (28, 294, 295, 296),
+    cell (28, 295, 296, 297),
     below [bf::Any], plain Vec<String>
 }
 
@@ -400,43 +394,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 179 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 179, i }
+        bf::call! { self.0, 180, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 182, v }
+        bf::call! { self.0, 183, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 183, x }
+        bf::call! { self.0, 184, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -446,7 +440,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 184, i, v }
+        bf::call! { self.0, 185, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -456,55 +450,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 185, at, count }
+        bf::call! { self.0, 186, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 186)
+        bf::Iter::of_method(&self.0, 187)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 187)
+        bf::Iter::of_method(&self.0, 188)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 189, x }
+        bf::call! { self.0, 190, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 190, x }
+        bf::call! { self.0, 191, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 194 }
     }
 }
 
@@ -514,7 +508,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 14,
-    cell (29, 301, 302, 303),
+    cell (29, 302, 303, 304),
     below [bf::Any]
 }
 
@@ -524,203 +518,134 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 196 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 199, i }
+        bf::call! { self.0, 200, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 200, i, v }
+        bf::call! { self.0, 201, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 203, v }
+        bf::call! { self.0, 204, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 204, v }
+        bf::call! { self.0, 205, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 207)
+        bf::Iter::of_method(&self.0, 208)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 208)
+        bf::Iter::of_method(&self.0, 209)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 211, x }
+        bf::call! { self.0, 212, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 212, x }
+        bf::call! { self.0, 213, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 }
 
-/// Theta: `divide (a: int, b: int) returns (int)`
+/// Theta: `root () returns (directory)`
 #[track_caller]
-pub fn divide(
-    session: &bf::Session,
-    a: impl bf::IntoArg<i64>,
-    b: impl bf::IntoArg<i64>,
-) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 0, a, b }
-}
-
-/// Theta: `picky (n: int) returns (int) signals (odd (int))`
-#[track_caller]
-pub fn picky(session: &bf::Session, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 1, n }
-}
-
-/// Theta: `steps (n: int) yields (int)`
-#[track_caller]
-pub fn steps(session: &bf::Session, n: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-    let iter = bf::Iter::of_routine(session, &INTERFACE, 2);
-    iter.arg(n)
-}
-
-/// Theta: `deep (n: int)`
-#[track_caller]
-pub fn deep(session: &bf::Session, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 3, n }
-}
-
-/// Theta: `inverse (n: int) returns (int)`
-#[track_caller]
-pub fn inverse(session: &bf::Session, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 4, n }
-}
-
-/// An exception that is handled leaves nothing behind.
-///
-/// Theta: `again ()`
-#[track_caller]
-pub fn again(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 5 }
-}
-
-/// The handler fails at a place of its own.
-///
-/// Theta: `twice ()`
-#[track_caller]
-pub fn twice(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 6 }
-}
-
-/// Theta: `in_body ()`
-#[track_caller]
-pub fn in_body(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 7 }
-}
-
-/// Theta: `in_iterator ()`
-#[track_caller]
-pub fn in_iterator(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 8 }
-}
-
-/// Theta: `fail (way: string)`
-#[track_caller]
-pub fn fail(session: &bf::Session, way: impl bf::IntoArg<String>) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 9, way }
-}
-
-/// Theta: `new_stack () returns (stack)`
-#[track_caller]
-pub fn new_stack(session: &bf::Session) -> Stack {
-    bf::call_routine! { session, INTERFACE, 10 }
+pub fn root(session: &bf::Session) -> bf::Directory {
+    bf::call_routine! { session, INTERFACE, 0 }
 }
 
 /// The exceptions of the program, as types.

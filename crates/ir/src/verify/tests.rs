@@ -5,8 +5,7 @@ use smallvec::smallvec;
 use super::{Counted, Place, VerifyErrorKind as Kind, verify_func, verify_program};
 use crate::program::{Body, Class, Field, Program, Routine};
 use crate::stmt::{
-    Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Stmt, Var,
-    VarDecl,
+    Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Stmt, Var, VarDecl,
 };
 use crate::types::{
     Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
