@@ -114,8 +114,8 @@ impl Replies {
 }
 
 impl<S: Source> Recorder<S> {
-    /// Returns the bytes that can be sent now: whole commands, those of flushed batches first. There
-    /// are no others while a structure is open or a batch that is a transaction is recorded.
+    /// Returns the bytes that can be sent now: whole commands, those of flushed batches first.
+    /// There are no others while a structure is open or a batch that is a transaction is recorded.
     ///
     /// Send them when they are [due](crate::Due::Send), and after [`Recorder::begin_flush`] until
     /// there are none. A structure whose bytes were sent cannot be reopened.
@@ -169,9 +169,9 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Ends the batch: records the frees and the flush. False if there is nothing to send;
-    /// otherwise the batch is under way: the bytes are to be sent, and the answer is to be handed to
-    /// [`Recorder::handle_bytes`]. With `kept`, batches that are recorded before the answer may use
-    /// the stubs of this one.
+    /// otherwise the batch is under way: the bytes are to be sent, and the answer is to be handed
+    /// to [`Recorder::handle_bytes`]. With `kept`, batches that are recorded before the answer may
+    /// use the stubs of this one.
     ///
     /// # Errors
     /// The session is closed, a structure is open, or there are too many batches [under
@@ -238,9 +238,9 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    /// Takes bytes of the server, cut anywhere. True if the oldest batch under way has been answered
-    /// with them; its stubs then have their objects, values or errors. Bytes behind the answer are
-    /// kept: if more batches are under way, hand in no bytes for the next answer.
+    /// Takes bytes of the server, cut anywhere. True if the oldest batch under way has been
+    /// answered with them; its stubs then have their objects, values or errors. Bytes behind the
+    /// answer are kept: if more batches are under way, hand in no bytes for the next answer.
     ///
     /// # Errors
     /// The session is closed: by the server, or because the bytes are not the answer.

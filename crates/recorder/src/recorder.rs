@@ -308,8 +308,8 @@ impl<S: Source> Recorder<S> {
     /// structures.
     ///
     /// # Errors
-    /// No command can be recorded: the session is closed, the open structure was refused, or a limit
-    /// is reached.
+    /// No command can be recorded: the session is closed, the open structure was refused, or a
+    /// limit is reached.
     #[cold]
     pub fn due(&mut self) -> Result<Due, Arc<Error<S>>> {
         if let Some(error) = self.refusal() {

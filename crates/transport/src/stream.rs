@@ -357,8 +357,8 @@ impl Stream {
         }
     }
 
-    /// Waits until a `try_read` or a `try_write` may do something; false if the deadline passed. May
-    /// return early.
+    /// Waits until a `try_read` or a `try_write` may do something; false if the deadline passed.
+    /// May return early.
     ///
     /// A program that sends much before it reads the answers waits in this way: a peer that waits
     /// until its answers are read takes no more bytes.

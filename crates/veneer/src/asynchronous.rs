@@ -285,7 +285,7 @@ pub(crate) async fn open(
     });
     let recorder = opened.await?;
     polled.timer = None;
-    Ok(Live { recorder, way: Way::Polled(polled) })
+    Ok(Live { recorder, way: Way::Polled(Box::new(polled)) })
 }
 
 /// Returns the error of a function to be awaited, of a session that was opened to wait in calls.

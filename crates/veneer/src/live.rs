@@ -35,7 +35,7 @@ pub(crate) enum Way {
     Blocking(Wire),
     /// Reads and writes are polled.
     #[cfg(feature = "async")]
-    Polled(crate::asynchronous::Polled),
+    Polled(Box<crate::asynchronous::Polled>),
 }
 
 /// A connection, and the buffer into which it is read.
@@ -64,8 +64,8 @@ impl Wire {
 
     /// Sends the bytes that can be sent.
     fn send(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
-        // A server that waits until its answers are read takes no more bytes. The batch that is sent
-        // has no answer yet.
+        // A server that waits until its answers are read takes no more bytes. The batch that is
+        // sent has no answer yet.
         while recorder.batches_under_way() > usize::from(!recorder.flushed_bytes().is_empty())
             && !recorder.bytes_to_send().is_empty()
         {
@@ -219,8 +219,8 @@ impl Live {
         Ok(())
     }
 
-    /// Ends the batch: sends it, and waits for the answers of all batches. Does not cross when there
-    /// is nothing to send.
+    /// Ends the batch: sends it, and waits for the answers of all batches. Does not cross when
+    /// there is nothing to send.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.answer_while(Recorder::is_crowded)?;
         self.recorder.begin_flush(self.keeps())?;

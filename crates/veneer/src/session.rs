@@ -69,6 +69,10 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// A batch that is a transaction: the result of its body, the promise of its end, and the calls
+/// that were not sent.
+pub(crate) type Shipped<R> = (R, Promise<()>, Vec<Arc<Error>>);
+
 /// The way to run a batch that is a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
@@ -100,7 +104,7 @@ impl Shipping<'_> {
     /// batch.
     fn end(mut self) -> Vec<Arc<Error>> {
         let refusals = self.0.core.live.borrow_mut().recorder.end_transaction_batch();
-        drop(self.1.take());
+        self.1 = None;
         std::mem::forget(self);
         refusals
     }
@@ -395,8 +399,7 @@ impl Session {
         finished.map(|()| result)
     }
 
-    /// Records a batch that is a transaction: returns the result of the body, the promise of its
-    /// end, and the calls that were not sent. Nothing if calls are recorded or batches under way.
+    /// Records a batch that is a transaction. Nothing if calls are recorded or batches under way.
     ///
     /// # Errors
     /// As [`Session::transaction`], before the body is called.
@@ -405,7 +408,7 @@ impl Session {
         how: How,
         body: &mut Option<impl FnOnce() -> R>,
         place: Place,
-    ) -> Result<Option<(R, Promise<()>, Vec<Arc<Error>>)>, Error> {
+    ) -> Result<Option<Shipped<R>>, Error> {
         let alone = self.core.live.alone();
         let done = {
             let live = &mut *self.core.live.borrow_mut();

@@ -2,8 +2,8 @@
 //!
 //! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
 //! [`measure`] takes the figures over shared memory, [`batches`] those of batches over any stream,
-//! [`overlap`] those over a link with a delay, and [`nodes`] compares the nodes of the interpreter in
-//! this process.
+//! [`overlap`] those over a link with a delay, and [`nodes`] compares the nodes of the interpreter
+//! in this process.
 
 pub mod batches;
 mod many;
