@@ -2,7 +2,7 @@
 //!
 //! A client may send batches before the earlier ones are answered, so that a slow link costs one
 //! delay, and not one for each batch. It has no handles then, and names the results by the number
-//! of batches back and their positions ([`Ref::as_earlier`]).
+//! of batches back and their positions ([`Earlier`]).
 //!
 //! - `flush` says if its results may be named, and how many batches before it are unanswered: older
 //!   ones are forgotten.

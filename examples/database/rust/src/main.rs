@@ -7,7 +7,7 @@
 mod bifrost_stubs;
 
 use bifrost_stubs::signals::NotFound;
-use bifrost_stubs::{DataBase, DataElem, Query, connect};
+use bifrost_stubs::{DataBase, DataElem, Query, connect, root};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let s = connect(&std::env::var("BIFROST_URL")?)?;
@@ -63,6 +63,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A struct as argument and a sequence as result: values cross with all their items.
     let often = db.matching(Query { prefix: "e".to_owned(), visits: 2 });
     println!("often here: {:?}", often.get().claim()?);
+
+    // The root directory has objects of any type. A cast inside a loop makes them what they are.
+    let (root, eves) = (root(&s), s.rows::<(String, i64)>());
+    s.foreach(root.list(), |(name, _)| {
+        let object = root.lookup(&name);
+        s.if_(object.is_::<DataBase>(), || {
+            let eve = object.as_::<DataBase>().fetch("eve");
+            eves.push((&name, eve.visits()));
+        });
+    });
+    println!("eve's visits, by database: {:?}", eves.claim()?);
 
     // Others see what this session has done when it commits. A failure that nobody was told of
     // would prevent that; zoe's was told.

@@ -11,7 +11,7 @@
 //! recording, encoding, checking and dispatching remain, as in the paper. Each baseline has a
 //! database of its own, made from the same seed.
 //!
-//! [`Linked`] owns the process; [`serve`] is its inside. [`print`] is the figure: all ways of an
+//! [`Linked`] owns the process; [`serve`] is its inside. [`print()`] is the figure: all ways of an
 //! operation against both baselines, with the prediction of the model.
 
 use std::io::{BufRead, BufReader, Read, Write};
