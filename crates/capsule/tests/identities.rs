@@ -111,7 +111,7 @@ end main";
             let expected = [
                 format!(
                     "exception without a receiver: failure(\"unhandled exception: zero\") of Worker.early, \
-                        on node {node}"
+                        on node {node}\n  at Worker.early (actors.theta:7)"
                 ),
                 format!(
                     "exception without a receiver: none(1.5, 'x', sequence[int]) of Worker.value, on node \

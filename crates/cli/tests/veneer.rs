@@ -72,7 +72,7 @@ fn comments_of_types_reach_stubs_and_descriptions() {
         ("Third", "/// Above the third.\n///\n/// Behind its head.\n///\n"),
     ] {
         let (before, _) = stubs.split_once(&format!("pub struct {name}(")).unwrap();
-        let (_, before) = before.rsplit_once("}\n\n").unwrap();
+        let (_, before) = before.rsplit_once("\n\n").unwrap();
         assert!(before.starts_with(doc), "{name}: {before}");
     }
     for builtin in ["Any", "Bytes", "VecU8", "Directory"] {

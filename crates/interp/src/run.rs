@@ -8,6 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bifrost_actors::{self as actors, Join};
+use bifrost_ir::builtin::Op;
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
@@ -416,6 +417,16 @@ impl Run<'_> {
         self.failed(ret, site)
     }
 
+    /// Applies an operation to the words of a call.
+    // Out of line: the frame of `call` is on the stack once for each call under way.
+    #[inline(never)]
+    fn apply_op(&mut self, op: Op, words: &[Word]) -> Ret {
+        match apply(op, words[0], words[words.len() - 1]) {
+            Ok(value) => Ret::of(value),
+            Err(error) => self.op_signals(error),
+        }
+    }
+
     /// Signals the exception of an operation.
     #[cold]
     fn op_signals(&mut self, error: OpError) -> Ret {
@@ -654,10 +665,7 @@ impl Run<'_> {
             match &call.target {
                 Target::Slot(slot) => enter(Table::of(words[0]).entry(*slot), cx, words),
                 Target::Native(code) => enter(*code, cx, words),
-                Target::Op(op) => match apply(*op, words[0], words[words.len() - 1]) {
-                    Ok(value) => Ret::of(value),
-                    Err(error) => self.op_signals(error),
-                },
+                Target::Op(op) => self.apply_op(*op, words),
                 Target::Routine(desc) => enter(desc.code(), cx, words),
                 Target::Interpret(slot) => {
                     let opened = open_receiver(&mut *cx, *slot, Object::new(words[0]));

@@ -31,6 +31,16 @@ enum Step {
     /// While a cell is below a bound; the cell is raised first thing in the body.
     While(usize, i64, Vec<Step>),
     Except(Vec<Step>, Vec<(Handler, Vec<Step>)>),
+    /// Appends a row of two ints to the table.
+    Row(Value, Value),
+    /// `v` is the sum of a sequence of these, which is one argument.
+    Total(usize, Vec<Value>),
+    /// Puts a shape into the cell of shapes.
+    PutShape(usize),
+    /// `v` is the side of the shape in the cell, seen as a square, which it may not be.
+    Side(usize),
+    /// If the shape in the cell is a square.
+    IfSquare(Vec<Step>, Vec<Step>),
     Break,
     Continue,
 }
@@ -38,6 +48,7 @@ enum Step {
 #[derive(Clone, Debug)]
 enum Handler {
     Zero,
+    WrongType,
     /// Takes the value into a variable.
     Negative(usize),
     Others,
@@ -53,6 +64,9 @@ enum Flow {
 }
 
 const CELLS: usize = 3;
+
+/// The shapes of the world: for each its side, if it is a square.
+const SHAPES: [Option<i64>; 3] = [None, Some(4), Some(7)];
 
 struct Maker {
     random: Random,
@@ -94,7 +108,7 @@ impl Maker {
 
     fn step(&mut self, visible: &mut Vec<usize>, depth: usize, in_loop: bool) -> Step {
         let simple = depth >= 4;
-        match self.random.below(if simple { 9 } else { 16 }) {
+        match self.random.below(if simple { 14 } else { 22 }) {
             0..=2 => {
                 let op = *self.random.pick(&[&"add", &"sub", &"mul", &"div", &"mod"]);
                 let (a, b) = (self.value(visible), self.value(visible));
@@ -124,7 +138,24 @@ impl Maker {
                 Step::Get(v, cell)
             }
             8 if in_loop => [Step::Break, Step::Continue][self.random.below(2)].clone(),
-            9 | 10 => {
+            9 | 10 => Step::Row(self.value(visible), self.value(visible)),
+            11 => {
+                let items = (0..self.random.below(4)).map(|_| self.value(visible)).collect();
+                let v = self.var();
+                visible.push(v);
+                Step::Total(v, items)
+            }
+            12 => Step::PutShape(self.random.below(SHAPES.len())),
+            13 => {
+                let v = self.var();
+                visible.push(v);
+                Step::Side(v)
+            }
+            14 => {
+                let then = self.block(visible, depth + 1, in_loop);
+                Step::IfSquare(then, self.block(visible, depth + 1, in_loop))
+            }
+            15 | 16 => {
                 let op = *self.random.pick(&[&"lt", &"ge", &"equal"]);
                 let (a, b) = (self.value(visible), self.value(visible));
                 let then = self.block(visible, depth + 1, in_loop);
@@ -132,7 +163,7 @@ impl Maker {
                     if self.random.chance(2) { self.block(visible, depth + 1, in_loop) } else { vec![] };
                 Step::If(op, a, b, then, otherwise)
             }
-            11 | 12 => {
+            17 | 18 => {
                 let n = Value::Const(self.random.below(5) as i64 - 1);
                 let v = self.var();
                 let mut inside = visible.clone();
@@ -140,16 +171,19 @@ impl Maker {
                 let body = self.block(&inside, depth + 1, true);
                 if self.random.chance(2) { Step::To(v, n, body) } else { Step::Down(v, n, body) }
             }
-            13 => {
+            19 => {
                 let cell = self.random.below(CELLS);
                 let body = self.block(visible, depth + 1, true);
                 Step::While(cell, self.random.below(6) as i64, body)
             }
-            14 | 15 => {
+            20 | 21 => {
                 let body = self.block(visible, depth + 1, in_loop);
                 let mut arms = Vec::new();
                 if self.random.chance(2) {
                     arms.push((Handler::Zero, self.block(visible, depth + 1, in_loop)));
+                }
+                if self.random.chance(2) {
+                    arms.push((Handler::WrongType, self.block(visible, depth + 1, in_loop)));
                 }
                 if self.random.chance(2) {
                     let v = self.var();
@@ -221,12 +255,29 @@ fn script(steps: &[Step], out: &mut String) {
                 for (handler, arm) in arms {
                     let _ = match handler {
                         Handler::Zero => writeln!(out, "when zero"),
+                        Handler::WrongType => writeln!(out, "when wrong_type"),
                         Handler::Negative(v) => writeln!(out, "v{v} = when negative int"),
                         Handler::Others => writeln!(out, "others"),
                     };
                     script(arm, out);
                 }
                 writeln!(out, "end_except")
+            }
+            Step::Row(a, b) => writeln!(out, "x = emit tab {} {}", text(a), text(b)),
+            Step::Total(v, items) => {
+                let items: Vec<String> = items.iter().map(text).collect();
+                writeln!(out, "v{v} = Values.total vs {{{}}}", items.join(";"))
+            }
+            Step::PutShape(shape) => writeln!(out, "x = cell[Shape].put shape o{shape}"),
+            Step::Side(v) => {
+                writeln!(out, "e = cell[Shape].get shape\nq = as e Square\nv{v} = Square.side q")
+            }
+            Step::IfSquare(then, otherwise) => {
+                out.push_str("if\ne = cell[Shape].get shape\nk = is e Square\nthen k\n");
+                script(then, out);
+                out.push_str("else\n");
+                script(otherwise, out);
+                writeln!(out, "end_if")
             }
             Step::Break => writeln!(out, "break"),
             Step::Continue => writeln!(out, "continue"),
@@ -238,6 +289,9 @@ fn script(steps: &[Step], out: &mut String) {
 struct Evaluator {
     client: Client,
     vars: std::collections::HashMap<usize, i64>,
+    /// The rows of the table, and the shape in the cell.
+    rows: Vec<(i64, i64)>,
+    shape: usize,
     /// Calls left; a program that runs longer is not compared.
     steps: usize,
 }
@@ -353,6 +407,7 @@ impl Evaluator {
                 for (handler, arm) in arms {
                     match handler {
                         Handler::Zero if name == "zero" => {}
+                        Handler::WrongType if name == "wrong_type" => {}
                         Handler::Negative(v) if name == "negative" => {
                             let value = what["negative(".len()..what.len() - 1].parse().expect("an int");
                             self.vars.insert(*v, value);
@@ -363,6 +418,22 @@ impl Evaluator {
                     return Ok(self.block(arm));
                 }
                 return Ok(Flow::Raised(what));
+            }
+            // Rows, values with items and types are those of a model in plain Rust.
+            Step::Row(a, b) => self.rows.push((self.value(a), self.value(b))),
+            Step::Total(v, items) => {
+                let total = items.iter().map(|item| self.value(item)).try_fold(0_i64, i64::checked_add);
+                let total = total.ok_or_else(|| Flow::Raised(OVERFLOW.to_owned()))?;
+                self.vars.insert(*v, total);
+            }
+            Step::PutShape(shape) => self.shape = *shape,
+            Step::Side(v) => match SHAPES[self.shape] {
+                Some(side) => drop(self.vars.insert(*v, side)),
+                None => return Err(Flow::Raised("wrong_type".to_owned())),
+            },
+            Step::IfSquare(then, otherwise) => {
+                let block = if SHAPES[self.shape].is_some() { then } else { otherwise };
+                return Ok(self.block(block));
             }
             Step::Break => return Ok(Flow::Break),
             Step::Continue => return Ok(Flow::Continue),
@@ -382,8 +453,21 @@ fn state(client: &mut Client) -> String {
 fn begin(client: &mut Client) {
     let mut text = String::from("t = lookup tally Tally\nx = Tally.reset t\n");
     (0..CELLS).for_each(|c| text += &format!("c{c} = cell int\nx = cell[int].put c{c} {c}\n"));
-    text += "flush t c0 c1 c2\n";
+    text += "vs = lookup values Values\no0 = new_rectangle() 2 3\n";
+    for (shape, side) in SHAPES.iter().enumerate().filter_map(|(n, side)| Some((n, (*side)?))) {
+        text += &format!("o{shape} = new_square() {side}\n");
+    }
+    text += "shape = cell Shape\nx = cell[Shape].put shape o0\n";
+    text += "flush t c0 c1 c2 vs o0 o1 o2 shape\n";
     client.play(&text);
+}
+
+/// What a sum that is too great ends with.
+const OVERFLOW: &str = "overflow";
+
+/// The table in a reply, as rows of text.
+fn table(told: &str) -> String {
+    told.lines().find(|line| line.starts_with("tab = ")).unwrap_or("tab = absent").to_owned()
 }
 
 /// How a batch ended, from its reply: `done` or the exception.
@@ -397,9 +481,10 @@ fn compare(seed: u64) -> bool {
     let program = maker.block(&[], 0, false);
     let mut body = String::new();
     script(&program, &mut body);
-    let structure = format!("one = const 1\ny = const true\nif\nthen y\n{body}end_if\nflush\n");
-    let procedure = format!("one = const 1\nprocedure p\n{body}end_procedure\nr = proc 0\nflush\n");
-    let mut results: Vec<(String, String)> = Vec::new();
+    let begun = "one = const 1\ny = const true\ntab = rows int int\n";
+    let structure = format!("{begun}if\nthen y\n{body}end_if\nflush tab\n");
+    let procedure = format!("{begun}procedure p\n{body}end_procedure\nr = proc 0\nflush tab\n");
+    let mut results: Vec<(String, String, String)> = Vec::new();
     for mode in support::modes() {
         // One of them with a collection at each allocation.
         for (text, collect) in [&structure, &procedure].into_iter().zip(support::collections().iter().cycle())
@@ -411,21 +496,26 @@ fn compare(seed: u64) -> bool {
             let mut client = world.client_with(limits);
             begin(&mut client);
             let told = client.play(text);
-            results.push((ending(&told), state(&mut client)));
+            results.push((ending(&told), table(&told), state(&mut client)));
         }
     }
     let mut world = World::new(bifrost_engine::Mode::Interpreted).expect("the interpreter is always there");
     let mut client = world.client();
     begin(&mut client);
-    let mut evaluator = Evaluator { client, vars: std::collections::HashMap::new(), steps: 2000 };
+    let mut evaluator =
+        Evaluator { client, vars: std::collections::HashMap::new(), rows: Vec::new(), shape: 0, steps: 2000 };
     let flow = evaluator.block(&program);
     let ending = match flow {
         Flow::Raised(what) if what == "too long" => return false,
         Flow::Raised(what) => what,
         _ => "done".to_owned(),
     };
+    // The table that a batch with these rows has.
+    let mut emits = String::from("tab = rows int int\n");
+    evaluator.rows.iter().for_each(|(a, b)| emits += &format!("x = emit tab {a} {b}\n"));
     let mut client = evaluator.client;
-    results.push((ending, state(&mut client)));
+    let told = client.play(&format!("clear_history\n{emits}flush tab\n"));
+    results.push((ending, table(&told), state(&mut client)));
     let evaluated = results.last().expect("there are some");
     for result in &results {
         assert_eq!(result, evaluated, "\nseed {seed}\n{structure}");

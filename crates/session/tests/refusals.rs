@@ -96,8 +96,8 @@ fn futures_that_are_not_defined() {
         -1: BadFuture: -1 is not defined yet; the next future is -1
         -2: BadFuture: -5 is not defined yet; the next future is -2
         -3: BadFuture: -4294967295 is not defined yet; the next future is -3
-        -4: BadFuture: -4294967296 is not a future: positions have 32 bits
-        -5: BadFuture: -9223372036854775808 is not a future: positions have 32 bits
+        -4: BadFuture: -4294967296 is not a future of this batch or an earlier one
+        -5: BadFuture: -9223372036854775808 is not a future of this batch or an earlier one
         -8: BadFuture: the call -7 has no result
         "#,
     );
