@@ -291,7 +291,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Fills the slots of a batch's futures from its answer.
-    fn apply(&mut self, mut batch: Batch<S>, reply: FlushedReply<'_>) -> Result<(), Closed> {
+    fn apply(&mut self, mut batch: Box<Batch<S>>, reply: FlushedReply<'_>) -> Result<(), Closed> {
         let filled = self.fill(&mut batch, reply);
         if filled.is_err() {
             // The stubs that have nothing yet get the error with which the session is closed.

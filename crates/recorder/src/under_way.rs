@@ -45,6 +45,23 @@ pub(crate) struct Batch<S> {
     wait_ms: u64,
 }
 
+impl<S> Default for Batch<S> {
+    fn default() -> Self {
+        Batch {
+            number: 0,
+            futures: Vec::with_capacity(1024),
+            error_handles: Vec::new(),
+            structures: Vec::with_capacity(64),
+            transactions: (0, 0),
+            forgiven: 0,
+            kept: false,
+            wanted: 0,
+            ends_at: 0,
+            wait_ms: 0,
+        }
+    }
+}
+
 /// The failures of a batch that is answered, which batches recorded before its answer may name.
 struct Answered<S> {
     batch: u64,
@@ -56,7 +73,8 @@ struct Answered<S> {
 
 /// The batches under way, oldest first.
 pub(crate) struct UnderWay<S> {
-    batches: VecDeque<Batch<S>>,
+    // Boxed, so that a batch is moved as a pointer.
+    batches: VecDeque<Box<Batch<S>>>,
     /// The results of all of them.
     wanted: usize,
     /// Bytes of them that were not sent.
@@ -65,7 +83,7 @@ pub(crate) struct UnderWay<S> {
     sent: u64,
     answered: VecDeque<Answered<S>>,
     /// The tables of a batch that was answered, for the next one.
-    spare: Option<Batch<S>>,
+    spare: Option<Box<Batch<S>>>,
 }
 
 impl<S> Default for UnderWay<S> {
@@ -96,7 +114,7 @@ impl<S> UnderWay<S> {
     pub(crate) fn find(&mut self, word: u64) -> Option<(&mut Batch<S>, u32)> {
         let first = self.batches.front()?.number;
         let index = ((word >> 32) as u32).wrapping_sub(first as u32);
-        self.batches.get_mut(index as usize).map(|batch| (batch, word as u32))
+        self.batches.get_mut(index as usize).map(|batch| (&mut **batch, word as u32))
     }
 
     /// Returns the number of the batch that a slot's word names.
@@ -106,11 +124,11 @@ impl<S> UnderWay<S> {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Batch<S>> {
-        self.batches.iter_mut()
+        self.batches.iter_mut().map(|batch| &mut **batch)
     }
 
     /// Takes the oldest batch out, if all of it was sent: its answer has come.
-    pub(crate) fn take_first(&mut self) -> Option<Batch<S>> {
+    pub(crate) fn take_first(&mut self) -> Option<Box<Batch<S>>> {
         if self.batches.front()?.ends_at > self.sent {
             return None;
         }
@@ -138,14 +156,16 @@ impl<S> UnderWay<S> {
     }
 
     /// Puts the oldest batch back, whose answer makes no sense.
-    pub(crate) fn put_back(&mut self, batch: Batch<S>) {
+    pub(crate) fn put_back(&mut self, batch: Box<Batch<S>>) {
         self.wanted += batch.wanted;
         self.batches.push_front(batch);
     }
 
     /// Takes a batch back that was answered, for its tables.
-    pub(crate) fn recycle(&mut self, mut batch: Batch<S>) {
-        self.answered.retain(|answered| answered.until > batch.number);
+    pub(crate) fn recycle(&mut self, mut batch: Box<Batch<S>>) {
+        if !self.answered.is_empty() {
+            self.answered.retain(|answered| answered.until > batch.number);
+        }
         batch.futures.clear();
         batch.error_handles.clear();
         batch.structures.clear();
@@ -197,18 +217,7 @@ impl<S: Source> Recorder<S> {
     /// Moves the recorded batch, whose `flush` is to be appended, among those under way. With
     /// `kept` the server keeps its results, which later batches may name.
     pub(crate) fn put_under_way(&mut self, kept: bool) {
-        let mut batch = self.under_way.spare.take().unwrap_or_else(|| Batch {
-            number: 0,
-            futures: Vec::with_capacity(1024),
-            error_handles: Vec::new(),
-            structures: Vec::with_capacity(64),
-            transactions: (0, 0),
-            forgiven: 0,
-            kept,
-            wanted: 0,
-            ends_at: 0,
-            wait_ms: 0,
-        });
+        let mut batch = self.under_way.spare.take().unwrap_or_default();
         std::mem::swap(&mut batch.futures, &mut self.futures);
         std::mem::swap(&mut batch.error_handles, &mut self.error_handles);
         std::mem::swap(&mut batch.structures, &mut self.structures);
