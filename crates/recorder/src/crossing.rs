@@ -134,18 +134,23 @@ impl<S: Source> Recorder<S> {
     /// Takes the first bytes of [`Recorder::bytes_to_send`] as sent.
     pub fn sent(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes_to_send().len());
-        let from = match self.under_way.unsent.is_empty() {
-            true => {
+        let flushed = !self.under_way.unsent.is_empty();
+        let from = match flushed {
+            true => &mut self.under_way.unsent,
+            false => {
                 self.published += bytes;
                 &mut self.batch
             }
-            false => &mut self.under_way.unsent,
         };
         match bytes == from.len() {
             true => from.clear(),
             false => drop(from.drain(..bytes)),
         }
         self.under_way.count_sent(bytes);
+        if flushed && self.under_way.unsent.is_empty() && self.batch.is_empty() {
+            // The buffer that was used last is the one in the processor's cache.
+            std::mem::swap(&mut self.batch, &mut self.under_way.unsent);
+        }
     }
 
     /// Closes the session, and returns the error that every stub without a result has now, and
@@ -297,6 +302,11 @@ impl<S: Source> Recorder<S> {
             // The stubs that have nothing yet get the error with which the session is closed.
             self.under_way.put_back(batch);
             return filled;
+        }
+        if self.futures.is_empty() {
+            // As for the bytes in `sent`.
+            std::mem::swap(&mut self.futures, &mut batch.futures);
+            self.futures.clear();
         }
         self.under_way.recycle(batch);
         self.bound_untold();

@@ -1,9 +1,11 @@
 //! The bodies of the fuzz targets, which ordinary tests run for a few seconds too.
 
+use std::collections::VecDeque;
+
 use bifrost_session::Limits;
 use bifrost_wire::interface::{Interface, Kind};
 use bifrost_wire::{
-    Arg, Command, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome,
+    Arg, Command, Decoded, DecodedReply, Earlier, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome,
     OwnedCompound, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_call,
     decode_reply, encode, op,
 };
@@ -214,6 +216,8 @@ struct Maker {
     defining: Option<Vec<TypeNumber>>,
     /// The tables of the batch.
     tables: Vec<(Ref, Vec<TypeNumber>)>,
+    /// Results of the batches before, the newest first: what later batches may name, and a little more.
+    earlier: VecDeque<Vec<(u32, TypeNumber)>>,
 }
 
 const MARK: i64 = 0x5eed;
@@ -235,6 +239,7 @@ impl Maker {
             procedures: Vec::new(),
             defining: None,
             tables: Vec::new(),
+            earlier: VecDeque::new(),
         }
     }
 
@@ -251,6 +256,10 @@ impl Maker {
     fn batch(&mut self, choices: &mut Choices<'_>) -> (u32, Vec<u32>) {
         self.next = 1;
         self.known = self.handles.clone();
+        for (back, results) in (1..).zip(&self.earlier) {
+            let named = results.iter().map(|(position, ty)| (Earlier { back, position: *position }, *ty));
+            self.known.extend(named.map(|(earlier, ty)| (Ref::earlier(earlier), ty)));
+        }
         self.open.clear();
         self.tables.clear();
         for (name, ty) in [
@@ -280,7 +289,15 @@ impl Maker {
         let mut wanted: Vec<u32> = (1..marker).filter(|p| choices.rarely(8) || tables.contains(p)).collect();
         wanted.push(marker);
         wanted.retain(|p| *p <= 300);
-        encode::flush(&mut self.out, wanted.iter().copied(), choices.rarely(4));
+        if choices.rarely(3) {
+            encode::flush_kept(&mut self.out, wanted.iter().copied(), choices.below(4) as u8);
+        } else {
+            encode::flush(&mut self.out, wanted.iter().copied(), choices.rarely(4));
+        }
+        let result = |(reference, ty): &(Ref, TypeNumber)| Some((reference.position()?, *ty));
+        let results = self.known.iter().filter_map(result).filter(|(at, _)| wanted.contains(at));
+        self.earlier.push_front(results.collect());
+        self.earlier.truncate(5);
         (marker, wanted)
     }
 
@@ -429,7 +446,7 @@ impl Maker {
             }
             30 if !self.handles.is_empty() && choices.rarely(3) => {
                 let (handle, _) = self.handles.swap_remove(choices.below(self.handles.len()));
-                encode::free(&mut self.out, &[handle], 0);
+                encode::free(&mut self.out, &[handle], choices.below(3) as u8);
             }
             32 | 33 if innermost.is_none() || choices.rarely(20) => self.rows(choices),
             34..=37 => self.emit(choices),
