@@ -431,6 +431,10 @@ impl<'a> Compound<'a> {
 
     /// Calls a function for each reference in it, at any depth.
     pub fn each_reference(&self, each: &mut dyn FnMut(Ref)) {
+        // Numbers alone refer to nothing.
+        if self.words(tag::INT).is_some() || self.words(tag::REAL).is_some() {
+            return;
+        }
         for item in self.iter() {
             match item {
                 Arg::Ref(reference) => each(reference),
@@ -442,9 +446,6 @@ impl<'a> Compound<'a> {
 
     /// True if all references in it are handles, as in replies.
     pub(crate) fn has_handles_only(&self) -> bool {
-        if self.words(tag::INT).is_some() {
-            return true;
-        }
         let mut all = true;
         self.each_reference(&mut |reference| all &= reference.is_handle());
         all
