@@ -223,7 +223,7 @@ fn without_iterators(program: &Program) -> Program {
     program
 }
 
-/// How the last function ends, what it prints, and where it fails.
+/// The result of the last function: its outcome, its output, and the places of its failure.
 fn run(image: &Arc<Image>, a: i64, b: i64, r: f64) -> ((String, String), PlaceList) {
     let routine = image.program().find_routine(&format!("f{}", FUNCTIONS - 1)).expect("generated");
     let mut cx = Cx::new(image.clone(), Limits::default(), 1, || 0);

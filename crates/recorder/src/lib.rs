@@ -50,11 +50,14 @@
 //!
 //! - *Recording*: the batch grows. In an open structure, and in a batch that is a transaction,
 //!   nothing is sent.
-//! - *Flushing*: after `begin_flush`, until all bytes are `sent`.
-//! - *Awaiting*: until `handle_bytes` returns true. One batch is under way at most; calls recorded
-//!   meanwhile are refused as [`Misuse::UnderWay`]. Stubs may be dropped, and values made.
 //! - *Closed*: by `close`, an error of the server, or a reply that makes no sense. Every call is
 //!   refused with the reason.
+//!
+//! A batch is *under way* from `begin_flush` until `handle_bytes` returns true for it; answers come
+//! in order. The next batch is recorded meanwhile, and may use the stubs of those under way if
+//! their flush was `kept`. [`is_crowded`] says that a flush must wait for an answer first.
+//!
+//! [`is_crowded`]: Recorder::is_crowded
 //!
 //! # Place
 //!

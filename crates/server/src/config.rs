@@ -134,7 +134,7 @@ pub enum ShowPlaces {
 }
 
 impl ShowPlaces {
-    /// Returns the places that a client sees who is or is not on this machine, by its connection.
+    /// Returns the places that a client sees. `local` is true for a connection within this machine.
     pub(crate) fn shown(self, local: bool) -> Shown {
         match (self, local) {
             (ShowPlaces::Never, _) | (ShowPlaces::Local, false) => Shown::Nothing,

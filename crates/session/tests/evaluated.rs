@@ -462,8 +462,8 @@ fn begin(client: &mut Client) {
     client.play(&text);
 }
 
-/// What a sum that is too great ends with.
-const OVERFLOW: &str = "overflow";
+/// The exception of a sum that is too great.
+const OVERFLOW: &str = "failure(\"unhandled exception: overflow\")";
 
 /// The table in a reply, as rows of text.
 fn table(told: &str) -> String {
@@ -521,6 +521,18 @@ fn compare(seed: u64) -> bool {
         assert_eq!(result, evaluated, "\nseed {seed}\n{structure}");
     }
     true
+}
+
+/// Programs whose sums are too great are rare among the random ones.
+#[test]
+fn a_sum_that_is_too_great_fails_as_in_the_model() {
+    for mode in support::modes() {
+        let Some(mut world) = World::collected(mode, support::collections()[0]) else { continue };
+        let mut client = world.client();
+        begin(&mut client);
+        let told = client.play(&format!("v = Values.total vs {{{};1}}\nflush v\n", i64::MAX));
+        assert_eq!(ending(&told), OVERFLOW, "{told}");
+    }
 }
 
 #[test]

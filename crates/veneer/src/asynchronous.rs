@@ -102,7 +102,7 @@ impl Polled {
         Ok(Polled { stream, watched, wakers, timeout, timer: None, input: Vec::new() })
     }
 
-    /// Writes what there is room for. Pending if there is none.
+    /// Writes the bytes for which there is room. Pending if there is none.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Ended>> {
         loop {
             match self.stream.try_write(bytes) {
@@ -115,7 +115,7 @@ impl Polled {
         }
     }
 
-    /// Reads what has come into `input`. Pending if nothing has.
+    /// Reads the bytes that have come into `input`. Pending if there are none.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         self.input.clear();
         loop {
@@ -213,7 +213,7 @@ impl Polled {
         }
     }
 
-    /// Reads what has come.
+    /// Reads the bytes that have come, and learns if the server has ended the session.
     fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         loop {
             self.input.clear();
@@ -236,7 +236,7 @@ impl Polled {
         }))
     }
 
-    /// Sends what can be sent without waiting.
+    /// Sends the bytes that can be sent without waiting.
     pub(crate) fn send_now(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         while !recorder.bytes_to_send().is_empty() {
             match self.stream.try_write(recorder.bytes_to_send()) {
@@ -356,8 +356,8 @@ async fn answered(core: &Shared<Core>, name: &'static str, place: Place) -> Resu
 
 impl Session {
     /// Returns the results of promises, tables and objects when they are there: one, or a tuple or
-    /// a vector of them. The batch is ended when the future is first polled; what other tasks have
-    /// recorded goes with it.
+    /// a vector of them. The batch is ended when the future is first polled; calls that other tasks
+    /// have recorded go with it.
     ///
     /// The future may be dropped: nothing is lost, and a later claim has the result.
     ///
@@ -547,7 +547,7 @@ where
 }
 
 const _: () = {
-    // What a task has while it awaits moves between threads with it.
+    // A task that awaits moves between threads with all its stubs.
     const fn is_movable<T: Send + Sync>() {}
     is_movable::<Session>();
     is_movable::<Stub>();

@@ -14,6 +14,8 @@
 //! ```text
 //! session      open, flush, close; the server's description of itself
 //! live         a recorder and its connection: sends, waits, reads
+//! shared       counts and borrows of one thread, or of several
+//! asynchronous sessions to be awaited; pool: sessions that are lent to tasks
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! plain        the types that values come as
@@ -34,7 +36,8 @@
 //! commit tells a failure that no stub is left to tell ([failures that were
 //! told](Session#failures-that-were-told)).
 //!
-//! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
+//! A session belongs to one thread, or, in the package `bifrost-veneer-async`, to any number
+//! (`shared`). Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
 //! (4, 5). It differs from them in two points. Promises and values share one stub for each method
 //! (an argument takes either). Control structures take closures, so that an END cannot be
 //! forgotten.

@@ -94,7 +94,7 @@ impl Wire {
         }
     }
 
-    /// Sends what was flushed, and waits until a batch is answered.
+    /// Sends the flushed bytes, and waits until a batch is answered.
     fn answer(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         if !recorder.flushed_bytes().is_empty() {
             self.send(recorder)?;

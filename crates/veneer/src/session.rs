@@ -27,8 +27,9 @@ use crate::stubs::Object;
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
 ///
-/// It belongs to one thread. When the last clone and the last stub are gone, the recorded commands
-/// are sent and the session ends. [`Session::close`] does the same and returns the failures.
+/// It belongs to one thread; in the package `bifrost-veneer-async` several may use it. When the
+/// last clone and the last stub are gone, the recorded commands are sent and the session ends.
+/// [`Session::close`] does the same and returns the failures.
 ///
 /// # Failures that were told
 ///

@@ -1,7 +1,7 @@
 //! The places of a failure in a reply: routine, file and line, the innermost first.
 //!
-//! They follow the values of a `failure`, for clients that may see them. [`PlaceList`] is what is
-//! written, [`Places`] what was read; it borrows from the bytes.
+//! They follow the values of a `failure`, for clients that may see them. [`PlaceList`] is the
+//! list to be written, [`Places`] the list that was read; it borrows from the bytes.
 
 use crate::word::{Read, Reader, padded};
 

@@ -216,7 +216,7 @@ struct Maker {
     defining: Option<Vec<TypeNumber>>,
     /// The tables of the batch.
     tables: Vec<(Ref, Vec<TypeNumber>)>,
-    /// Results of the batches before, the newest first: what later batches may name, and a little more.
+    /// Results of the last five batches, the newest first, kept by the server or not.
     earlier: VecDeque<Vec<(u32, TypeNumber)>>,
 }
 
