@@ -16,7 +16,6 @@ const STUBS: &[(&str, &str)] = &[
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),
     ("examples/scores/rust/src", "examples/scores/scores.theta"),
-    ("examples/scores/tasks/src", "examples/scores/scores.theta"),
 ];
 
 #[test]
