@@ -2,6 +2,7 @@
 
 mod support;
 
+use bifrost_session::places::LOGGED_FAILURES_MAX;
 use support::{check, each_mode};
 
 #[test]
@@ -342,4 +343,21 @@ fn sequences_and_arrays() {
         x = "b"
         "#,
     );
+}
+
+#[test]
+fn failures_that_wait_for_the_log_are_limited() {
+    each_mode(|world| {
+        let mut client = world.client();
+        client.play("vs = lookup values Values\n flush vs");
+        let call = format!("v = Values.total vs {{{};1}}\n", i64::MAX);
+        client.play(&format!("{}flush", call.repeat(LOGGED_FAILURES_MAX + 5)));
+        let (failures, omitted) = client.session.take_logged();
+        assert_eq!((failures.len(), omitted), (LOGGED_FAILURES_MAX, 5));
+        for (failure, call) in failures.iter().zip(1..) {
+            assert_eq!((failure.call, &*failure.text), (call, "unhandled exception: overflow"));
+            assert!(failure.places[0].contains(".total ("), "{failure:?}");
+        }
+        assert!(!client.session.has_logged());
+    });
 }
