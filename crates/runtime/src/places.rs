@@ -93,8 +93,31 @@ pub(crate) struct Places {
     /// The site at which the function under way failed. Machine code writes it.
     pub site: u64,
     list: PlaceList,
-    /// The lists of failures that are kept as objects, by the word of the object, the oldest first.
-    kept: VecDeque<(Word, PlaceList)>,
+    kept: Kept,
+}
+
+/// The lists of failures that are kept as objects, by the word of the object, the oldest first. At
+/// most [`KEPT_PLACES_MAX`].
+#[derive(Debug, Default)]
+struct Kept(VecDeque<(Word, PlaceList)>);
+
+impl Kept {
+    /// Keeps the list of an object. One that was at the same place before is forgotten.
+    fn keep(&mut self, object: Word, list: PlaceList) {
+        self.0.retain(|(of, _)| *of != object);
+        if list.is_empty() {
+            return;
+        }
+        if self.0.len() >= KEPT_PLACES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((object, list));
+    }
+
+    fn get(&self, object: Word) -> PlaceList {
+        let found = self.0.iter().find(|(of, _)| *of == object);
+        found.map_or_else(PlaceList::default, |(_, list)| list.clone())
+    }
 }
 
 impl Cx {
@@ -152,21 +175,12 @@ impl Cx {
     /// that was at the same place before is forgotten.
     pub fn keep_places(&mut self, object: Word) {
         let list = self.places();
-        let kept = &mut self.places.kept;
-        kept.retain(|(of, _)| *of != object);
-        if list.is_empty() {
-            return;
-        }
-        if kept.len() >= KEPT_PLACES_MAX {
-            kept.pop_front();
-        }
-        kept.push_back((object, list));
+        self.places.kept.keep(object, list);
     }
 
     /// Returns the places that were kept for an object; nothing if there were none.
     pub fn kept_places(&self, object: Word) -> PlaceList {
-        let found = self.places.kept.iter().find(|(of, _)| *of == object);
-        found.map_or_else(PlaceList::default, |(_, list)| list.clone())
+        self.places.kept.get(object)
     }
 
     /// Goes on with the places that were kept for an object, whose failure is signalled again.
@@ -177,7 +191,26 @@ impl Cx {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOGGED_PER_SECOND_MAX, LogBound};
+    use bifrost_ir::{FuncId, Site};
+
+    use super::{KEPT_PLACES_MAX, Kept, LOGGED_PER_SECOND_MAX, LogBound, PlaceList};
+
+    #[test]
+    fn the_oldest_kept_places_are_forgotten_first() {
+        let list = |at: usize| PlaceList { calls: vec![(FuncId::from_u32(0), Site(at as u32))], more: 0 };
+        let mut kept = Kept::default();
+        for object in 0..KEPT_PLACES_MAX + 2 {
+            kept.keep(object as u64, list(object));
+        }
+        assert_eq!(kept.0.len(), KEPT_PLACES_MAX);
+        assert!(kept.get(0).is_empty() && kept.get(1).is_empty());
+        assert_eq!(kept.get(2), list(2));
+        // Another object at the same place.
+        kept.keep(2, list(7));
+        assert_eq!((kept.get(2), kept.0.len()), (list(7), KEPT_PLACES_MAX));
+        kept.keep(2, PlaceList::default());
+        assert!(kept.get(2).is_empty());
+    }
 
     #[test]
     fn a_second_has_a_bounded_number_of_failures() {
