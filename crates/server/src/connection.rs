@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
-use bifrost_runtime::HeapStats;
 use bifrost_session::{LoggedFailure, Session, Welcome};
 use bifrost_transport::{Deadline, HangUp, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
@@ -64,9 +63,9 @@ pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, t
     let ended = match catch_unwind(greeting) {
         Ok(Ok(greeted)) => match open(&shared, &stream, &mut place, greeted.form) {
             Ok(opened) => {
-                let took = run_session(&shared, stream, greeted, opened);
+                run_session(&shared, &place, stream, greeted, opened);
                 drop(shared);
-                return place.leave(took);
+                return drop(place);
             }
             Err(refusal) => Ended::Refused(refusal),
         },
@@ -137,8 +136,8 @@ fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
     }
 }
 
-/// Runs a session to its end, and returns the figures of its heap.
-fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Opened) -> HeapStats {
+/// Runs a session to its end.
+fn run_session(shared: &Shared, place: &Place, mut stream: Stream, greeted: Greeted, opened: Opened) {
     let Opened { number, space, mut session, bell } = opened;
     let peer = stream.describe_peer();
     tracing::info!(session = number, peer, "session.open");
@@ -187,8 +186,9 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
         "session.close"
     );
     drop((session, stream));
-    bifrost_actors::post_messages(&mut space.lock());
-    space.lock().heap_stats().past()
+    let mut cx = space.lock();
+    bifrost_actors::post_messages(&mut cx);
+    place.runs_no_more(cx.heap_stats().past());
 }
 
 /// The form in which the client speaks.

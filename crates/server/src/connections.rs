@@ -97,8 +97,6 @@ pub(crate) struct Place {
     connections: Arc<Connections>,
     newcomer: u64,
     session: Option<u64>,
-    /// The figures of its heap in the end.
-    took: HeapStats,
 }
 
 impl Connections {
@@ -129,7 +127,7 @@ impl Connections {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         let newcomer = entered?;
-        Ok(Place { connections: self.clone(), newcomer, session: None, took: HeapStats::default() })
+        Ok(Place { connections: self.clone(), newcomer, session: None })
     }
 
     fn try_enter(&self, stream: &Stream, now: Instant) -> Result<u64, String> {
@@ -327,9 +325,14 @@ impl Place {
         }
     }
 
-    /// Gives the place up, with the figures of the session's heap.
-    pub(crate) fn leave(mut self, took: HeapStats) {
-        self.took = took;
+    /// Keeps the figures of the session's heap, which goes now. They are counted once at any time:
+    /// nobody sees the space after this.
+    pub(crate) fn runs_no_more(&self, took: HeapStats) {
+        let mut open = self.connections.open.lock();
+        open.past = open.past.with(&took);
+        if let Some(means) = self.session.and_then(|number| open.sessions.get_mut(&number)) {
+            means.space = Weak::new();
+        }
     }
 }
 
@@ -339,7 +342,6 @@ impl Drop for Place {
         open.newcomers.leave(self.newcomer);
         if let Some(number) = self.session {
             open.sessions.remove(&number);
-            open.past = open.past.with(&self.took);
         }
         drop(open);
         self.connections.changed.notify_all();
