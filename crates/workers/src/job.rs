@@ -1,0 +1,248 @@
+//! [`Job`]: work that rests until something has happened, and the word that says so.
+//!
+//! The word has a bit for each kind of event, and [`RUNNING`] and [`ENDED`]. A job is in the queue
+//! or about to be when it has events and neither of the two. So whoever sets the first event of a
+//! resting job puts it into the queue, and nobody else does.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::pool::Pool;
+use crate::timers::{Key, NEVER, Timer};
+
+/// A worker, or a fiber that was left, has the job.
+const RUNNING: u32 = 1 << 16;
+/// The job is done.
+const ENDED: u32 = 1 << 17;
+
+/// Things that have happened to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Events(u32);
+
+impl Events {
+    /// The job has just begun.
+    pub const BEGIN: Events = Events(1);
+    /// A descriptor can be read, written, or is at its end.
+    pub const READY: Events = Events(2);
+    /// Somebody has rung.
+    pub const BELL: Events = Events(4);
+    /// Its time is over.
+    pub const TIME: Events = Events(8);
+    const ALL: u32 = 15;
+
+    /// True if one of these has happened.
+    pub fn has(self, other: Events) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// The next state of a job that has run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It rests until something happens; at the latest until then.
+    Rest(Option<Instant>),
+    /// It is done.
+    Done,
+}
+
+/// The work of a job.
+pub trait Work: Send {
+    /// Works until there is nothing to do. Runs on a fiber. Events may be missing that were seen
+    /// before, and may be there without reason: look.
+    ///
+    /// A panic ends the job.
+    fn run(&mut self, events: Events) -> Next;
+}
+
+/// The function that asks running work to make way.
+type Ask = Box<dyn Fn() + Send + Sync>;
+
+/// Work that rests until something has happened.
+pub(crate) struct Job {
+    pub(crate) number: u64,
+    word: AtomicU32,
+    work: Mutex<Option<Box<dyn Work>>>,
+    ask: Mutex<Option<Ask>>,
+    /// The time at which it is rung, by the clock of the timers.
+    deadline: AtomicU64,
+    /// Its timer, at the deadline or before.
+    timer: Mutex<Option<Key>>,
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    /// Makes a job, which nobody runs before [`Job::begin`].
+    pub(crate) fn new(number: u64) -> Job {
+        Job {
+            number,
+            word: AtomicU32::new(RUNNING | Events::BEGIN.0),
+            work: Mutex::new(None),
+            ask: Mutex::new(None),
+            deadline: AtomicU64::new(NEVER),
+            timer: Mutex::new(None),
+        }
+    }
+
+    /// Gives the job its work. It must then be put into the queue.
+    pub(crate) fn begin(&self, work: Box<dyn Work>) {
+        *self.work.lock() = Some(work);
+        self.word.fetch_and(!RUNNING, Ordering::AcqRel);
+    }
+
+    /// Notes that something has happened. True if the job must be put into the queue.
+    pub(crate) fn note(&self, events: Events) -> bool {
+        // Release: who runs the job next sees what happened.
+        let before = self.word.fetch_or(events.0, Ordering::AcqRel);
+        before & (RUNNING | ENDED | Events::ALL) == 0
+    }
+
+    /// Runs the job, on a fiber, until it rests or ends.
+    pub(crate) fn run(self: &Arc<Job>, pool: &Arc<Pool>) {
+        let Some(mut work) = self.work.lock().take() else { return };
+        loop {
+            let events = Events(self.word.swap(RUNNING, Ordering::AcqRel) & Events::ALL);
+            let Ok(Next::Rest(until)) = catch_unwind(AssertUnwindSafe(|| work.run(events))) else {
+                // Its last effects come before others hear that it has ended.
+                drop(work);
+                return self.end(pool);
+            };
+            self.rest_until(pool, until);
+            // Here before the word says that it rests: the next worker needs it.
+            let mut place = self.work.lock();
+            if self.word.compare_exchange(RUNNING, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                *place = Some(work);
+                return;
+            }
+            if pool.is_pressed() {
+                // Others first. Its events are still there.
+                *place = Some(work);
+                self.word.fetch_and(!RUNNING, Ordering::AcqRel);
+                drop(place);
+                return pool.push_job(self.clone());
+            }
+        }
+    }
+
+    /// Sets the time at which it is rung.
+    fn rest_until(self: &Arc<Job>, pool: &Pool, until: Option<Instant>) {
+        let at = until.map_or(NEVER, |until| pool.timers.at(until));
+        self.deadline.store(at, Ordering::Relaxed);
+        if at == NEVER {
+            return;
+        }
+        let mut timer = self.timer.lock();
+        match *timer {
+            // It finds the deadline when it fires.
+            Some((before, _)) if before <= at => return,
+            Some(later) => pool.timers.remove(later),
+            None => {}
+        }
+        *timer = Some(pool.timers.add_at(at, Timer::Job(self.clone())));
+    }
+
+    /// Hears that its timer has fired. True if it must be put into the queue.
+    pub(crate) fn hear_timer(self: &Arc<Job>, pool: &Pool, key: Key, now: u64) -> bool {
+        let mut timer = self.timer.lock();
+        if *timer != Some(key) {
+            return false;
+        }
+        *timer = None;
+        let at = self.deadline.load(Ordering::Relaxed);
+        if at <= now {
+            return self.note(Events::TIME);
+        }
+        if at != NEVER && self.word.load(Ordering::Relaxed) & ENDED == 0 {
+            *timer = Some(pool.timers.add_at(at, Timer::Job(self.clone())));
+        }
+        false
+    }
+
+    fn end(&self, pool: &Pool) {
+        self.word.store(ENDED, Ordering::Release);
+        if let Some(key) = self.timer.lock().take() {
+            pool.timers.remove(key);
+        }
+        *self.ask.lock() = None;
+        pool.forget(self.number);
+    }
+
+    /// Asks it to make way.
+    pub(crate) fn ask(&self) {
+        self.ask.lock().iter().for_each(|ask| ask());
+    }
+}
+
+/// The way to a job, for those who ring it. It keeps nothing of the job alive once that is done.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(crate) pool: Weak<Pool>,
+    pub(crate) job: Weak<Job>,
+}
+
+impl Handle {
+    /// Rings the job.
+    pub fn ring(&self) {
+        if let (Some(pool), Some(job)) = (self.pool.upgrade(), self.job.upgrade())
+            && job.note(Events::BELL)
+        {
+            pool.push_job(job);
+        }
+    }
+
+    /// Enters the function that asks the job to make way while it runs ([`make_way`]). It is called
+    /// from another thread, and must not take long.
+    ///
+    /// [`make_way`]: crate::make_way
+    pub fn on_ask(&self, ask: impl Fn() + Send + Sync + 'static) {
+        if let Some(job) = self.job.upgrade() {
+            *job.ask.lock() = Some(Box::new(ask));
+        }
+    }
+
+    /// Rings the job whenever more can be read from a descriptor, or its peer has gone, until the
+    /// descriptor is closed. What can be read already rings it once.
+    ///
+    /// # Errors
+    /// The system has no means for it.
+    pub fn watch(&self, descriptor: impl AsFd) -> io::Result<()> {
+        self.control(|epoll, data| epoll::add(epoll, descriptor, data, READABLE))
+    }
+
+    /// Rings the job, too, when the descriptor can be written, or no more.
+    ///
+    /// # Errors
+    /// The descriptor is not watched.
+    pub fn watch_room(&self, descriptor: impl AsFd, watched: bool) -> io::Result<()> {
+        let flags = if watched { READABLE | EventFlags::OUT } else { READABLE };
+        self.control(|epoll, data| epoll::modify(epoll, descriptor, data, flags))
+    }
+
+    /// Watches a descriptor no more. One that is closed, and was not duplicated, need not be told.
+    pub fn forget(&self, descriptor: impl AsFd) {
+        // Fails if it was not watched.
+        let _ = self.control(|epoll, _| epoll::delete(epoll, descriptor));
+    }
+
+    fn control(
+        &self,
+        work: impl FnOnce(&std::os::fd::OwnedFd, EventData) -> rustix::io::Result<()>,
+    ) -> io::Result<()> {
+        let (Some(pool), Some(job)) = (self.pool.upgrade(), self.job.upgrade()) else { return Ok(()) };
+        Ok(work(&pool.epoll, EventData::new_u64(job.number))?)
+    }
+}
+
+/// Edge-triggered: a worker need not tell the system again that it waits.
+const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);

@@ -1,0 +1,417 @@
+//! Jobs rest, are rung, wait and make way, on few workers.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use bifrost_workers::{Condvar, Events, Handle, Next, Options, Work, Workers, blocking, make_way};
+use parking_lot::Mutex;
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn workers(threads: usize) -> Workers {
+    Workers::start(Options { threads, stack_bytes: 256 << 10 }).unwrap()
+}
+
+/// Work that is a function.
+struct Run<F>(F);
+
+impl<F: FnMut(Events) -> Next + Send> Work for Run<F> {
+    fn run(&mut self, events: Events) -> Next {
+        (self.0)(events)
+    }
+}
+
+fn enter(workers: &Workers, run: impl FnMut(Events) -> Next + Send + 'static) -> Handle {
+    workers.enter(|_| Ok::<_, ()>(Box::new(Run(run)) as Box<dyn Work>)).unwrap()
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LONG, "it takes too long");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_job_runs_at_once_and_whenever_it_is_rung() {
+    let workers = workers(2);
+    let (tell, told) = mpsc::channel();
+    let handle = enter(&workers, move |events| {
+        tell.send(events).unwrap();
+        Next::Rest(None)
+    });
+    assert!(told.recv_timeout(LONG).unwrap().has(Events::BEGIN));
+    for _ in 0..100 {
+        handle.ring();
+        assert_eq!(told.recv_timeout(LONG).unwrap(), Events::BELL);
+    }
+    assert!(told.recv_timeout(Duration::from_millis(20)).is_err(), "it rests");
+    assert_eq!(workers.counts().jobs, 1);
+}
+
+#[test]
+fn a_job_that_is_done_is_forgotten() {
+    let workers = workers(2);
+    let held = Arc::new(());
+    let handles: Vec<Handle> = (0..100)
+        .map(|number| {
+            let held = held.clone();
+            enter(&workers, move |_| {
+                let _ = &held;
+                assert!(number % 10 != 3, "a panic ends a job, too");
+                Next::Done
+            })
+        })
+        .collect();
+    until(|| workers.counts().jobs == 0 && Arc::strong_count(&held) == 1);
+    // Nobody hears it.
+    handles.iter().for_each(Handle::ring);
+    assert_eq!(workers.counts().jobs, 0);
+}
+
+#[test]
+fn work_that_cannot_be_made_leaves_no_job() {
+    let workers = workers(1);
+    assert_eq!(workers.enter(|_| Err("no")).err(), Some("no"));
+    assert_eq!(workers.counts().jobs, 0);
+}
+
+#[test]
+fn times_ring_jobs() {
+    let workers = workers(1);
+    let (tell, told) = mpsc::channel();
+    let start = Instant::now();
+    let mut runs = 0;
+    enter(&workers, move |events| {
+        runs += 1;
+        tell.send((events, start.elapsed())).unwrap();
+        match runs {
+            // The later time first: the sooner one counts.
+            1 => Next::Rest(Some(start + Duration::from_millis(20))),
+            2 => Next::Rest(Some(start + Duration::from_millis(40))),
+            _ => Next::Rest(None),
+        }
+    });
+    let began = told.recv_timeout(LONG).unwrap();
+    assert!(began.0.has(Events::BEGIN));
+    for ms in [20, 40] {
+        let (events, time) = told.recv_timeout(LONG).unwrap();
+        assert!(events.has(Events::TIME), "{events:?}");
+        assert!(time >= Duration::from_millis(ms), "{time:?}");
+    }
+    assert!(told.recv_timeout(Duration::from_millis(50)).is_err());
+}
+
+/// A job that is active all the time sets its time anew whenever it rests, and has one timer.
+#[test]
+fn a_time_that_is_put_off_does_not_ring() {
+    let workers = workers(1);
+    let timed = Arc::new(AtomicU64::new(0));
+    let (seen, far) = (timed.clone(), Arc::new(AtomicBool::new(true)));
+    let later = far.clone();
+    let handle = enter(&workers, move |events| {
+        if events.has(Events::TIME) && later.load(Ordering::Relaxed) {
+            // One that was set before may come.
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+        Next::Rest(Some(Instant::now() + Duration::from_millis(30)))
+    });
+    for _ in 0..40 {
+        handle.ring();
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    assert!(timed.load(Ordering::Relaxed) <= 4, "{timed:?}");
+}
+
+#[test]
+fn bytes_ring_jobs() {
+    let workers = workers(2);
+    let mut clients = Vec::new();
+    for _ in 0..50 {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let entered = workers.enter(|handle| {
+            handle.watch(&server)?;
+            let run = move |_: Events| {
+                let mut bytes = [0; 64];
+                loop {
+                    match server.read(&mut bytes) {
+                        Ok(0) => return Next::Done,
+                        Ok(count) => server.write_all(&bytes[..count]).unwrap(),
+                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                            return Next::Rest(None);
+                        }
+                        Err(_) => return Next::Done,
+                    }
+                }
+            };
+            Ok::<_, std::io::Error>(Box::new(Run(run)) as Box<dyn Work>)
+        });
+        entered.unwrap();
+        clients.push(client);
+    }
+    for round in 0..200u8 {
+        for (number, client) in clients.iter_mut().enumerate() {
+            client.write_all(&[round, number as u8]).unwrap();
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            let mut bytes = [0; 2];
+            client.set_read_timeout(Some(LONG)).unwrap();
+            client.read_exact(&mut bytes).unwrap();
+            assert_eq!(bytes, [round, number as u8]);
+        }
+    }
+    assert_eq!(workers.counts().jobs, 50);
+    drop(clients);
+    until(|| workers.counts().jobs == 0);
+}
+
+#[test]
+fn a_job_is_rung_when_there_is_room() {
+    let workers = workers(1);
+    let (mut server, mut client) = UnixStream::pair().unwrap();
+    server.set_nonblocking(true).unwrap();
+    const BYTES: usize = 4 << 20;
+    let entered = workers.enter(|handle| {
+        handle.watch(&server)?;
+        let (handle, mut left) = (handle.clone(), BYTES);
+        let run = move |_: Events| {
+            while left > 0 {
+                match server.write(&[7; 10_000][..left.min(10_000)]) {
+                    Ok(count) => left -= count,
+                    Err(_) => {
+                        handle.watch_room(&server, true).unwrap();
+                        return Next::Rest(None);
+                    }
+                }
+            }
+            Next::Done
+        };
+        Ok::<_, std::io::Error>(Box::new(Run(run)) as Box<dyn Work>)
+    });
+    entered.unwrap();
+    let mut bytes = Vec::new();
+    client.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), BYTES);
+}
+
+/// Hundreds of jobs that wait hold no worker: another one still runs on the only one.
+#[test]
+fn waiting_holds_no_worker() {
+    let workers = workers(1);
+    let shared = Arc::new((Mutex::new(0), Condvar::new()));
+    let woken = Arc::new(AtomicUsize::new(0));
+    const JOBS: usize = 300;
+    for _ in 0..JOBS {
+        let (shared, woken) = (shared.clone(), woken.clone());
+        enter(&workers, move |_| {
+            let (state, changed) = &*shared;
+            let mut state = state.lock();
+            *state += 1;
+            while *state < 1000 {
+                changed.wait(&mut state);
+            }
+            woken.fetch_add(1, Ordering::Relaxed);
+            Next::Done
+        });
+    }
+    until(|| *shared.0.lock() == JOBS);
+    assert_eq!(workers.counts().fibers, JOBS);
+    let (tell, told) = mpsc::channel();
+    enter(&workers, move |_| {
+        tell.send(()).unwrap();
+        Next::Done
+    });
+    told.recv_timeout(LONG).unwrap();
+    *shared.0.lock() = 1000;
+    shared.1.notify_all();
+    until(|| woken.load(Ordering::Relaxed) == JOBS && workers.counts().jobs == 0);
+    assert_eq!(workers.counts().fibers, 0);
+}
+
+#[test]
+fn a_wait_has_a_time() {
+    let workers = workers(1);
+    let (tell, told) = mpsc::channel();
+    enter(&workers, move |_| {
+        let (lock, changed) = (Mutex::new(()), Condvar::new());
+        let start = Instant::now();
+        let timed_out = changed.wait_for(&mut lock.lock(), Duration::from_millis(20)).timed_out();
+        tell.send((timed_out, start.elapsed())).unwrap();
+        Next::Done
+    });
+    let (timed_out, time) = told.recv_timeout(LONG).unwrap();
+    assert!(timed_out && time >= Duration::from_millis(20), "{time:?}");
+    // On a thread it is the same.
+    let (lock, changed) = (Mutex::new(()), Condvar::new());
+    assert!(changed.wait_for(&mut lock.lock(), Duration::from_millis(5)).timed_out());
+}
+
+/// One notification wakes one that waits, be it a fiber or a thread, and none is lost on one whose
+/// time is over.
+#[test]
+fn notifications_are_not_lost() {
+    let workers = workers(2);
+    let shared = Arc::new((Mutex::new(0u64), Condvar::new()));
+    let (taken, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let take = {
+        let (shared, taken, stop) = (shared.clone(), taken.clone(), stop.clone());
+        move |patience: Duration| {
+            let (left, changed) = &*shared;
+            while !stop.load(Ordering::Relaxed) {
+                let mut left = left.lock();
+                while *left == 0 && !stop.load(Ordering::Relaxed) {
+                    changed.wait_for(&mut left, patience);
+                }
+                if *left > 0 {
+                    *left -= 1;
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    for number in 0..20 {
+        let take = take.clone();
+        enter(&workers, move |_| {
+            take(if number % 2 == 0 { LONG } else { Duration::from_micros(300) });
+            Next::Done
+        });
+    }
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            std::thread::spawn({
+                let take = take.clone();
+                move || take(LONG)
+            })
+        })
+        .collect();
+    const COUNT: u64 = 20_000;
+    for _ in 0..COUNT {
+        *shared.0.lock() += 1;
+        shared.1.notify_one();
+    }
+    until(|| taken.load(Ordering::Relaxed) == COUNT);
+    stop.store(true, Ordering::Relaxed);
+    until(|| {
+        shared.1.notify_all();
+        workers.counts().jobs == 0
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A long run on the only worker is asked to make way, and others run in between.
+#[test]
+fn long_runs_make_way() {
+    let workers = workers(1);
+    let (asked, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (is_asked, must_stop) = (asked.clone(), stop.clone());
+    let long = enter(&workers, move |_| {
+        while !must_stop.load(Ordering::Relaxed) {
+            if is_asked.swap(false, Ordering::Relaxed) {
+                make_way();
+            }
+            std::hint::spin_loop();
+        }
+        Next::Done
+    });
+    let ask = asked.clone();
+    long.on_ask(move || ask.store(true, Ordering::Relaxed));
+    for _ in 0..20 {
+        let (tell, told) = mpsc::channel();
+        let start = Instant::now();
+        enter(&workers, move |_| {
+            tell.send(start.elapsed()).unwrap();
+            Next::Done
+        });
+        told.recv_timeout(LONG).unwrap();
+    }
+    assert_eq!(workers.counts().jobs, 1, "the long one goes on");
+    stop.store(true, Ordering::Relaxed);
+    until(|| workers.counts().jobs == 0);
+}
+
+/// While the only worker is in a call that blocks, another takes its place; later it goes again.
+#[test]
+fn blocked_workers_are_replaced() {
+    let workers = workers(1);
+    let releases: Vec<mpsc::Sender<()>> = (0..5)
+        .map(|_| {
+            let (release, released) = mpsc::channel();
+            enter(&workers, move |_| {
+                blocking(|| released.recv_timeout(LONG)).unwrap();
+                Next::Done
+            });
+            release
+        })
+        .collect();
+    let (tell, told) = mpsc::channel();
+    enter(&workers, move |_| {
+        tell.send(()).unwrap();
+        Next::Done
+    });
+    told.recv_timeout(LONG).unwrap();
+    releases.iter().for_each(|release| release.send(()).unwrap());
+    until(|| workers.counts().jobs == 0);
+    until(|| workers.counts().threads == 1);
+}
+
+/// Whoever rings, whenever: after the last ring the job runs once more.
+#[test]
+fn no_ring_is_lost() {
+    let workers = workers(3);
+    let rung: Vec<Arc<AtomicU64>> = (0..8).map(|_| Arc::default()).collect();
+    let seen: Vec<Arc<AtomicU64>> = (0..8).map(|_| Arc::default()).collect();
+    let handles: Vec<Handle> = rung
+        .iter()
+        .zip(&seen)
+        .map(|(rung, seen)| {
+            let (rung, seen) = (rung.clone(), seen.clone());
+            enter(&workers, move |_| {
+                seen.store(rung.load(Ordering::Acquire), Ordering::Release);
+                make_way();
+                Next::Rest(None)
+            })
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for turn in 0..20_000 {
+                    let which = turn % handles.len();
+                    rung[which].fetch_add(1, Ordering::AcqRel);
+                    handles[which].ring();
+                }
+            });
+        }
+    });
+    until(|| {
+        rung.iter()
+            .zip(&seen)
+            .all(|(rung, seen)| rung.load(Ordering::Acquire) == seen.load(Ordering::Acquire))
+    });
+}
+
+/// Fibers that wait when their workers go are left alone.
+#[test]
+fn workers_may_go_before_those_that_wait() {
+    let workers = workers(1);
+    let shared = Arc::new((Mutex::new(()), Condvar::new()));
+    let (there, waits) = (shared.clone(), Arc::new(AtomicBool::new(false)));
+    let has_begun = waits.clone();
+    enter(&workers, move |_| {
+        has_begun.store(true, Ordering::Relaxed);
+        there.1.wait(&mut there.0.lock());
+        Next::Done
+    });
+    until(|| waits.load(Ordering::Relaxed));
+    drop(workers);
+    shared.1.notify_all();
+    std::thread::sleep(Duration::from_millis(20));
+}
