@@ -13,7 +13,8 @@
 //!
 //! `Shared` belongs to the session and to the keeper of its context. The table of objects is
 //! `residents`; the records that were fetched along are `ahead`. All of it is current up to the
-//! commit `valid_to`. An object is fetched under the lock `fetching`.
+//! commit `valid_to`. No object is on its way
+//! while the store asks what the session holds (`fetching.rs`).
 
 use std::sync::Arc;
 
@@ -24,13 +25,14 @@ use bifrost_runtime::abi::Word;
 use bifrost_runtime::reference::{Blank, Open, Unseen};
 use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Object, Overtaken, UNDONE};
 use bytes::Bytes;
-use parking_lot::{Mutex, ReentrantMutex};
+use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
 use crate::ahead::{Ahead, Prefetch};
 use crate::decode::{Decoder, Filled};
 use crate::encode::Encoder;
 use crate::error::{NotCommitted, Unreadable};
+use crate::fetching::Fetching;
 use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::Schema;
@@ -59,13 +61,13 @@ impl Default for Options {
 struct Held {
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
-    fetching: Arc<ReentrantMutex<()>>,
+    fetching: Arc<Fetching>,
 }
 
 impl Holder for Held {
     fn held(&self, found: &mut dyn FnMut(Oref)) {
         // References of a state that was fetched and is not here yet would not be told.
-        let _none = self.fetching.lock();
+        let _none = self.fetching.pause();
         // References of these records need not be told if they are fetched again.
         self.ahead.lock().clear();
         self.residents.lock().each_oref(found);
@@ -79,8 +81,8 @@ struct Shared {
     bytes_max: usize,
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
-    /// Held from before an object is asked for until it is here.
-    fetching: Arc<ReentrantMutex<()>>,
+    /// Says so from before an object is asked for until it is here.
+    fetching: Arc<Fetching>,
     valid_to: Mutex<Tid>,
     /// The objects that are being migrated from the state before their class was changed, and those
     /// that the transaction has migrated.
@@ -120,7 +122,7 @@ impl Cache {
     pub fn open_with(cx: &mut Cx, schema: Arc<Schema>, options: &Options) -> Cache {
         let residents = Arc::new(Mutex::new(Residents::default()));
         let ahead = Arc::new(Mutex::new(Ahead::new(options.prefetch)));
-        let fetching = Arc::new(ReentrantMutex::new(()));
+        let fetching = Arc::new(Fetching::default());
         let held = Held { residents: residents.clone(), ahead: ahead.clone(), fetching: fetching.clone() };
         let registration = schema.repository().register(Arc::new(held));
         let valid_to = Mutex::new(schema.repository().head());
@@ -475,7 +477,7 @@ impl Shared {
 
     /// Fetches an object; returns false if the fetched state may be old by now.
     fn try_fetch(&self, cx: &mut Cx, object: Object) -> Result<bool, NotFetched> {
-        let _fetching = self.fetching.lock();
+        let _fetching = self.fetching.begin();
         // It has a number, if it was not made in an aborted transaction.
         let number = object.number();
         if number == 0 {

@@ -30,6 +30,7 @@ mod counters;
 mod decode;
 mod encode;
 mod error;
+mod fetching;
 mod migration;
 mod residents;
 pub mod schema;

@@ -67,7 +67,8 @@ fn only_jit_names_the_code_generator() {
 const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-ir", &[]),
     ("bifrost-wire", &[]),
-    ("bifrost-repository", &[]),
+    ("bifrost-workers", &[]),
+    ("bifrost-repository", &["bifrost-workers"]),
     ("bifrost-transport", &[]),
     ("bifrost-heap", &[]),
     ("bifrost-theta", &["bifrost-ir"]),

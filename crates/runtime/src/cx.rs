@@ -138,6 +138,8 @@ pub struct Poll {
     words: Mutex<Option<PollAddress>>,
     /// True if the turn of the running method is over.
     turn_over: AtomicBool,
+    /// True if the run shall make way for others.
+    way_asked: AtomicBool,
     /// Wakes the thread that waits in the context for others.
     waker: Mutex<Option<Waker>>,
 }
@@ -213,11 +215,22 @@ impl Poll {
     /// Has a method of an actor that runs now make way for others at its next poll, if there are
     /// any.
     pub fn end_turn(&self) {
+        self.ask_running(&self.turn_over);
+    }
+
+    /// Has the code that runs now make way for that of other contexts at its next poll
+    /// ([`Cx::set_make_way`]).
+    pub fn ask_way(&self) {
+        self.ask_running(&self.way_asked);
+    }
+
+    /// Says what is asked of the run under way, if there is one, and asks for attention.
+    fn ask_running(&self, what: &AtomicBool) {
         let words = self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(words) = &*words
             && self.epoch() % 2 == 1
         {
-            self.turn_over.store(true, Ordering::Relaxed);
+            what.store(true, Ordering::Relaxed);
             // SAFETY: the context lives while its address is here, see `PollAddress`.
             unsafe { words.0.as_ref() }.ask();
         }
@@ -297,6 +310,8 @@ pub struct Cx {
     pub(crate) host: Option<Hosting>,
     random: u64,
     now_ms: fn() -> i64,
+    /// Lets the code of other contexts run.
+    make_way: fn(),
     /// The number of the node whose code this runs, and the number of nodes.
     pub(crate) node: u32,
     nodes: u32,
@@ -437,6 +452,7 @@ impl Cx {
             epoch: AtomicU64::new(0),
             words: Mutex::new(None),
             turn_over: AtomicBool::new(false),
+            way_asked: AtomicBool::new(false),
             waker: Mutex::new(None),
         });
         let mut cx = Box::new(Cx {
@@ -474,6 +490,7 @@ impl Cx {
             host: None,
             random: seed | 1,
             now_ms,
+            make_way: || {},
             node: 0,
             nodes: 1,
         });
@@ -541,6 +558,12 @@ impl Cx {
     /// others for the context.
     pub fn set_clock(&mut self, now_ns: fn() -> u64) {
         self.collecting.now_ns = now_ns;
+    }
+
+    /// Enters the function by which the code that runs lets that of other contexts run, when it was
+    /// asked to ([`Poll::ask_way`]). It may go on at another thread.
+    pub fn set_make_way(&mut self, make_way: fn()) {
+        self.make_way = make_way;
     }
 
     /// Nanoseconds by that clock; 0 if there is none.
@@ -732,6 +755,9 @@ impl Cx {
             self.poll_words.ask();
             self.doom(Doom::Killed(self.killed()));
             return Ret::KILLED;
+        }
+        if self.poll.way_asked.swap(false, Ordering::Relaxed) {
+            (self.make_way)();
         }
         if self.poll.turn_over.swap(false, Ordering::Relaxed)
             && let Some(host) = self.host()

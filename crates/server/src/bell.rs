@@ -1,131 +1,117 @@
-//! The bell of a session, on which its thread rests during a pause.
+//! The bell of a connection: its client, a commit of others or the server rings, and its job runs.
 //!
-//! A pause is that of a `wait`, or that before a batch is run again. The thread sleeps on a
-//! condition variable, so a session that rests takes no time of a processor.
-//!
-//! | event | rung by | [`Bell::rest`] returns |
+//! | event | rung by | the connection sees |
 //! | --- | --- | --- |
-//! | others have changed an object read | a commit, as the session's waker | [`Rested::Rung`] |
-//! | the client has sent its last byte | the monitor of streams | [`Rested::SentLast`] |
-//! | the server stops | the table of connections | [`Rested::Stopped`] |
+//! | others have changed an object read | a commit, as the session's waker | [`Bell::take_rung`] |
+//! | the client has sent its last byte | the job's events, or the stream | [`Bell::has_sent_last`] |
+//! | the client has hung up | the same | the function of [`Bell::on_hang_up`] is called |
+//! | the stream is stopped | the table of connections | its next read or write says so |
 
-use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bifrost_repository::Watcher;
-use bifrost_transport::{HangUp, Stream};
-use parking_lot::{Condvar, Mutex};
+use bifrost_workers::Handle;
 
-/// The bell of a session.
-#[derive(Debug, Default)]
+/// The bell of a connection.
+#[derive(Default)]
 pub(crate) struct Bell {
-    events: Mutex<Events>,
-    changed: Condvar,
+    handle: OnceLock<Handle>,
+    rung: AtomicBool,
+    sent_last: AtomicBool,
+    hung_up: AtomicBool,
+    on_hang_up: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-#[derive(Debug, Default)]
-struct Events {
-    rung: bool,
-    sent_last: bool,
-    stopped: bool,
-}
-
-/// The reason why a rest is over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rested {
-    /// The bell was rung, or the time is over.
-    Rung,
-    /// The client sends nothing more; returned once.
-    SentLast,
-    /// The server stops.
-    Stopped,
+impl std::fmt::Debug for Bell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bell")
+            .field("rung", &self.rung)
+            .field("hung_up", &self.hung_up)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Bell {
-    /// Sleeps for some time, or until an event. Events from before end it at once.
-    pub(crate) fn rest(&self, time: Duration) -> Rested {
-        let until = Instant::now().checked_add(time);
-        let mut events = self.events.lock();
-        loop {
-            if events.stopped {
-                return Rested::Stopped;
-            }
-            if std::mem::take(&mut events.sent_last) {
-                return Rested::SentLast;
-            }
-            if std::mem::take(&mut events.rung) {
-                return Rested::Rung;
-            }
-            let timed_out = match until {
-                Some(until) => self.changed.wait_until(&mut events, until).timed_out(),
-                None => {
-                    self.changed.wait(&mut events);
-                    false
-                }
-            };
-            if timed_out && !(events.stopped || events.sent_last) {
-                events.rung = false;
-                return Rested::Rung;
-            }
+    /// Enters the job that the bell rings.
+    pub(crate) fn set_handle(&self, handle: Handle) {
+        let _ = self.handle.set(handle);
+    }
+
+    /// Runs the job.
+    pub(crate) fn ring(&self) {
+        self.handle.get().into_iter().for_each(Handle::ring);
+    }
+
+    /// True if others have changed something since the last call.
+    pub(crate) fn take_rung(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that the client sends nothing more, and whether it is gone altogether.
+    pub(crate) fn note_end(&self, hung_up: bool) {
+        self.sent_last.store(true, Ordering::Release);
+        if hung_up && !self.hung_up.swap(true, Ordering::AcqRel) {
+            self.on_hang_up.get().into_iter().for_each(|called| called());
         }
     }
 
-    /// Ends all rests: the server stops.
-    pub(crate) fn stop(&self) {
-        self.ring(|events| events.stopped = true);
+    /// True if the client sends nothing more. Bytes that it sent before may not have been read.
+    pub(crate) fn has_sent_last(&self) -> bool {
+        self.sent_last.load(Ordering::Acquire)
     }
 
-    /// Rings the bell when the client has sent its last byte, until the result is dropped.
+    /// Enters the function that is called when the client hangs up or dies, perhaps already now. It
+    /// must not take long. The first one stays.
     ///
-    /// # Errors
-    /// The system has no means for it.
-    pub(crate) fn watch(self: &Arc<Bell>, stream: &Stream) -> io::Result<HangUp> {
-        let bell = self.clone();
-        stream.on_sent_last(move || bell.ring(|events| events.sent_last = true))
-    }
-
-    fn ring(&self, set: impl FnOnce(&mut Events)) {
-        set(&mut self.events.lock());
-        self.changed.notify_one();
+    /// A client that has shut down its sending half may still read, so that is no hang-up. Over TCP
+    /// the end of a client looks the same until something is written to it.
+    pub(crate) fn on_hang_up(&self, called: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_hang_up.set(Box::new(called));
+        if self.hung_up.load(Ordering::Acquire) {
+            self.on_hang_up.get().into_iter().for_each(|called| called());
+        }
     }
 }
 
 impl Watcher for Bell {
     fn changed(&self) {
-        self.ring(|events| events.rung = true);
+        self.rung.store(true, Ordering::Release);
+        self.ring();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
-
     #[test]
-    fn events_from_before_a_rest_end_it() {
-        let bell = Bell::default();
-        bell.changed();
-        assert_eq!(bell.rest(LONG), Rested::Rung);
-        assert_eq!(bell.rest(Duration::from_millis(1)), Rested::Rung, "its time is over");
-        bell.changed();
-        bell.ring(|events| events.sent_last = true);
-        assert_eq!((bell.rest(LONG), bell.rest(LONG)), (Rested::SentLast, Rested::Rung));
-        bell.changed();
-        bell.stop();
-        assert_eq!((bell.rest(LONG), bell.rest(LONG)), (Rested::Stopped, Rested::Stopped));
+    fn a_hang_up_is_told_once_whenever_it_was() {
+        for before in [false, true] {
+            let (bell, told) = (Bell::default(), Arc::new(AtomicU32::new(0)));
+            let count = told.clone();
+            if before {
+                bell.note_end(true);
+            }
+            bell.on_hang_up(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            bell.note_end(false);
+            bell.note_end(true);
+            bell.note_end(true);
+            assert_eq!(told.load(Ordering::Relaxed), 1, "{before}");
+            assert!(bell.has_sent_last());
+        }
     }
 
     #[test]
-    fn a_peer_that_closes_its_half_or_dies_rings_the_bell() {
-        let streams = || [Stream::pair().unwrap(), Stream::shm_pair(4096, Duration::ZERO).unwrap()];
-        for (server, client) in streams() {
-            let bell = Arc::new(Bell::default());
-            let _watch = bell.watch(&server).unwrap();
-            assert_eq!(bell.rest(Duration::from_millis(5)), Rested::Rung);
-            drop(client);
-            assert_eq!(bell.rest(LONG), Rested::SentLast);
-        }
+    fn a_change_is_seen_once() {
+        let bell = Bell::default();
+        assert!(!bell.take_rung());
+        bell.changed();
+        assert!(bell.take_rung() && !bell.take_rung());
     }
 }

@@ -63,6 +63,10 @@ pub struct Config {
     pub allow_files: Vec<PathBuf>,
     /// The number of threads that run the program's actors, if it has some.
     pub nodes: u32,
+    /// The number of threads that run sessions. A thread in a call that waits for the disk or a
+    /// database does not count. Absent: two for each processor, at least four.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
     /// Most sessions at a time.
     pub sessions_max: usize,
     /// Most connections at a time whose client has not said `hello`, besides the sessions. With one
@@ -158,7 +162,8 @@ impl Default for Config {
             store: MEMORY.to_owned(),
             allow_files: Vec::new(),
             nodes: 1,
-            sessions_max: 1_000,
+            workers: None,
+            sessions_max: 10_000,
             greetings_max: 1_000,
             greetings_address_max: 250,
             connections_per_second_max: 200,

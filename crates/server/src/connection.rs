@@ -1,15 +1,23 @@
 //! One connection: bytes from the stream to the session and back.
 //!
-//! Read [`serve`] first. This module knows the forms of bytes and the time limits of clients, and
-//! no commands.
+//! Read [`Connection`] first: the work of a job, which a worker runs when something has happened
+//! (`bifrost_workers`). This module knows the forms of bytes and the time limits of clients, and no
+//! commands.
 //!
-//! 1. A connection waits for its `hello` (`hello.rs`).
+//! ```text
+//! greeting (hello.rs) --> session --> closing --> over
+//!                            |
+//!    work --> answer --> (pause) --> read --> rest, or work
+//! ```
+//!
+//! 1. A connection waits for its `hello`.
 //! 2. [`open`] gives its client the place of a session, or a refusal.
-//! 3. [`run_session`] moves bytes until an [`End`] is reached: the session, the client, the server,
-//!    a slow client or a stream that fails.
+//! 3. [`Running::go_on`] moves bytes until there is nothing to do: then the job rests. Or until an
+//!    [`End`] is reached: the session, the client, the server, a slow client or a stream that fails.
+//! 4. What is left to be sent is sent, for a short time.
 //!
-//! The thread of the connection owns the stream and the buffer of input; the session owns its
-//! replies until they are written.
+//! A connection that rests has its session and its stream, and no buffer of input. The session owns
+//! its replies until they are written.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,19 +25,22 @@ use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
 use bifrost_session::{LoggedFailure, Session, Welcome};
-use bifrost_transport::{Deadline, HangUp, ReadError, Stream, WriteError};
+use bifrost_transport::{ReadError, Stream, Want, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
+use bifrost_workers::{Events, Handle, Next, Work};
 
-use crate::bell::{Bell, Rested};
+use crate::bell::Bell;
 use crate::connections::Place;
-use crate::hello::{self, Ended, Greeted, Refusal};
+use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
 use crate::server::Shared;
 use crate::text::TextForm;
 
 /// The least progress of a client in a second, in bytes.
 const PROGRESS_BYTES: u64 = 1024;
 /// Most bytes taken from the stream at once.
-const READ_BYTES: usize = 256 << 10;
+pub(crate) const READ_BYTES: usize = 256 << 10;
+/// The time that the last words to a client may take.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// The reason why a connection ended.
 enum End {
@@ -57,44 +68,172 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Serves a connection to its end: waits for its `hello`, and then runs its session.
-pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, token: Option<&str>) {
-    let greeting = AssertUnwindSafe(|| hello::receive(&shared, &mut stream, &place, token));
-    let ended = match catch_unwind(greeting) {
-        Ok(Ok(greeted)) => match open(&shared, &stream, &mut place, greeted.form) {
-            Ok(opened) => {
-                run_session(&shared, &place, stream, greeted, opened);
-                drop(shared);
-                return drop(place);
+/// A connection: the work of a job.
+pub(crate) struct Connection {
+    stage: Stage,
+    stream: Stream,
+    handle: Handle,
+    bell: Arc<Bell>,
+    /// The token that a client must show, if it must.
+    token: Option<Arc<str>>,
+    /// True while the job is rung when the socket has room.
+    watches_room: bool,
+    shared: Arc<Shared>,
+    /// Given up last, when all else has been let go of, the store above all.
+    place: Place,
+}
+
+/// The state of a connection.
+enum Stage {
+    Greeting(Greeting),
+    Session(Box<Running>),
+    Over,
+}
+
+/// The next step of a connection.
+enum Step {
+    /// It waits for something of the client, or until then.
+    Rest(Want, Option<Instant>),
+    /// Its state has changed.
+    GoOn,
+    /// The session has ended.
+    Close(End),
+    /// All is done.
+    Over,
+}
+
+impl Connection {
+    /// Makes the connection of a client that has just come.
+    ///
+    /// # Errors
+    /// The system has no means to watch its stream.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        stream: Stream,
+        place: Place,
+        token: Option<Arc<str>>,
+        handle: &Handle,
+    ) -> std::io::Result<Connection> {
+        let bell = Arc::new(Bell::default());
+        bell.set_handle(handle.clone());
+        let hears = bell.clone();
+        handle.on_end(move |end| hears.note_end(end == bifrost_workers::End::HungUp));
+        let hears = bell.clone();
+        let closed = stream.closed();
+        stream.set_waker(move || {
+            if closed.is_closed() {
+                hears.note_end(true);
             }
-            Err(refusal) => Ended::Refused(refusal),
-        },
-        Ok(Err(ended)) => ended,
-        Err(_) => Ended::Refused(Refusal::new(hello::Form::Binary, ErrorNumber::Internal, FAULT)),
-    };
-    match ended {
-        Ended::Refused(refusal) => refusal.tell(&mut stream),
-        Ended::Gone(why) => tracing::debug!(peer = stream.describe_peer(), why, "connection.gone"),
+            hears.ring();
+        });
+        handle.watch(stream.descriptor())?;
+        let stage = Stage::Greeting(Greeting::new(&shared, &stream));
+        let handle = handle.clone();
+        Ok(Connection { stage, stream, handle, bell, token, watches_room: false, shared, place })
     }
-    drop((stream, shared));
-    drop(place);
+
+    /// Takes the next step.
+    fn step(&mut self, timed: bool) -> Step {
+        let Connection { stage, stream, bell, shared, place, token, handle, .. } = self;
+        match stage {
+            Stage::Greeting(greeting) => {
+                let greeted = AssertUnwindSafe(|| greeting.go_on(shared, stream, place, token.as_deref()));
+                let ended = match catch_unwind(greeted) {
+                    Ok(Ok(hello::Step::Waits(until))) => return Step::Rest(Want::Bytes, Some(until)),
+                    Ok(Ok(hello::Step::WaitsForTurn(turn))) => return Step::Rest(Want::Nothing, Some(turn)),
+                    Ok(Ok(hello::Step::LetIn(greeted))) => {
+                        match open(shared, stream, place, bell, handle, greeted) {
+                            Ok(running) => {
+                                *stage = Stage::Session(Box::new(running));
+                                return Step::GoOn;
+                            }
+                            Err(refusal) => Ended::Refused(refusal),
+                        }
+                    }
+                    Ok(Err(ended)) => ended,
+                    Err(_) => Ended::Refused(Refusal::new(hello::Form::Binary, ErrorNumber::Internal, FAULT)),
+                };
+                match ended {
+                    Ended::Refused(refusal) => refusal.tell(stream),
+                    Ended::Gone(why) => {
+                        tracing::debug!(peer = stream.describe_peer(), why, "connection.gone");
+                    }
+                }
+                Step::Over
+            }
+            Stage::Session(running) => {
+                let work = AssertUnwindSafe(|| running.go_on(shared, stream, bell, timed));
+                match catch_unwind(work) {
+                    Ok(Step::Close(end)) => running.close(end),
+                    Ok(step) => step,
+                    Err(_) => running.close_faulty(),
+                }
+            }
+            Stage::Over => Step::Over,
+        }
+    }
+
+    /// Has the job rung when the socket has room, or no more.
+    fn watch_room(&mut self, watched: bool) {
+        if self.watches_room != watched {
+            self.watches_room = watched;
+            if let Err(error) = self.handle.watch_room(self.stream.descriptor(), watched) {
+                // Then it waits until the client is too slow.
+                tracing::warn!(%error, "session.unwatched");
+            }
+        }
+    }
+}
+
+impl Work for Connection {
+    fn run(&mut self, events: Events) -> Next {
+        self.stream.awake();
+        let mut timed = events.has(Events::TIME);
+        loop {
+            match self.step(timed) {
+                Step::GoOn | Step::Close(_) => {}
+                Step::Rest(want, until) => {
+                    // A client that was just answered may have more to say.
+                    if want == Want::Bytes && self.stream.linger(|| !bifrost_workers::is_pressed()) {
+                        continue;
+                    }
+                    if let Stage::Session(running) = &mut self.stage {
+                        running.let_go_of_input(&self.shared);
+                    }
+                    if self.stream.watches_socket() {
+                        self.watch_room(want == Want::Room);
+                    }
+                    if self.stream.rest(want) {
+                        return Next::Rest(until);
+                    }
+                    self.stream.awake();
+                }
+                Step::Over => {
+                    if let Stage::Session(running) = std::mem::replace(&mut self.stage, Stage::Over) {
+                        running.end(&self.place);
+                    }
+                    return Next::Done;
+                }
+            }
+            timed = false;
+        }
+    }
 }
 
 /// A client that is told this is not to blame.
 const FAULT: &str = "the server failed in this session";
 
-/// A session that has a place, its objects and their context.
-struct Opened {
-    number: u64,
-    space: Arc<Space>,
-    session: Session,
-    bell: Arc<Bell>,
-}
-
 /// Gives a client that has said `hello` the place of a session.
-fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) -> Result<Opened, Refusal> {
-    let bell = Arc::new(Bell::default());
-    let number = place.open_session(stream, &bell).map_err(|most| {
+fn open(
+    shared: &Shared,
+    stream: &Stream,
+    place: &mut Place,
+    bell: &Arc<Bell>,
+    handle: &Handle,
+    greeted: Greeted,
+) -> Result<Running, Refusal> {
+    let form = greeted.form;
+    let number = place.open_session(stream).map_err(|most| {
         tracing::warn!(sessions_max = most, "session.refused");
         let text = format!("{most} sessions are open, and that is the limit (sessions_max)");
         Refusal::new(form, ErrorNumber::TooManySessions, text)
@@ -111,8 +250,11 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
         tracing::warn!(%error, "session.refused");
         Refusal::new(form, ErrorNumber::Internal, "no memory for the session's objects")
     })?;
+    space.lock().set_make_way(bifrost_workers::make_way);
+    let poll = space.poll().clone();
+    handle.on_ask(move || poll.ask_way());
     if let Some(hosts) = &shared.hosts {
-        hosts.lock().enter(&space, stream);
+        hosts.lock().enter(&space, bell);
     }
     place.runs_in(&space);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
@@ -120,7 +262,8 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     session.set_policy(shared.policy);
     session.set_waker(bell.clone());
     session.set_shown_places(shared.show_places.shown(stream.peer_ip().is_none()));
-    Ok(Opened { number, space, session, bell })
+    tracing::info!(session = number, peer = stream.describe_peer(), "session.open");
+    Ok(Running::new(shared, number, space, session, greeted))
 }
 
 /// Logs the failures of a client's calls. The log is bounded for all sessions together
@@ -134,61 +277,6 @@ fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
         let places = places.iter().map(|line| line.trim_start()).collect::<Vec<_>>().join("; ");
         tracing::warn!(session = number, call, text, places, skipped, omitted, "call.failed");
     }
-}
-
-/// Runs a session to its end.
-fn run_session(shared: &Shared, place: &Place, mut stream: Stream, greeted: Greeted, opened: Opened) {
-    let Opened { number, space, mut session, bell } = opened;
-    let peer = stream.describe_peer();
-    tracing::info!(session = number, peer, "session.open");
-    let mut form = match greeted.form {
-        hello::Form::Binary => Form::Binary,
-        hello::Form::Text { .. } => {
-            let numbering = Arc::new(shared.tables.numbering().clone());
-            Form::Text(Box::new(TextForm::new(numbering, shared.limits, greeted.lines)))
-        }
-    };
-    // Room for all that is read at once: a place that does not change, and pages of its own.
-    let mut input = Vec::with_capacity(READ_BYTES);
-    input.extend_from_slice(&greeted.input);
-    let work = || run(shared, (number, &space), &mut stream, &mut session, &bell, &mut form, input);
-    let end = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(end) => end,
-        Err(_) => {
-            // The fault is ours, not the client's: it is told to both, and the other sessions go
-            // on.
-            tracing::error!(session = number, "session.fault");
-            session.clear_output();
-            session.fail(ErrorNumber::Internal, FAULT);
-            End::Session
-        }
-    };
-    match &end {
-        End::Slow => session.fail(ErrorNumber::Expired, "the session was idle or slow for too long"),
-        End::Stopped => session.fail(ErrorNumber::ShuttingDown, "the server is shutting down"),
-        _ => {}
-    }
-    let output = form.output(&mut session);
-    if !output.is_empty() && !matches!(end, End::Closed) {
-        // The client may be gone already: then the message is missed by none.
-        let _ = stream.write(output, Duration::from_secs(1));
-        stream.flush();
-    }
-    let c = session.counters();
-    tracing::info!(
-        session = number,
-        end = %end,
-        crossings = c.crossings,
-        calls = c.calls,
-        structures = c.structures,
-        prepared_hits = c.prepared_hits,
-        failures = c.failures,
-        "session.close"
-    );
-    drop((session, stream));
-    let mut cx = space.lock();
-    bifrost_actors::post_messages(&mut cx);
-    place.runs_no_more(cx.heap_stats().past());
 }
 
 /// The form in which the client speaks.
@@ -280,111 +368,285 @@ impl Times {
     }
 }
 
-fn run(
-    shared: &Shared,
-    (number, space): (u64, &Space),
-    stream: &mut Stream,
-    session: &mut Session,
-    bell: &Arc<Bell>,
-    form: &mut Form,
-    mut input: Vec<u8>,
-) -> End {
-    // Made when the session first waits for commits of others.
-    let mut last_byte = None;
-    let patience = shared.patience;
-    let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
-    let mut times = Times {
-        idle,
-        transaction_idle: idle.min(Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs))),
-        command: patience.command,
-        since: Instant::now(),
-        partial: None,
-    };
-    let mut done = 0;
-    loop {
-        let (commands, mut answered) = (session.commands(), false);
+/// A session that is open.
+struct Running {
+    number: u64,
+    space: Arc<Space>,
+    session: Session,
+    form: Form,
+    /// Bytes that came, of which the first `done` were used.
+    input: Vec<u8>,
+    done: usize,
+    times: Times,
+    phase: Phase,
+    /// The number of the session's commands when the bytes under work came, and whether the client
+    /// was answered since.
+    commands: u64,
+    answered: bool,
+    /// The number of bytes of the output that were sent.
+    sent: usize,
+    /// The time at which the client must have read some of the output.
+    unread: Option<Instant>,
+    /// The session was told that its client has sent its last byte.
+    told_last: bool,
+    /// Nothing is there to be read before the job is rung.
+    drained: bool,
+    end: Option<End>,
+}
+
+/// The phase of a session.
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Bytes that have come are worked on.
+    Work,
+    /// The output is sent.
+    Answer,
+    /// The session rests until then, or until something happens that it waits for.
+    Pause(Instant),
+    /// All that came is done.
+    Done,
+    /// More bytes are read.
+    Read,
+    /// The last words are sent, until then.
+    Close(Instant),
+}
+
+impl Running {
+    fn new(shared: &Shared, number: u64, space: Arc<Space>, session: Session, greeted: Greeted) -> Running {
+        let form = match greeted.form {
+            hello::Form::Binary => Form::Binary,
+            hello::Form::Text { .. } => {
+                let numbering = Arc::new(shared.tables.numbering().clone());
+                Form::Text(Box::new(TextForm::new(numbering, shared.limits, greeted.lines)))
+            }
+        };
+        let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
+        let transaction_idle = Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs));
+        let times = Times {
+            idle,
+            transaction_idle: idle.min(transaction_idle),
+            command: shared.patience.command,
+            since: Instant::now(),
+            partial: None,
+        };
+        Running {
+            number,
+            space,
+            session,
+            form,
+            input: greeted.input,
+            done: 0,
+            times,
+            phase: Phase::Work,
+            commands: 0,
+            answered: false,
+            sent: 0,
+            unread: None,
+            told_last: false,
+            drained: false,
+            end: None,
+        }
+    }
+
+    /// Works until there is nothing to do. `timed` is true if its time may be over.
+    fn go_on(&mut self, shared: &Shared, stream: &mut Stream, bell: &Bell, timed: bool) -> Step {
         loop {
-            done += form.handle(space, session, &input[done..]);
-            if session.has_logged() {
-                log_failures(shared, number, session);
-            }
-            match answer(stream, session, form, patience.unread) {
-                Ok(some) => answered |= some,
-                Err(end) => return end,
-            }
-            if let Some(pause) = session.pause() {
-                if last_byte.is_none() && session.is_waiting() {
-                    last_byte = Some(watch_last_byte(bell, stream));
+            match self.phase {
+                Phase::Work => {
+                    self.done += self.form.handle(&self.space, &mut self.session, &self.input[self.done..]);
+                    if self.session.has_logged() {
+                        log_failures(shared, self.number, &mut self.session);
+                    }
+                    self.phase = Phase::Answer;
                 }
-                match bell.rest(pause) {
-                    Rested::Rung => {}
-                    Rested::SentLast => session.wait_no_more(),
-                    Rested::Stopped => return End::Stopped,
+                Phase::Answer => match self.answer(stream, shared.patience.unread) {
+                    Ok(None) => {
+                        self.phase = if self.session.ended() {
+                            return Step::Close(End::Session);
+                        } else if let Some(pause) = self.session.pause() {
+                            Phase::Pause(Instant::now() + pause)
+                        } else if self.form.has_more(&self.session) {
+                            Phase::Work
+                        } else {
+                            Phase::Done
+                        };
+                    }
+                    Ok(Some(until)) => return Step::Rest(Want::Room, Some(until)),
+                    Err(end) => return Step::Close(end),
+                },
+                Phase::Pause(until) => {
+                    if stream.is_stopped() {
+                        return Step::Close(End::Stopped);
+                    }
+                    let last = bell.has_sent_last() && !self.told_last && self.session.is_waiting();
+                    if last {
+                        self.told_last = true;
+                        self.session.wait_no_more();
+                    } else if !bell.take_rung() && until > Instant::now() {
+                        return Step::Rest(Want::Nothing, Some(until));
+                    }
+                    self.phase = Phase::Work;
                 }
-            } else if !form.has_more(session) {
-                break;
+                Phase::Done => {
+                    self.note_progress();
+                    self.phase = Phase::Read;
+                }
+                Phase::Read => {
+                    let unused = self.input.len() - self.done;
+                    if self.input.capacity() == 0 {
+                        self.input = shared.buffers.take();
+                    }
+                    let room = (self.input.capacity() - self.input.len()).min(READ_BYTES);
+                    let read = match std::mem::take(&mut self.drained) && !bell.has_sent_last() {
+                        true => Ok(None),
+                        false => stream.try_read(&mut self.input, READ_BYTES),
+                    };
+                    match read {
+                        Ok(Some(0)) => return Step::Close(End::Closed),
+                        Ok(Some(count)) => {
+                            self.drained = stream.is_drained(count, room);
+                            (self.commands, self.answered) = (self.session.commands(), false);
+                            self.phase = Phase::Work;
+                        }
+                        Ok(None) => {
+                            let mut until = self.times.next(self.session.in_transaction(), unused);
+                            if timed && until <= Instant::now() {
+                                if self.times.is_over(unused) {
+                                    return Step::Close(End::Slow);
+                                }
+                                self.session.expire(&mut self.space.lock());
+                                until = self.times.next(self.session.in_transaction(), unused);
+                            }
+                            return Step::Rest(Want::Bytes, Some(until));
+                        }
+                        Err(ReadError::Stopped) => return Step::Close(End::Stopped),
+                        Err(error) => return Step::Close(End::Failed(error.to_string())),
+                    }
+                }
+                Phase::Close(until) => {
+                    return match self.answer(stream, CLOSING) {
+                        // A client that does not read them misses nothing that it waits for.
+                        Ok(Some(_)) if until > Instant::now() && !stream.is_stopped() => {
+                            Step::Rest(Want::Room, Some(until))
+                        }
+                        _ => Step::Over,
+                    };
+                }
             }
         }
-        let unused = input.len() - done;
+    }
+
+    /// Sends the output. Returns the time at which the client is too slow if there is no room for
+    /// all of it, or the reason why the connection ends.
+    fn answer(&mut self, stream: &mut Stream, patience: Duration) -> Result<Option<Instant>, End> {
+        let output = self.form.output(&mut self.session);
+        if output.is_empty() {
+            return Ok(None);
+        }
+        while self.sent < output.len() {
+            match stream.try_write(&output[self.sent..]) {
+                Ok(0) => {
+                    let until = *self.unread.get_or_insert_with(|| Instant::now() + patience);
+                    if until <= Instant::now() {
+                        return Err(End::Slow);
+                    }
+                    return Ok(Some(until));
+                }
+                Ok(count) => self.sent += count,
+                Err(WriteError::TimedOut) => return Err(End::Slow),
+                Err(WriteError::Stopped) => return Err(End::Stopped),
+                Err(WriteError::Closed) => return Err(End::Closed),
+                Err(error) => return Err(End::Failed(error.to_string())),
+            }
+        }
+        (self.sent, self.unread, self.answered) = (0, None, true);
+        self.form.clear_output(&mut self.session);
+        Ok(None)
+    }
+
+    /// Notes what the client has done with all bytes that came, and keeps those that were not used.
+    fn note_progress(&mut self) {
+        let unused = self.input.len() - self.done;
         if unused == 0 {
-            input.clear();
-            done = 0;
-            if input.capacity() > 4 * READ_BYTES {
-                input.shrink_to(READ_BYTES);
+            self.input.clear();
+            self.done = 0;
+            if self.input.capacity() > 4 * READ_BYTES {
+                self.input.shrink_to(READ_BYTES);
             }
         }
         let now = Instant::now();
-        if answered || session.commands() != commands {
-            (times.since, times.partial) = (now, None);
+        if self.answered || self.session.commands() != self.commands {
+            (self.times.since, self.times.partial) = (now, None);
         }
-        match form.is_unfinished(session, unused) {
-            true => times.partial = times.partial.or(Some(now)),
-            false => times.partial = None,
+        match self.form.is_unfinished(&self.session, unused) {
+            true => self.times.partial = self.times.partial.or(Some(now)),
+            false => self.times.partial = None,
         }
         // The bytes left begin a command: keep them at the front, so that the buffer does not grow
         // with the session.
-        if done > READ_BYTES {
-            input.drain(..done);
-            done = 0;
-        }
-        loop {
-            let deadline = Deadline::At(times.next(session.in_transaction(), unused));
-            match stream.read(&mut input, READ_BYTES, deadline) {
-                Ok(0) => return End::Closed,
-                Ok(_) => break,
-                Err(ReadError::TimedOut) if !times.is_over(unused) => session.expire(&mut space.lock()),
-                Err(ReadError::TimedOut) => return End::Slow,
-                Err(ReadError::Stopped) => return End::Stopped,
-                Err(e) => return End::Failed(e.to_string()),
-            }
+        if self.done > READ_BYTES {
+            self.input.drain(..self.done);
+            self.done = 0;
         }
     }
-}
 
-/// Watches a client whose session waits. Without means for that it waits for its whole time.
-fn watch_last_byte(bell: &Arc<Bell>, stream: &Stream) -> Option<HangUp> {
-    bell.watch(stream).inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok()
-}
-
-/// Sends the bytes to be sent, and returns whether there were some; or the reason why the
-/// connection ends.
-fn answer(
-    stream: &mut Stream,
-    session: &mut Session,
-    form: &mut Form,
-    unread: Duration,
-) -> Result<bool, End> {
-    let output = form.output(session);
-    let some = !output.is_empty();
-    if some {
-        match stream.write(output, unread) {
-            Ok(()) => stream.flush(),
-            Err(WriteError::TimedOut) => return Err(End::Slow),
-            Err(WriteError::Stopped) => return Err(End::Stopped),
-            Err(WriteError::Closed) => return Err(End::Closed),
-            Err(e) => return Err(End::Failed(e.to_string())),
+    /// Gives the buffer of input to others, since no more bytes are expected now.
+    fn let_go_of_input(&mut self, shared: &Shared) {
+        if self.input.capacity() < READ_BYTES {
+            return;
         }
-        form.clear_output(session);
+        let rest = self.input[self.done..].to_vec();
+        shared.buffers.give(std::mem::replace(&mut self.input, rest));
+        self.done = 0;
     }
-    if session.ended() { Err(End::Session) } else { Ok(some) }
+
+    /// Ends the session: the last words are sent.
+    fn close(&mut self, end: End) -> Step {
+        match &end {
+            End::Slow => self.session.fail(ErrorNumber::Expired, "the session was idle or slow for too long"),
+            End::Stopped => self.session.fail(ErrorNumber::ShuttingDown, "the server is shutting down"),
+            _ => {}
+        }
+        let gone = matches!(end, End::Closed);
+        self.end = Some(end);
+        if gone {
+            return Step::Over;
+        }
+        self.unread = None;
+        self.phase = Phase::Close(Instant::now() + CLOSING);
+        Step::GoOn
+    }
+
+    /// Ends a session in which the server has failed.
+    #[cold]
+    fn close_faulty(&mut self) -> Step {
+        // The fault is ours, not the client's: it is told to both, and the other sessions go on.
+        tracing::error!(session = self.number, "session.fault");
+        if self.end.is_some() {
+            return Step::Over;
+        }
+        self.session.clear_output();
+        self.session.fail(ErrorNumber::Internal, FAULT);
+        self.close(End::Session)
+    }
+
+    /// Lets go of the session. Its place keeps the figures of its heap.
+    fn end(self, place: &Place) {
+        let Running { number, space, session, end, .. } = self;
+        let c = session.counters();
+        tracing::info!(
+            session = number,
+            end = %end.unwrap_or(End::Session),
+            crossings = c.crossings,
+            calls = c.calls,
+            structures = c.structures,
+            prepared_hits = c.prepared_hits,
+            failures = c.failures,
+            "session.close"
+        );
+        drop(session);
+        let mut cx = space.lock();
+        bifrost_actors::post_messages(&mut cx);
+        place.runs_no_more(cx.heap_stats().past());
+    }
 }

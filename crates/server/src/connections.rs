@@ -20,8 +20,6 @@ use bifrost_runtime::cx::Kill;
 use bifrost_transport::{Stream, StreamStopper};
 use parking_lot::{Condvar, Mutex};
 
-use crate::bell::Bell;
-
 /// The time that a stop waits for connections to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// The time that sessions have to tell their clients.
@@ -74,7 +72,6 @@ struct Means {
     stopper: StreamStopper,
     /// The place where it runs.
     space: Weak<Space>,
-    bell: Arc<Bell>,
 }
 
 /// The history of an address.
@@ -90,7 +87,7 @@ struct Visits {
     turn: Instant,
 }
 
-/// The place of a connection in the table, until dropped. Its thread drops it last, when it has let
+/// The place of a connection in the table, until dropped. Its job drops it last, when it has let
 /// go of all else, the store above all: a server without places can open its store again.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -191,7 +188,6 @@ impl Connections {
         let start = Instant::now();
         let mut open = self.open.lock();
         open.stopping = true;
-        self.changed.notify_all();
         while !(open.sessions.is_empty() && open.newcomers.is_empty()) && start.elapsed() < STOP_WITHIN {
             let stoppers = open.sessions.values().map(|means| &means.stopper);
             for stopper in stoppers.chain(open.newcomers.stoppers()) {
@@ -202,7 +198,6 @@ impl Connections {
                 }
             }
             for means in open.sessions.values() {
-                means.bell.stop();
                 if let Some(space) = means.space.upgrade() {
                     space.interrupt(Kill::Stop);
                 }
@@ -270,26 +265,18 @@ impl Place {
         self.connections.open.lock().newcomers.hear(self.newcomer)
     }
 
-    /// Waits until a token that came from this origin may be looked at.
+    /// Returns the time at which a token that has come from this origin may be looked at.
     ///
     /// # Errors
-    /// When that is after the deadline: how long it would be. Or the server is shutting down:
-    /// nothing.
-    pub(crate) fn await_turn(&self, origin: Origin, deadline: Instant) -> Result<(), Option<Duration>> {
+    /// When that is after the deadline: how long it would be.
+    pub(crate) fn turn_of(&self, origin: Origin, deadline: Instant) -> Result<Instant, Duration> {
         let now = Instant::now();
         let mut open = self.connections.open.lock();
         let visits = open.visits(origin, now);
         if visits.turn > deadline {
-            return Err(Some(visits.turn.duration_since(now)));
+            return Err(visits.turn.duration_since(now));
         }
-        let turn = visits.take_turn(self.connections.limits.wrong_token, now);
-        while !open.stopping {
-            if turn <= Instant::now() {
-                return Ok(());
-            }
-            self.connections.changed.wait_until(&mut open, turn);
-        }
-        Err(None)
+        Ok(visits.take_turn(self.connections.limits.wrong_token, now))
     }
 
     /// Counts a wrong token against its origin.
@@ -303,7 +290,7 @@ impl Place {
     ///
     /// # Errors
     /// The limit, if there are as many sessions as there may be.
-    pub(crate) fn open_session(&mut self, stream: &Stream, bell: &Arc<Bell>) -> Result<u64, usize> {
+    pub(crate) fn open_session(&mut self, stream: &Stream) -> Result<u64, usize> {
         let connections = &self.connections;
         let mut open = connections.open.lock();
         if open.sessions.len() >= connections.limits.sessions {
@@ -311,7 +298,7 @@ impl Place {
         }
         let number = connections.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         open.newcomers.leave(self.newcomer);
-        let means = Means { stopper: stream.stopper(), space: Weak::new(), bell: bell.clone() };
+        let means = Means { stopper: stream.stopper(), space: Weak::new() };
         open.sessions.insert(number, means);
         self.session = Some(number);
         Ok(number)

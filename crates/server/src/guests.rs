@@ -13,10 +13,9 @@
 //! An actor with a name is held by the table of names, which is a guest for ever: the first number
 //! above the nodes is its.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,9 +27,10 @@ use bifrost_capsule::Space;
 use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
-use bifrost_transport::{HangUp, Stream};
+use bifrost_workers::Condvar;
 use parking_lot::{Mutex, RwLock};
 
+use crate::bell::Bell;
 use crate::metrics::NodesMeasured;
 use crate::server::StartError;
 
@@ -78,9 +78,10 @@ struct Table {
 /// The way to a guest.
 #[derive(Debug)]
 struct GuestPort {
-    mail: Sender<Mail>,
+    mail: Mutex<VecDeque<Mail>>,
+    came: Condvar,
     /// It waits for answers.
-    waits: Arc<AtomicBool>,
+    waits: AtomicBool,
     /// Its client has hung up.
     gone: AtomicBool,
     /// The number of bytes that it has not taken, and their limit.
@@ -106,7 +107,7 @@ impl Table {
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
         for port in self.ports.read().values() {
-            let _ = port.mail.send(Mail::Stop);
+            port.send(Mail::Stop);
         }
     }
 }
@@ -121,8 +122,7 @@ impl Guests for Table {
             true => Mail::Wake,
             false => Mail::Packets(from, packets),
         };
-        // It may be about to go.
-        let _ = port.mail.send(mail);
+        port.send(mail);
     }
 
     fn waits(&self, guest: u32) -> bool {
@@ -167,14 +167,29 @@ struct Guest {
     number: u32,
     shared: Arc<Shared>,
     table: Arc<Table>,
-    mail: Receiver<Mail>,
     port: Arc<GuestPort>,
     /// The nodes know of it.
     open: bool,
     /// The node of the next actor if no node rests.
     next: u32,
-    /// Notices that the client hangs up.
-    _watch: Option<HangUp>,
+}
+
+impl GuestPort {
+    fn send(&self, mail: Mail) {
+        self.mail.lock().push_back(mail);
+        self.came.notify_one();
+    }
+
+    /// Waits for mail. The job of a session holds no worker meanwhile.
+    fn receive(&self) -> Mail {
+        let mut mail = self.mail.lock();
+        loop {
+            match mail.pop_front() {
+                Some(first) => return first,
+                None => self.came.wait(&mut mail),
+            }
+        }
+    }
 }
 
 impl Guest {
@@ -208,18 +223,15 @@ impl Packets for Guest {
             if !full || self.table.ended.load(Ordering::Relaxed) {
                 break;
             }
-            std::thread::sleep(PAUSE);
+            bifrost_workers::sleep(PAUSE);
         }
         self.shared.deliver(self.number, node, packets);
     }
 
     fn receive(&mut self, wait: Wait) -> Received {
         if wait != Wait::Idle {
-            return match self.mail.try_recv() {
-                Ok(mail) => self.take(mail),
-                Err(TryRecvError::Empty) => Received::Nothing,
-                Err(TryRecvError::Disconnected) => Received::Stopped,
-            };
+            let mail = self.port.mail.lock().pop_front();
+            return mail.map_or(Received::Nothing, |mail| self.take(mail));
         }
         let port = &self.port;
         if port.gone.load(Ordering::Acquire) || port.full.load(Ordering::Acquire) {
@@ -229,7 +241,7 @@ impl Packets for Guest {
         self.port.waits.store(true, Ordering::Relaxed);
         let mail = match self.table.ended.load(Ordering::Acquire) {
             true => None,
-            false => self.mail.recv().ok(),
+            false => Some(port.receive()),
         };
         self.port.waits.store(false, Ordering::Relaxed);
         mail.map_or(Received::Stopped, |mail| self.take(mail))
@@ -326,35 +338,31 @@ impl Hosts {
 
     /// Makes the context of a session that of a guest, which waits for answers for as long as its
     /// client is there. Without numbers left, it reaches no node.
-    pub fn enter(&self, space: &Space, stream: &Stream) {
+    pub fn enter(&self, space: &Space, bell: &Bell) {
         let shared = self.nodes.shared();
         let nodes = shared.nodes();
         let last = self.table.last.fetch_add(1, Ordering::Relaxed);
         let Ok(number) = u32::try_from(last + 1) else { return };
-        let (sender, mail) = channel();
         let mut cx = space.lock();
         let port = Arc::new(GuestPort {
-            mail: sender,
-            waits: Arc::default(),
+            mail: Mutex::default(),
+            came: Condvar::new(),
+            waits: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             waiting_most: cx.limits().batch_heap_bytes,
             full: AtomicBool::new(false),
         });
         let waker = port.clone();
-        space.poll().set_waker(move || {
-            let _ = waker.mail.send(Mail::Wake);
-        });
+        space.poll().set_waker(move || waker.send(Mail::Wake));
         let hung_up = port.clone();
-        let watch = stream.on_hang_up(move || {
+        bell.on_hang_up(move || {
             hung_up.gone.store(true, Ordering::Release);
-            let _ = hung_up.mail.send(Mail::Wake);
+            hung_up.send(Mail::Wake);
         });
-        // Without means for that it waits as long as its batch may take.
-        let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
         let next = number % nodes;
         let (shared, table) = (shared.clone(), self.table.clone());
-        let guest = Guest { number, shared, table, mail, port, open: false, next, _watch };
+        let guest = Guest { number, shared, table, port, open: false, next };
         bifrost_actors::set_guest(&mut cx, number, nodes);
         bifrost_actors::set_network(&mut cx, Box::new(guest), nodes);
     }

@@ -1,8 +1,8 @@
-//! [`receive`]: the time before a session, until its client has said a `hello` that the server
+//! [`Greeting`]: the time before a session, until its client has said a `hello` that the server
 //! accepts.
 //!
 //! The `hello` is looked at and left in the input, for the session. Until then there is no session,
-//! no cache and no objects; a connection has a thread, and [`GREETING_BYTES_MAX`] of input.
+//! no cache and no objects; a connection has at most [`GREETING_BYTES_MAX`] of input.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +20,6 @@ use crate::text::is_text;
 
 /// Most bytes of a client's first command.
 const GREETING_BYTES_MAX: usize = 64 << 10;
-/// The time that a refused client has to read the reason.
-const TOLD_WITHIN: Duration = Duration::from_millis(100);
 /// A client on this machine may be a person who types, and has so many times as long.
 const LOCAL_PATIENCE: u32 = 12;
 
@@ -89,9 +87,8 @@ impl Refusal {
                 out = line.into_bytes();
             }
         }
-        // A client that does not read it finds the stream closed.
-        let _ = stream.write(&out, TOLD_WITHIN);
-        stream.flush();
+        // Nothing was sent before, so it fits.
+        let _ = stream.try_write(&out);
     }
 }
 
@@ -100,66 +97,126 @@ fn translator() -> Translator {
     Translator::new(Arc::new(Numbering::new(Interface::default())))
 }
 
-/// Waits for a client's `hello`, and for its token where one is required.
-///
-/// # Errors
-/// [`Ended`]
-pub(crate) fn receive(
-    shared: &Shared,
-    stream: &mut Stream,
-    place: &Place,
-    required: Option<&str>,
-) -> Result<Greeted, Ended> {
-    let origin = Origin::of(stream);
-    let patience = match origin {
-        Origin::Local => shared.patience.hello * LOCAL_PATIENCE,
-        Origin::Address(_) => shared.patience.hello,
-    };
-    let deadline = Instant::now() + patience;
-    let mut greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0 };
-    let token = loop {
-        let read = stream.read(&mut greeted.input, GREETING_BYTES_MAX, deadline);
-        let refuse = |number, text: String| Err(Ended::Refused(Refusal::new(greeted.form, number, text)));
-        match read {
-            Ok(0) => return Err(Ended::Gone(None)),
-            Ok(_) if Instant::now() < deadline => {}
-            Ok(_) | Err(ReadError::TimedOut) => {
-                let text = format!("no `hello` has arrived within {} ms", patience.as_millis());
-                return refuse(ErrorNumber::Expired, text);
-            }
-            Err(ReadError::Stopped) if shared.connections.is_stopping() => {
-                return refuse(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned());
-            }
-            Err(ReadError::Stopped) => return refuse(ErrorNumber::Expired, MAKES_WAY.to_owned()),
-            Err(why) => return Err(Ended::Gone(Some(why.to_string()))),
-        }
-        if let Some(token) = greeted.look(stream)? {
-            if !place.hear() {
-                return Err(Ended::Refused(Refusal::new(greeted.form, ErrorNumber::Expired, MAKES_WAY)));
-            }
-            break token;
-        }
-        if greeted.input.len() > GREETING_BYTES_MAX {
-            let text = format!("a `hello` has at most {GREETING_BYTES_MAX} bytes");
-            return Err(greeted.blame(ErrorNumber::FrameTooLong, text));
-        }
-    };
-    let Some(required) = required else { return Ok(greeted) };
-    // A client that has a token shows it only where it is asked for, and asks so.
-    if !token.is_empty() {
-        place.await_turn(origin, deadline).map_err(|later| match later {
-            Some(time) => greeted.blame(
-                ErrorNumber::BadToken,
-                format!("this address has sent wrong tokens; the next is checked in {} ms", time.as_millis()),
-            ),
-            None => greeted.blame(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned()),
-        })?;
-        if bool::from(required.as_bytes().ct_eq(token.as_bytes())) {
-            return Ok(greeted);
-        }
-        place.count_wrong_token(origin);
+/// A connection whose client has not said a `hello` that the server accepts.
+pub(crate) struct Greeting {
+    greeted: Greeted,
+    origin: Origin,
+    patience: Duration,
+    deadline: Instant,
+    /// The token that the client has sent, and the time at which it may be looked at.
+    shown: Option<(String, Instant)>,
+}
+
+/// The next step of a greeting.
+pub(crate) enum Step {
+    /// It waits for bytes until then.
+    Waits(Instant),
+    /// The token may be looked at then.
+    WaitsForTurn(Instant),
+    /// The client is let in.
+    LetIn(Greeted),
+}
+
+impl Greeting {
+    /// The greeting of a connection that has just come.
+    pub(crate) fn new(shared: &Shared, stream: &Stream) -> Greeting {
+        let origin = Origin::of(stream);
+        let patience = match origin {
+            Origin::Local => shared.patience.hello * LOCAL_PATIENCE,
+            Origin::Address(_) => shared.patience.hello,
+        };
+        let greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0 };
+        Greeting { greeted, origin, patience, deadline: Instant::now() + patience, shown: None }
     }
-    Err(greeted.blame(ErrorNumber::BadToken, "the token is missing or wrong".to_owned()))
+
+    /// Looks for the client's `hello`, and at its token where one is required.
+    ///
+    /// # Errors
+    /// [`Ended`]
+    pub(crate) fn go_on(
+        &mut self,
+        shared: &Shared,
+        stream: &mut Stream,
+        place: &Place,
+        required: Option<&str>,
+    ) -> Result<Step, Ended> {
+        if self.shown.is_none() {
+            let Some(token) = self.read(shared, stream)? else { return Ok(Step::Waits(self.deadline)) };
+            if !place.hear() {
+                return Err(Ended::Refused(Refusal::new(self.greeted.form, ErrorNumber::Expired, MAKES_WAY)));
+            }
+            let turn = match required {
+                // A client that has a token shows it only where it is asked for, and asks so.
+                Some(_) if !token.is_empty() => {
+                    place.turn_of(self.origin, self.deadline).map_err(|time| {
+                        let text = format!(
+                            "this address has sent wrong tokens; the next is checked in {} ms",
+                            time.as_millis()
+                        );
+                        self.greeted.blame(ErrorNumber::BadToken, text)
+                    })?
+                }
+                _ => Instant::now(),
+            };
+            self.shown = Some((token, turn));
+        }
+        let Some((token, turn)) = &self.shown else { return Ok(Step::Waits(self.deadline)) };
+        if stream.is_stopped() {
+            return Err(self
+                .greeted
+                .blame(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned()));
+        }
+        if *turn > Instant::now() {
+            return Ok(Step::WaitsForTurn(*turn));
+        }
+        if let Some(required) = required {
+            let right = !token.is_empty() && bool::from(required.as_bytes().ct_eq(token.as_bytes()));
+            if !right {
+                if !token.is_empty() {
+                    place.count_wrong_token(self.origin);
+                }
+                return Err(self
+                    .greeted
+                    .blame(ErrorNumber::BadToken, "the token is missing or wrong".to_owned()));
+            }
+        }
+        let next = Greeted { form: self.greeted.form, input: Vec::new(), lines: 0 };
+        Ok(Step::LetIn(std::mem::replace(&mut self.greeted, next)))
+    }
+
+    /// Reads until the `hello` is there, and returns its token; or until nothing is there to be read.
+    fn read(&mut self, shared: &Shared, stream: &mut Stream) -> Result<Option<String>, Ended> {
+        loop {
+            let greeted = &mut self.greeted;
+            let read = stream.try_read(&mut greeted.input, GREETING_BYTES_MAX);
+            let refuse = |number, text: String| Err(Ended::Refused(Refusal::new(greeted.form, number, text)));
+            match read {
+                Ok(Some(0)) => return Err(Ended::Gone(None)),
+                Ok(_) if Instant::now() >= self.deadline => {
+                    let text = format!("no `hello` has arrived within {} ms", self.patience.as_millis());
+                    return refuse(ErrorNumber::Expired, text);
+                }
+                Ok(None) => {
+                    // Thousands may wait.
+                    greeted.input.shrink_to_fit();
+                    return Ok(None);
+                }
+                Ok(Some(_)) => {}
+                Err(ReadError::Stopped) if shared.connections.is_stopping() => {
+                    return refuse(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned());
+                }
+                Err(ReadError::Stopped) => return refuse(ErrorNumber::Expired, MAKES_WAY.to_owned()),
+                Err(why) => return Err(Ended::Gone(Some(why.to_string()))),
+            }
+            if let Some(token) = greeted.look(stream)? {
+                return Ok(Some(token));
+            }
+            if greeted.input.len() > GREETING_BYTES_MAX {
+                let text = format!("a `hello` has at most {GREETING_BYTES_MAX} bytes");
+                return Err(greeted.blame(ErrorNumber::FrameTooLong, text));
+            }
+        }
+    }
 }
 
 impl Greeted {
@@ -209,11 +266,11 @@ impl Greeted {
                         self.form = Form::Text { json: translator.is_json() };
                         return self.token_of(&command);
                     }
-                    // A client that does not read it does not hear the next word either.
                     Err(wrong) => {
                         let answer = translator.bad_line(self.lines + 1, &wrong);
-                        let _ = stream.write(answer.as_bytes(), TOLD_WITHIN);
-                        stream.flush();
+                        if !matches!(stream.try_write(answer.as_bytes()), Ok(sent) if sent == answer.len()) {
+                            return Err(Ended::Gone(Some("it does not read the answers".to_owned())));
+                        }
                     }
                 }
             }

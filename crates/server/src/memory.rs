@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use bifrost_heap::{Need, Source};
 use bifrost_runtime::cx::{Kill, Poll};
-use parking_lot::{Condvar, Mutex};
+use bifrost_workers::Condvar;
+use parking_lot::Mutex;
 
 /// Bytes up to which a heap is small: the need of a session that has few objects.
 pub(crate) const SMALL_BYTES: usize = 4 << 20;

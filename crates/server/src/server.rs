@@ -12,10 +12,11 @@ use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream};
 use bifrost_wire::{ErrorNumber, Limit};
+use bifrost_workers::{Work, Workers};
 use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigError, ShowPlaces};
-use crate::connection;
+use crate::connection::{Connection, READ_BYTES};
 use crate::connections::Connections;
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
@@ -49,6 +50,33 @@ pub(crate) struct Shared {
     pub started: Instant,
     /// The nodes of the program's actors, if it has some.
     pub hosts: Option<Mutex<Hosts>>,
+    /// The threads that run the sessions.
+    pub workers: Workers,
+    pub buffers: Buffers,
+}
+
+/// Buffers of input, for sessions that have something to do.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+/// Most buffers that are kept.
+const BUFFERS_MAX: usize = 16;
+
+impl Buffers {
+    /// Returns an empty buffer with room for all that is read at once.
+    pub fn take(&self) -> Vec<u8> {
+        let kept = self.0.lock().pop();
+        kept.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Takes a buffer for the next session.
+    pub fn give(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut buffers = self.0.lock();
+        if buffers.len() < BUFFERS_MAX && buffer.capacity() <= 4 * READ_BYTES {
+            buffers.push(buffer);
+        }
+    }
 }
 
 /// The reason why a server does not start.
@@ -131,7 +159,13 @@ impl Server {
             }
             false => None,
         };
+        let workers = Workers::start(bifrost_workers::Options {
+            threads: config.workers.unwrap_or_else(bifrost_workers::threads_default),
+            stack_bytes: objects.stack_bytes(),
+        })?;
         let shared = Arc::new(Shared {
+            workers,
+            buffers: Buffers::default(),
             objects,
             memory,
             hosts,
@@ -229,6 +263,11 @@ impl Server {
         self.shared.objects.gauges()
     }
 
+    /// Returns numbers about the threads that run sessions.
+    pub fn workers(&self) -> bifrost_workers::Counts {
+        self.shared.workers.counts()
+    }
+
     /// Returns the number of sessions open.
     pub fn sessions(&self) -> usize {
         self.shared.connections.sessions()
@@ -272,7 +311,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<&Arc<str>>) {
     listener.serve(told, |stream| open(shared, stream, token.cloned()));
 }
 
-/// Starts a thread that serves a connection.
+/// Enters the job of a connection.
 fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
     let place = match shared.connections.enter(&stream) {
         Ok(place) => place,
@@ -282,12 +321,12 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
             return Refusal::new(Form::Binary, ErrorNumber::TooManySessions, why).tell(&mut stream);
         }
     };
-    let shared_there = shared.clone();
-    let thread = std::thread::Builder::new()
-        .name("bifrost-client".to_owned())
-        .stack_size(shared.objects.stack_bytes())
-        .spawn(move || connection::serve(shared_there, stream, place, token.as_deref()));
-    if let Err(error) = thread {
+    let there = shared.clone();
+    let entered = shared.workers.enter(|handle| {
+        let connection = Connection::new(there, stream, place, token, handle)?;
+        Ok::<_, std::io::Error>(Box::new(connection) as Box<dyn Work>)
+    });
+    if let Err(error) = entered {
         tracing::warn!(%error, "session.refused");
     }
 }

@@ -3,6 +3,7 @@
 //! It lives in memory of this process only, so that no peer can clear it. It is a futex word, so
 //! that a sleeper can wait for it and for the peer at once. Bits are only ever set.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::thread::futex;
@@ -14,9 +15,17 @@ pub(crate) const CLOSED: u32 = 2;
 /// Somebody called `stop_reading` on the stream.
 pub(crate) const DEAF: u32 = 4;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Attention {
     word: AtomicU32,
+    /// Called when a bit is set: the user of the stream may rest instead of sleeping.
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Attention {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Attention").field(&self.word).finish()
+    }
 }
 
 impl Attention {
@@ -42,6 +51,16 @@ impl Attention {
         if self.word.fetch_or(bits, Ordering::AcqRel) & bits != bits {
             // Cannot fail: the word is mapped and aligned.
             let _ = futex::wake(&self.word, futex::Flags::PRIVATE, i32::MAX as u32);
+            self.waker.get().into_iter().for_each(|waker| waker());
+        }
+    }
+
+    /// Enters the function that is called whenever a bit is set. The first one stays.
+    pub(crate) fn set_waker(&self, waker: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.waker.set(waker);
+        if self.bits() != 0 {
+            // Set before, perhaps.
+            self.waker.get().into_iter().for_each(|waker| waker());
         }
     }
 

@@ -12,6 +12,7 @@
 //! address    names of listeners, as URLs
 //! deadline   until when a read or write may wait
 //! stream     Stream, its errors, its stopper; chooses one of the two below
+//! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
@@ -30,6 +31,7 @@ mod address;
 mod attention;
 mod deadline;
 mod listener;
+mod rest;
 mod shm;
 mod socket;
 mod stream;
@@ -37,6 +39,7 @@ mod stream;
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
+pub use rest::{Closed, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{
     ConnectError, ConnectOptions, HangUp, ReadError, Stream, StreamReading, StreamStopper, StreamWaiter,

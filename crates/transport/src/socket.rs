@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -16,19 +17,18 @@ use rustix::time::Timespec;
 use crate::attention::Attention;
 use crate::stream::{ReadError, WriteError};
 
-/// Bytes received at once at first; doubled up to the maximum whenever they were all used.
-const BUFFER_BYTES_MIN: usize = 8 << 10;
-const BUFFER_BYTES_MAX: usize = 128 << 10;
+/// Bytes for which a read makes room at first; doubled up to the maximum whenever they were all
+/// used.
+const RECEIVE_BYTES_MIN: usize = 8 << 10;
+const RECEIVE_BYTES_MAX: usize = 128 << 10;
 
 /// One end of a stream over a socket.
 #[derive(Debug)]
 pub(crate) struct SocketStream {
     socket: Arc<OwnedFd>,
     attention: Arc<Attention>,
-    /// Received and not read yet: `buffer[start..end]`.
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
+    /// Bytes for which the next read makes room.
+    expected: usize,
 }
 
 /// The patience of a receive when nothing is there.
@@ -41,7 +41,7 @@ enum Patience {
 
 impl SocketStream {
     pub(crate) fn new(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> SocketStream {
-        SocketStream { socket, attention, buffer: Vec::new(), start: 0, end: 0 }
+        SocketStream { socket, attention, expected: RECEIVE_BYTES_MIN }
     }
 
     pub(crate) fn read(
@@ -67,39 +67,41 @@ impl SocketStream {
         if self.attention.is_deaf() {
             return Err(ReadError::Stopped);
         }
-        if self.start == self.end {
-            self.grow_if_used_up();
-            match self.receive(patience) {
-                // A stop shuts the socket down, which looks like an end or like an error.
-                _ if self.attention.is_deaf() => return Err(ReadError::Stopped),
-                Ok(Some(0)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => return Ok(Some(0)),
-                Ok(Some(count)) => (self.start, self.end) = (0, count),
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(ReadError::Io(error.into())),
+        let room = self.expected.min(limit);
+        into.reserve(room);
+        let received = self.receive(into, limit, patience);
+        match received {
+            // A stop shuts the socket down, which looks like an end or like an error.
+            _ if self.attention.is_deaf() => Err(ReadError::Stopped),
+            Ok(Some(0)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => Ok(Some(0)),
+            Ok(Some(count)) => {
+                if count >= self.expected {
+                    self.expected = (self.expected * 2).min(RECEIVE_BYTES_MAX);
+                }
+                Ok(Some(count))
             }
-        }
-        let count = limit.min(self.end - self.start);
-        into.extend_from_slice(&self.buffer[self.start..self.start + count]);
-        self.start += count;
-        Ok(Some(count))
-    }
-
-    fn grow_if_used_up(&mut self) {
-        if self.end == self.buffer.len() {
-            let wanted = (self.buffer.len() * 2).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
-            self.buffer.resize(wanted, 0);
+            Ok(None) => Ok(None),
+            Err(error) => Err(ReadError::Io(error.into())),
         }
     }
 
-    /// Receives into the empty buffer; `None` if the patience came to an end.
-    fn receive(&mut self, patience: Patience) -> Result<Option<usize>, Errno> {
+    /// Receives at most `limit` bytes behind those of `into`; `None` if the patience came to an end.
+    fn receive(&self, into: &mut Vec<u8>, limit: usize, patience: Patience) -> Result<Option<usize>, Errno> {
+        let flags = match patience {
+            Patience::Forever => RecvFlags::empty(),
+            Patience::None | Patience::Until(_) => RecvFlags::DONTWAIT,
+        };
         loop {
-            let flags = match patience {
-                Patience::Forever => RecvFlags::empty(),
-                Patience::None | Patience::Until(_) => RecvFlags::DONTWAIT,
+            let received = if into.capacity() - into.len() <= limit {
+                rustix::net::recv(&self.socket, spare_capacity(into), flags).map(|(count, _)| count)
+            } else {
+                let mut few = Vec::with_capacity(limit);
+                let received = rustix::net::recv(&self.socket, spare_capacity(&mut few), flags);
+                into.extend_from_slice(&few);
+                received.map(|(count, _)| count)
             };
-            match rustix::net::recv(&self.socket, &mut self.buffer[..], flags) {
-                Ok((_, count)) => return Ok(Some(count)),
+            match received {
+                Ok(count) => return Ok(Some(count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => match patience {
                     Patience::Until(deadline) if wait_readable(&self.socket, deadline)? => {}
@@ -159,7 +161,7 @@ impl SocketStream {
     pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
         let either = PollFlags::IN | PollFlags::OUT;
         // After an error the next read or write finds the reason.
-        self.start < self.end || wait_for(&self.socket, either, deadline).unwrap_or(true)
+        wait_for(&self.socket, either, deadline).unwrap_or(true)
     }
 
     pub(crate) fn socket(&self) -> &Arc<OwnedFd> {

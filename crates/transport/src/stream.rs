@@ -146,9 +146,9 @@ pub enum WriteError {
 /// Dropping it closes it: the peer reads the bytes written, then the end.
 #[derive(Debug)]
 pub struct Stream {
-    medium: Medium,
+    pub(crate) medium: Medium,
     // After `medium`, which watches the socket for as long as it lives.
-    connection: Arc<Connection>,
+    pub(crate) connection: Arc<Connection>,
     peer: String,
     /// The peer's address; none on this machine's transports.
     ip: Option<IpAddr>,
@@ -158,7 +158,7 @@ pub struct Stream {
 // One stream is one session: the size of the larger variant does not matter, but a pointer on each
 // read does.
 #[allow(clippy::large_enum_variant)]
-enum Medium {
+pub(crate) enum Medium {
     Shm(ShmStream),
     Socket(SocketStream),
 }
@@ -166,9 +166,9 @@ enum Medium {
 /// The socket under every stream, and the word that stops it. Shut down when dropped, because a
 /// stopper may keep the socket itself open.
 #[derive(Debug)]
-struct Connection {
-    socket: Arc<OwnedFd>,
-    attention: Arc<Attention>,
+pub(crate) struct Connection {
+    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) attention: Arc<Attention>,
 }
 
 /// The longest wait for one direction of shared memory before the other one is looked at.
@@ -375,7 +375,6 @@ impl Stream {
     /// Returns the socket of a stream that is one, to wait for it among others. There is none for
     /// shared memory.
     ///
-    /// Bytes that were received and not read are not seen there: read until there are none.
     pub fn socket(&self) -> Option<&Arc<OwnedFd>> {
         match &self.medium {
             Medium::Shm(_) => None,

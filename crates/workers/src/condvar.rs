@@ -186,6 +186,13 @@ impl Condvar {
     }
 }
 
+/// Sleeps for so long; a fiber holds no worker meanwhile.
+pub fn sleep(time: Duration) {
+    if let Some(until) = Instant::now().checked_add(time) {
+        Waiter::new().wait(Some(until));
+    }
+}
+
 /// The end of a wait with a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimedOut(bool);

@@ -130,11 +130,15 @@ pub fn is_fiber() -> bool {
     current().is_some()
 }
 
+/// True if other jobs wait for a worker. False outside of a job.
+pub fn is_pressed() -> bool {
+    // SAFETY: it is on the stack of the fiber that runs, which calls this.
+    current().is_some_and(|here| unsafe { here.as_ref() }.pool.is_pressed())
+}
+
 /// Lets other jobs run first, if some wait for a worker. Does nothing outside of a job.
 pub fn make_way() {
-    // SAFETY: it is on the stack of the fiber that runs, which calls this.
-    let is_pressed = current().is_some_and(|here| unsafe { here.as_ref() }.pool.is_pressed());
-    if is_pressed {
+    if is_pressed() {
         suspend(Left::MadeWay);
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -64,12 +64,25 @@ pub trait Work: Send {
 /// The function that asks running work to make way.
 type Ask = Box<dyn Fn() + Send + Sync>;
 
+/// The function that hears of the end of a descriptor's peer.
+type HearEnd = Box<dyn Fn(End) + Send + Sync>;
+
+/// The end of the peer of a descriptor that is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It has sent its last byte.
+    SentLast,
+    /// It has closed both directions, or is gone.
+    HungUp,
+}
+
 /// Work that rests until something has happened.
 pub(crate) struct Job {
     pub(crate) number: u64,
     word: AtomicU32,
     work: Mutex<Option<Box<dyn Work>>>,
     ask: Mutex<Option<Ask>>,
+    hear_end: OnceLock<HearEnd>,
     /// The time at which it is rung, by the clock of the timers.
     deadline: AtomicU64,
     /// Its timer, at the deadline or before.
@@ -90,6 +103,7 @@ impl Job {
             word: AtomicU32::new(RUNNING | Events::BEGIN.0),
             work: Mutex::new(None),
             ask: Mutex::new(None),
+            hear_end: OnceLock::new(),
             deadline: AtomicU64::new(NEVER),
             timer: Mutex::new(None),
         }
@@ -178,6 +192,16 @@ impl Job {
         pool.forget(self.number);
     }
 
+    /// Hears of an event of its descriptor, before it is noted.
+    pub(crate) fn hear(&self, flags: EventFlags) {
+        let end = match flags {
+            _ if flags.intersects(EventFlags::HUP | EventFlags::ERR) => End::HungUp,
+            _ if flags.contains(EventFlags::RDHUP) => End::SentLast,
+            _ => return,
+        };
+        self.hear_end.get().into_iter().for_each(|hear| hear(end));
+    }
+
     /// Asks it to make way.
     pub(crate) fn ask(&self) {
         self.ask.lock().iter().for_each(|ask| ask());
@@ -208,6 +232,15 @@ impl Handle {
     pub fn on_ask(&self, ask: impl Fn() + Send + Sync + 'static) {
         if let Some(job) = self.job.upgrade() {
             *job.ask.lock() = Some(Box::new(ask));
+        }
+    }
+
+    /// Enters the function that is called when the peer of a watched descriptor comes to its end, also
+    /// while the job runs. It is called from other threads, perhaps more than once, and must not
+    /// take long. The first one stays.
+    pub fn on_end(&self, hear: impl Fn(End) + Send + Sync + 'static) {
+        if let Some(job) = self.job.upgrade() {
+            let _ = job.hear_end.set(Box::new(hear));
         }
     }
 

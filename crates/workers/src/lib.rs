@@ -44,7 +44,7 @@ mod stacks;
 mod ticker;
 mod timers;
 
-pub use condvar::Condvar;
-pub use fiber::{blocking, is_fiber, make_way};
-pub use job::{Events, Handle, Next, Work};
+pub use condvar::{Condvar, sleep};
+pub use fiber::{blocking, is_fiber, is_pressed, make_way};
+pub use job::{End, Events, Handle, Next, Work};
 pub use pool::{Counts, Options, Workers, threads_default};

@@ -331,9 +331,9 @@ impl Pool {
         }
         let table = self.jobs.read();
         for event in events {
-            if let Some(job) = table.get(event.data.u64())
-                && job.note(Events::READY)
-            {
+            let Some(job) = table.get(event.data.u64()) else { continue };
+            job.hear(event.flags);
+            if job.note(Events::READY) {
                 jobs.push_back(job.clone());
             }
         }

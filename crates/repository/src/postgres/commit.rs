@@ -19,8 +19,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use bifrost_workers::Condvar;
 use bytes::Bytes;
-use parking_lot::{Condvar, MutexGuard};
+use parking_lot::MutexGuard;
 
 use crate::postgres::Shared;
 use crate::postgres::known::{Logged, Position, Ticket};

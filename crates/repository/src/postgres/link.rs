@@ -15,7 +15,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use bifrost_workers::{Condvar, blocking};
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -92,29 +93,32 @@ impl Connection {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(away)?;
         let mut config = address.config.clone();
         config.connect_timeout(options.statement_timeout);
-        let client = runtime.block_on(limited(options.statement_timeout, async {
-            let client = match &address.tls {
-                Some(tls) => {
-                    let (client, connection) = config.connect(tls.clone()).await?;
-                    tokio::spawn(connection);
-                    client
-                }
-                None => {
-                    let (client, connection) = config.connect(NoTls).await?;
-                    tokio::spawn(connection);
-                    client
-                }
-            };
-            // Transactions of clients that have gone without a word must not stay in the way of
-            // others.
-            let milliseconds = options.statement_timeout.as_millis();
-            let set = format!(
-                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE; \
+        let client = wait_for(
+            &runtime,
+            limited(options.statement_timeout, async {
+                let client = match &address.tls {
+                    Some(tls) => {
+                        let (client, connection) = config.connect(tls.clone()).await?;
+                        tokio::spawn(connection);
+                        client
+                    }
+                    None => {
+                        let (client, connection) = config.connect(NoTls).await?;
+                        tokio::spawn(connection);
+                        client
+                    }
+                };
+                // Transactions of clients that have gone without a word must not stay in the way of
+                // others.
+                let milliseconds = options.statement_timeout.as_millis();
+                let set = format!(
+                    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE; \
                  SET idle_in_transaction_session_timeout = {milliseconds}; SET statement_timeout = {milliseconds}"
-            );
-            client.batch_execute(&set).await?;
-            Ok(client)
-        }))?;
+                );
+                client.batch_execute(&set).await?;
+                Ok(client)
+            }),
+        )?;
         let statements = TEXTS.iter().map(|_| None).collect();
         Ok(Connection { client, statements, timeout: options.statement_timeout, runtime })
     }
@@ -123,39 +127,45 @@ impl Connection {
     /// transaction, if one was begun, must be rolled back.
     pub fn run(&mut self, requests: &[Request<'_>]) -> Result<Vec<Vec<Row>>, Trouble> {
         let Connection { client, statements, timeout, runtime } = self;
-        runtime.block_on(limited(*timeout, async {
-            let mut missing: Vec<usize> = Vec::new();
-            for request in requests {
-                if let Request::With(sql, _) = request
-                    && statements[*sql as usize].is_none()
-                    && !missing.contains(&(*sql as usize))
-                {
-                    missing.push(*sql as usize);
-                }
-            }
-            if !missing.is_empty() {
-                let prepared =
-                    missing.iter().map(|at| Box::pin(client.prepare(TEXTS[*at])) as Answer<'_, _>).collect();
-                for (at, statement) in missing.iter().zip(all(prepared).await) {
-                    statements[*at] = Some(statement?);
-                }
-            }
-            let mut answers: Vec<Answer<'_, Vec<Row>>> = Vec::with_capacity(requests.len());
-            for request in requests {
-                answers.push(match request {
-                    Request::Plain(text) => Box::pin(async {
-                        client.batch_execute(text).await?;
-                        Ok(Vec::new())
-                    }),
-                    Request::With(sql, arguments) => {
-                        let statement = statements[*sql as usize].as_ref().expect("it was prepared above");
-                        Box::pin(client.query(statement, arguments))
+        wait_for(
+            runtime,
+            limited(*timeout, async {
+                let mut missing: Vec<usize> = Vec::new();
+                for request in requests {
+                    if let Request::With(sql, _) = request
+                        && statements[*sql as usize].is_none()
+                        && !missing.contains(&(*sql as usize))
+                    {
+                        missing.push(*sql as usize);
                     }
-                });
-            }
-            // The first failure is the reason of the others.
-            all(answers).await.into_iter().collect()
-        }))
+                }
+                if !missing.is_empty() {
+                    let prepared = missing
+                        .iter()
+                        .map(|at| Box::pin(client.prepare(TEXTS[*at])) as Answer<'_, _>)
+                        .collect();
+                    for (at, statement) in missing.iter().zip(all(prepared).await) {
+                        statements[*at] = Some(statement?);
+                    }
+                }
+                let mut answers: Vec<Answer<'_, Vec<Row>>> = Vec::with_capacity(requests.len());
+                for request in requests {
+                    answers.push(match request {
+                        Request::Plain(text) => Box::pin(async {
+                            client.batch_execute(text).await?;
+                            Ok(Vec::new())
+                        }),
+                        Request::With(sql, arguments) => {
+                            let statement =
+                                statements[*sql as usize].as_ref().expect("it was prepared above");
+                            Box::pin(client.query(statement, arguments))
+                        }
+                    });
+                }
+                // The first failure is the reason of the others.
+                all(answers).await.into_iter().collect()
+            }),
+        )
     }
 
     /// Returns the answer to one statement.
@@ -166,20 +176,29 @@ impl Connection {
     /// Runs texts that have no place among the prepared ones, each a transaction of its own.
     pub fn define(&mut self, text: &str) -> Result<(), Trouble> {
         let Connection { client, timeout, runtime, .. } = self;
-        runtime.block_on(limited(*timeout, client.batch_execute(text)))
+        wait_for(runtime, limited(*timeout, client.batch_execute(text)))
     }
 
     /// Prepares every statement, to check that the tables are the known ones.
     pub fn prepare_all(&mut self) -> Result<(), Trouble> {
         let Connection { client, statements, timeout, runtime } = self;
-        runtime.block_on(limited(*timeout, async {
-            let prepared = TEXTS.iter().map(|text| Box::pin(client.prepare(text)) as Answer<'_, _>).collect();
-            for (place, statement) in statements.iter_mut().zip(all(prepared).await) {
-                *place = Some(statement?);
-            }
-            Ok(())
-        }))
+        wait_for(
+            runtime,
+            limited(*timeout, async {
+                let prepared =
+                    TEXTS.iter().map(|text| Box::pin(client.prepare(text)) as Answer<'_, _>).collect();
+                for (place, statement) in statements.iter_mut().zip(all(prepared).await) {
+                    *place = Some(statement?);
+                }
+                Ok(())
+            }),
+        )
     }
+}
+
+/// Waits for the database. Other workers go on meanwhile.
+fn wait_for<T>(runtime: &Runtime, work: impl Future<Output = T>) -> T {
+    blocking(|| runtime.block_on(work))
 }
 
 async fn limited<T>(
@@ -273,7 +292,7 @@ impl Backoff {
         let mut byte = [0];
         // Without random numbers all wait as long as each other.
         let _ = getrandom::fill(&mut byte);
-        std::thread::sleep(self.next.mul_f32(f32::from(byte[0]) / 255.0));
+        bifrost_workers::sleep(self.next.mul_f32(f32::from(byte[0]) / 255.0));
         self.next = (self.next * 2).min(Backoff::LONGEST);
         true
     }

@@ -40,8 +40,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use bifrost_workers::{Condvar, blocking};
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 pub use base::{Base, Installation, Journal, JournalError, Loaded, Scanned, Totals, initial};
 pub use entry::{Committed, Entry, decode, encode};
@@ -241,7 +242,7 @@ impl<B: Base, J: Journal> Store<B, J> {
             self.turn(&mut journal).map_err(|error| Failure::ReadOnly(error.to_string()))?;
         }
         let sequence = self.visible.read().sequence + 1;
-        journal.append(sequence, &payload)?;
+        blocking(|| journal.append(sequence, &payload))?;
         self.log_bytes.store(journal.used(), Ordering::Relaxed);
         let mut visible = self.visible.write();
         visible.publish(group.entries.clone());

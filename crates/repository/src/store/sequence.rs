@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, MutexGuard};
+use bifrost_workers::Condvar;
+use parking_lot::MutexGuard;
 
 use crate::store::base::JournalError;
 use crate::store::changes::Written;

@@ -21,7 +21,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// "BIFROSTR" when seen as bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"BIFROSTR");
 /// The version of the layout and of the meaning of its words.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 /// The header fills one page; the rings start behind it.
 pub(crate) const HEADER_BYTES: usize = 4096;
 
@@ -62,9 +62,9 @@ pub(crate) struct Control {
     pub(crate) announced: Line<Announced>,
     /// Bytes taken out so far; written by the consumer.
     pub(crate) consumed: Line<AtomicU64>,
-    /// 1 while the consumer sleeps or is about to; a futex.
+    /// 1 while the consumer sleeps or is about to, a futex; 2 while it rests and hears its bell.
     pub(crate) consumer_sleeps: Line<AtomicU32>,
-    /// 1 while the producer sleeps or is about to; a futex.
+    /// The same of the producer.
     pub(crate) producer_sleeps: Line<AtomicU32>,
 }
 
@@ -102,6 +102,8 @@ pub(crate) struct Ring<'a> {
     pub(crate) control: &'a Control,
     /// A power of two of words.
     pub(crate) words: &'a [AtomicU64],
+    /// The bell of the other side, if it has one.
+    pub(crate) bell: Option<&'a OwnedFd>,
 }
 
 /// A mapping of the memory of one stream.
@@ -109,6 +111,7 @@ pub(crate) struct Ring<'a> {
 pub(crate) struct Region {
     start: NonNull<c_void>,
     ring_bytes: usize,
+    bell: Option<OwnedFd>,
 }
 
 // SAFETY: the region is memory that belongs to the process, not to a thread, and everything in it
@@ -160,7 +163,7 @@ impl Region {
         let found = [&identity.magic, &identity.version, &identity.ring_bytes]
             .map(|word| word.load(Ordering::Relaxed));
         if found != [MAGIC, VERSION, ring_bytes as u64] {
-            return refuse("its header is not that of a version 1 ring");
+            return refuse("its header is not that of a version 2 ring");
         }
         Ok(region)
     }
@@ -172,7 +175,7 @@ impl Region {
             rustix::mm::mmap(ptr::null_mut(), total_bytes(ring_bytes), protection, flags, memory.as_fd(), 0)
         }?;
         let start = NonNull::new(start).expect("the kernel maps nothing at address zero");
-        Ok(Region { start, ring_bytes })
+        Ok(Region { start, ring_bytes, bell: None })
     }
 
     fn header(&self) -> &Header {
@@ -180,6 +183,11 @@ impl Region {
         // Header), and lives as long as self. Header consists of atomics only, for which all bytes
         // are valid and which others may write.
         unsafe { self.start.cast::<Header>().as_ref() }
+    }
+
+    /// Enters the bell by which the other side is woken while it rests.
+    pub(crate) fn set_bell(&mut self, bell: OwnedFd) {
+        self.bell = Some(bell);
     }
 
     /// Returns the size of each of the two rings.
@@ -197,7 +205,7 @@ impl Region {
             let first = self.start.cast::<u8>().add(offset).cast::<AtomicU64>();
             slice::from_raw_parts(first.as_ptr(), self.ring_bytes / 8)
         };
-        Ring { control: &self.header().controls[direction as usize], words }
+        Ring { control: &self.header().controls[direction as usize], words, bell: self.bell.as_ref() }
     }
 }
 

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
 use crate::deadline::Deadline;
+use crate::rest::Want;
 use crate::stream::{ReadError, WriteError};
 
 use mapped::{Direction, Region};
@@ -45,6 +46,8 @@ pub use wait::spin_max_default;
 pub(crate) struct ShmStream {
     reading: ShmReading,
     writing: ShmWriting,
+    /// The bell that the other side rings while this one rests; only a server's end has one.
+    bell: Option<OwnedFd>,
 }
 
 /// The part that both halves of an end share.
@@ -85,8 +88,11 @@ impl ShmStream {
         ring_bytes: usize,
         spin_max: Duration,
     ) -> io::Result<ShmStream> {
-        let region = handover::send(socket, ring_bytes)?;
-        ShmStream::new(region, [Direction::ToClient, Direction::ToServer], socket, attention, spin_max)
+        let (region, bell) = handover::send(socket, ring_bytes)?;
+        let directions = [Direction::ToClient, Direction::ToServer];
+        let mut stream = ShmStream::new(region, directions, socket, attention, spin_max)?;
+        stream.bell = Some(bell);
+        Ok(stream)
     }
 
     /// The client's end: waits until the deadline for the memory.
@@ -129,6 +135,7 @@ impl ShmStream {
                 owes_wake: false,
                 spin: spin(),
             },
+            bell: None,
         })
     }
 
@@ -168,6 +175,60 @@ impl ShmStream {
         let count = self.writing.push(bytes)?;
         self.flush();
         Ok(count)
+    }
+
+    /// Returns the bell of a server's end.
+    pub(crate) fn bell(&self) -> Option<&OwnedFd> {
+        self.bell.as_ref()
+    }
+
+    /// Looks for bytes for as long as that has paid lately, while `goes_on`. True if there are some.
+    #[inline]
+    pub(crate) fn linger(&mut self, goes_on: impl Fn() -> bool) -> bool {
+        self.writing.flush();
+        let ShmReading { shared, direction, consumer, spin } = &mut self.reading;
+        let control = shared.region.ring(*direction).control;
+        spin.linger(&|| consumer.is_ready(control), &goes_on)
+    }
+
+    /// Says that no thread waits here, and that the other side must ring the bell when there is what
+    /// is wanted. False if there is something already.
+    pub(crate) fn rest(&mut self, want: Want) -> bool {
+        self.writing.flush();
+        let shared = &self.reading.shared;
+        let incoming = shared.region.ring(self.reading.direction).control;
+        let outgoing = shared.region.ring(self.writing.direction).control;
+        let ready = match want {
+            Want::Bytes => {
+                word::say_resting(&incoming.consumer_sleeps.0);
+                self.reading.consumer.is_ready(incoming)
+            }
+            Want::Room => {
+                word::say_resting(&outgoing.producer_sleeps.0);
+                self.writing.producer.is_ready(outgoing)
+            }
+            Want::Nothing => false,
+        };
+        // The waker is called for what comes later. What is there was seen, if the user wants
+        // nothing of the peer.
+        let ended = want != Want::Nothing && shared.attention.bits() != 0;
+        if ready || ended {
+            word::say_awake(&incoming.consumer_sleeps.0);
+            word::say_awake(&outgoing.producer_sleeps.0);
+            return false;
+        }
+        if want == Want::Bytes {
+            self.reading.spin.begin_rest();
+        }
+        true
+    }
+
+    /// Says that this side is awake.
+    pub(crate) fn awake(&mut self) {
+        let shared = &self.reading.shared;
+        word::say_awake(&shared.region.ring(self.reading.direction).control.consumer_sleeps.0);
+        word::say_awake(&shared.region.ring(self.writing.direction).control.producer_sleeps.0);
+        self.reading.spin.end_rest();
     }
 
     /// Waits a short time for room for bytes to be written. There is no wait for either direction:
@@ -340,7 +401,7 @@ impl ShmWriting {
     pub(crate) fn flush(&mut self) {
         if self.owes_wake {
             self.owes_wake = false;
-            self.producer.wake_consumer(self.shared.region.ring(self.direction).control);
+            self.producer.wake_consumer(self.shared.region.ring(self.direction));
         }
     }
 }
@@ -454,6 +515,6 @@ mod tests {
         assert_eq!(reason, "it is not sealed against shrinking");
         rustix::fs::fcntl_add_seals(&unsealed, rustix::fs::SealFlags::SHRINK).unwrap();
         let reason = Region::open(&unsealed, 4096).unwrap_err().to_string();
-        assert_eq!(reason, "its header is not that of a version 1 ring");
+        assert_eq!(reason, "its header is not that of a version 2 ring");
     }
 }

@@ -11,12 +11,13 @@
 //! bytes of a word that it does not mean to change. The consumer picks only published bytes out of
 //! a word.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::thread::futex;
 
 use super::mapped::{Announced, COPY_WORDS, Control, Ring};
-use super::word::must_wake;
+use super::word::{Wake, must_wake};
 use std::sync::atomic::AtomicU32;
 
 /// The peer wrote a position that no honest peer writes.
@@ -86,8 +87,8 @@ impl Producer {
 
     /// Wakes the consumer if it sleeps. To be called between publishing and waiting.
     #[inline]
-    pub(crate) fn wake_consumer(&self, control: &Control) {
-        wake(&control.consumer_sleeps.0);
+    pub(crate) fn wake_consumer(&self, ring: Ring<'_>) {
+        wake(&ring.control.consumer_sleeps.0, ring.bell);
     }
 }
 
@@ -125,18 +126,18 @@ impl Consumer {
             // if more than 7/8 of the ring wait here, so nothing stalls. A short message costs
             // neither a store to a shared line nor a fence.
             if self.consumed - self.consumed_published >= self.capacity / 8 {
-                self.publish(ring.control);
+                self.publish(ring);
             }
         }
         Ok(count)
     }
 
     #[cold]
-    fn publish(&mut self, control: &Control) {
+    fn publish(&mut self, ring: Ring<'_>) {
         // Release pairs with the acquire in `Producer::push`.
-        control.consumed.0.store(self.consumed, Ordering::Release);
+        ring.control.consumed.0.store(self.consumed, Ordering::Release);
         self.consumed_published = self.consumed;
-        wake(&control.producer_sleeps.0);
+        wake(&ring.control.producer_sleeps.0, ring.bell);
     }
 
     /// Returns the producer's position as it was seen last.
@@ -154,16 +155,21 @@ impl Consumer {
 /// Wakes the side that sleeps on this word, after the caller published the data or space that it
 /// waits for.
 #[inline]
-fn wake(sleeps: &AtomicU32) {
-    if must_wake(sleeps) {
-        wake_slowly(sleeps);
+fn wake(sleeps: &AtomicU32, bell: Option<&OwnedFd>) {
+    if let Some(wake) = must_wake(sleeps) {
+        wake_slowly(sleeps, wake, bell);
     }
 }
 
 #[cold]
-fn wake_slowly(sleeps: &AtomicU32) {
-    // Cannot fail: the word is mapped and aligned.
-    let _ = futex::wake(sleeps, futex::Flags::empty(), 1);
+fn wake_slowly(sleeps: &AtomicU32, wake: Wake, bell: Option<&OwnedFd>) {
+    match (wake, bell) {
+        // Fails only if the counter is full: then it was just written. A bell of a hostile peer
+        // may be anything; it does not block.
+        (Wake::Bell, Some(bell)) => drop(rustix::io::write(bell, &1u64.to_ne_bytes())),
+        // Cannot fail: the word is mapped and aligned.
+        _ => drop(futex::wake(sleeps, futex::Flags::empty(), 1)),
+    }
 }
 
 /// Bytes that fit beside the producer's position.

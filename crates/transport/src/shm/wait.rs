@@ -74,11 +74,13 @@ pub(crate) struct Spin {
     budget: Duration,
     max: Duration,
     short_sleeps: u32,
+    /// The begin of a rest.
+    rests_since: Option<Instant>,
 }
 
 impl Spin {
     pub(crate) fn new(max: Duration) -> Spin {
-        Spin { budget: max, max, short_sleeps: 0 }
+        Spin { budget: max, max, short_sleeps: 0, rests_since: None }
     }
 
     /// Spins until `ready`, or until the budget is used up.
@@ -99,6 +101,31 @@ impl Spin {
             if started.elapsed() >= self.budget {
                 return false;
             }
+        }
+    }
+
+    /// Spins until `ready`, for as long as that has paid lately, while `goes_on`. True if it is
+    /// ready.
+    #[inline]
+    pub(crate) fn linger(&mut self, ready: &impl Fn() -> bool, goes_on: &impl Fn() -> bool) -> bool {
+        if !self.spin(&|| ready() || !goes_on()) || !ready() {
+            return false;
+        }
+        if self.budget < self.max {
+            self.learn_paid();
+        }
+        true
+    }
+
+    /// Notes that a rest begins.
+    pub(crate) fn begin_rest(&mut self) {
+        self.rests_since = Some(Instant::now());
+    }
+
+    /// Learns from a rest that has ended, if there was one.
+    pub(crate) fn end_rest(&mut self) {
+        if let Some(since) = self.rests_since.take() {
+            self.learn_slept(since.elapsed());
         }
     }
 
