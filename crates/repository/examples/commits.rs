@@ -1,8 +1,9 @@
 //! Durable commits a second, beside a loop that only appends as many bytes and synchronises them.
 //!
-//! `cargo run --release -p bifrost-repository --example commits -- [FOLDER] [SECONDS]`: every case runs so long, in
-//! turn, five times, because disks differ from moment to moment. A commit writes 20 objects of 100 bytes, which no other thread writes.
-//! Neither the loop nor the store makes a file longer meanwhile.
+//! `cargo run --release -p bifrost-repository --example commits -- [FOLDER] [SECONDS]`: every case
+//! runs so long, in turn, five times, because disks differ from moment to moment. A commit writes
+//! 20 objects of 100 bytes, which no other thread writes. Neither the loop nor the store makes a
+//! file longer meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -75,7 +76,8 @@ fn raw(path: &Path, commits: usize, time: Duration) -> Result<f64, Failure> {
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Makes both files of the log as long as they become, by a large object that is written over and over.
+/// Makes both files of the log as long as they become, by a large object that is written over and
+/// over.
 fn lengthen(store: &dyn Repository, log_bytes: usize) -> Result<(), Failure> {
     const LARGE: usize = 4 << 20;
     let oref = store.allocate(1)?.find_map(Oref::new).ok_or("no oref was given")?;

@@ -184,7 +184,8 @@ impl Greeting {
         Ok(Step::LetIn(std::mem::replace(&mut self.greeted, next)))
     }
 
-    /// Reads until the `hello` is there, and returns its token; or until nothing is there to be read.
+    /// Reads until the `hello` is there, and returns its token; or until nothing is there to be
+    /// read.
     fn read(&mut self, shared: &Shared, stream: &mut Stream) -> Result<Option<String>, Ended> {
         loop {
             let greeted = &mut self.greeted;

@@ -1,7 +1,8 @@
 //! A server: listeners, sessions, configuration.
 //!
 //! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects,
-//! listens, and serves each connection on a thread of its own until [`Server::stop`].
+//! listens, and serves each connection as a job of a few workers (`bifrost-workers`) until
+//! [`Server::stop`].
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store.
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a

@@ -1,4 +1,5 @@
-//! A stream without a thread of its own: its user rests, and a poller rings when there is something.
+//! A stream without a thread of its own: its user rests, and a poller rings when there is
+//! something.
 //!
 //! 1. The user enters a waker, and has a poller watch the descriptor, edge-triggered.
 //! 2. It reads and writes without waiting until nothing is there ([`Stream::try_read`] returns

@@ -85,7 +85,8 @@ impl SocketStream {
         }
     }
 
-    /// Receives at most `limit` bytes behind those of `into`; `None` if the patience came to an end.
+    /// Receives at most `limit` bytes behind those of `into`; `None` if the patience came to an
+    /// end.
     fn receive(&self, into: &mut Vec<u8>, limit: usize, patience: Patience) -> Result<Option<usize>, Errno> {
         let flags = match patience {
             Patience::Forever => RecvFlags::empty(),

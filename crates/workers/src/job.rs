@@ -235,9 +235,9 @@ impl Handle {
         }
     }
 
-    /// Enters the function that is called when the peer of a watched descriptor comes to its end, also
-    /// while the job runs. It is called from other threads, perhaps more than once, and must not
-    /// take long. The first one stays.
+    /// Enters the function that is called when the peer of a watched descriptor comes to its end,
+    /// also while the job runs. It is called from other threads, perhaps more than once, and must
+    /// not take long. The first one stays.
     pub fn on_end(&self, hear: impl Fn(End) + Send + Sync + 'static) {
         if let Some(job) = self.job.upgrade() {
             let _ = job.hear_end.set(Box::new(hear));

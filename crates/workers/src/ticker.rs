@@ -2,7 +2,8 @@
 //!
 //! It ticks while workers run something, and for a while afterwards. Then it sleeps until the next
 //! timer. At a tick it looks at each worker: a job that has run since the tick before, while others
-//! wait for a worker, is asked to make way. If no worker waits for events, it looks for them itself.
+//! wait for a worker, is asked to make way. If no worker waits for events, it looks for them
+//! itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

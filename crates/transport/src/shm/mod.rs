@@ -182,7 +182,8 @@ impl ShmStream {
         self.bell.as_ref()
     }
 
-    /// Looks for bytes for as long as that has paid lately, while `goes_on`. True if there are some.
+    /// Looks for bytes for as long as that has paid lately, while `goes_on`. True if there are
+    /// some.
     #[inline]
     pub(crate) fn linger(&mut self, goes_on: impl Fn() -> bool) -> bool {
         self.writing.flush();
@@ -191,8 +192,8 @@ impl ShmStream {
         spin.linger(&|| consumer.is_ready(control), &goes_on)
     }
 
-    /// Says that no thread waits here, and that the other side must ring the bell when there is what
-    /// is wanted. False if there is something already.
+    /// Says that no thread waits here, and that the other side must ring the bell when there is
+    /// what is wanted. False if there is something already.
     pub(crate) fn rest(&mut self, want: Want) -> bool {
         self.writing.flush();
         let shared = &self.reading.shared;
