@@ -86,8 +86,7 @@ fn main() {
     }
 }
 
-/// What a round takes, in nanoseconds: that of the best of many short runs, which nothing else
-/// interrupted.
+/// What a round takes, in nanoseconds: that of the best of many short runs, which nothing else interrupted.
 fn cheapest(rounds: u32, mut round: impl FnMut()) -> f64 {
     let runs = (0..if rounds == 1 { 10 } else { 3000 }).map(|_| {
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Runs a routine of a `.bir` file as machine code and prints its result and the shortest time of
-//! some runs, as processor time, so that other programs matter less:
+//! Runs a routine of a `.bir` file as machine code and prints its result and the shortest time of some runs, as
+//! processor time, so that other programs matter less:
 //! `cargo run -p bifrost-jit --example measure -- FILE ROUTINE [INT]... [--asm] [--clif]`
 
 use std::sync::Arc;
@@ -39,8 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..5 {
         cx.begin();
         let start = processor_seconds();
-        // SAFETY: the context was made for this image; the routine is expected to take these
-        // numbers.
+        // SAFETY: the context was made for this image; the routine is expected to take these numbers.
         ret = Some(unsafe { invoke::routine(&mut *cx, image.routine(routine), &mut words) });
         best = best.min(processor_seconds() - start);
         cx.leave();
