@@ -63,6 +63,7 @@ const REACHED: &[(&str, &str)] = &[
     ("crates/theta/src/lib.rs", "std::thread::"),
     // Large objects have pages of their own.
     ("crates/heap/src/large.rs", "rustix::mm"),
+    ("crates/heap/src/supply.rs", "rustix::mm"),
     // Code is written through one view of its memory and run through another.
     ("crates/jit/src/memory.rs", "rustix::fs::{MemfdFlags, ftruncate, memfd_create}"),
     ("crates/jit/src/memory.rs", "rustix::mm"),

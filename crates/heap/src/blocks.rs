@@ -10,10 +10,9 @@
 //! A line is in use if its mark is the epoch of the last collection, and free otherwise. Objects
 //! allocated after that collection have no marks: the places are handed out in order, none twice.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-use crate::Word;
+use crate::{Word, supply};
 
 /// Bytes of a line.
 pub const LINE_BYTES: usize = 256;
@@ -129,10 +128,6 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    fn layout() -> Layout {
-        Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES).expect("a power of two")
-    }
-
     /// The number of them.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -146,10 +141,8 @@ impl Chunks {
     /// Takes a chunk from the system: its blocks, which are free; nothing if the system has no
     /// memory.
     pub fn grow(&mut self) -> Option<impl DoubleEndedIterator<Item = Block> + use<>> {
-        // SAFETY: the layout has a size.
-        let chunk = NonNull::new(unsafe { alloc(Chunks::layout()) })?;
-        // SAFETY: the table is the chunk's beginning.
-        unsafe { chunk.as_ptr().write_bytes(0, CHUNK_LINES) };
+        // Its table is zero, as all of it.
+        let chunk = supply::take()?;
         let at = self.all.partition_point(|other| *other < chunk);
         self.all.insert(at, chunk);
         Some(blocks_of(chunk.as_ptr() as usize))
@@ -163,8 +156,8 @@ impl Chunks {
         self.all.retain(|chunk| {
             let goes = chunks.binary_search(&(chunk.as_ptr() as usize)).is_ok();
             if goes {
-                // SAFETY: allocated with this layout in `grow`, and taken off the list here.
-                unsafe { dealloc(chunk.as_ptr(), Chunks::layout()) };
+                // SAFETY: taken in `grow`, and taken off the list here.
+                unsafe { supply::give(*chunk) };
             }
             !goes
         });
@@ -186,8 +179,8 @@ fn blocks_of(chunk: usize) -> impl DoubleEndedIterator<Item = Block> {
 impl Drop for Chunks {
     fn drop(&mut self) {
         for chunk in self.all.drain(..) {
-            // SAFETY: allocated with this layout in `grow`, and freed once.
-            unsafe { dealloc(chunk.as_ptr(), Chunks::layout()) };
+            // SAFETY: taken in `grow`, and given back once.
+            unsafe { supply::give(chunk) };
         }
     }
 }

@@ -34,6 +34,7 @@ mod reference;
 mod shape;
 mod source;
 mod summary;
+mod supply;
 
 use std::ptr::NonNull;
 
