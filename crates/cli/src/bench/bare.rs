@@ -38,27 +38,28 @@ impl Bare {
         let mut hello = Vec::new();
         let client = "bifrost bench";
         encode::hello(&mut hello, &Hello { version: VERSION, digest: [0; 32], token: "", client });
-        bare.ask(&hello, |reply| match reply {
+        bare.ask(&hello, |reply, _| match reply {
             Reply::Welcome(_) => Ok(()),
             other => Err(unexpected(&other)),
         })?;
         Ok(bare)
     }
 
-    /// Sends commands of which one is answered, and returns what `take` makes of the answer.
+    /// Sends commands of which one is answered, and returns the result of `take`, which gets the
+    /// answer and its length in bytes.
     ///
     /// # Errors
     /// There is no answer, or `take` does not accept it.
     pub fn ask<T>(
         &mut self,
         commands: &[u8],
-        take: impl FnOnce(Reply<'_>) -> Result<T, Failed>,
+        take: impl FnOnce(Reply<'_>, usize) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
         self.stream.write(commands, ANSWER)?;
         self.stream.flush();
         loop {
             if let DecodedReply::Reply(reply, length) = decode_reply(&self.received, REPLY_BYTES_MAX)? {
-                let taken = take(reply)?;
+                let taken = take(reply, length)?;
                 self.received.drain(..length);
                 return Ok(taken);
             }
@@ -75,7 +76,7 @@ impl Bare {
     pub fn numbering(&mut self) -> Result<Numbering, Failed> {
         let mut describe = Vec::new();
         encode::plain(&mut describe, op::DESCRIBE);
-        self.ask(&describe, |reply| match reply {
+        self.ask(&describe, |reply, _| match reply {
             Reply::Interface(json) => Ok(Numbering::new(Interface::from_json(json)?)),
             other => Err(unexpected(&other)),
         })
@@ -86,7 +87,7 @@ impl Bare {
     /// # Errors
     /// The batch fails, or gives no object.
     pub fn handle(&mut self, batch: &[u8]) -> Result<Ref, Failed> {
-        self.ask(batch, |reply| match succeeded(&reply)?.outcomes().next() {
+        self.ask(batch, |reply, _| match succeeded(&reply)?.outcomes().next() {
             Some(Outcome::Handle { handle, .. }) => Ok(handle),
             other => Err(format!("no object but {other:?}").into()),
         })

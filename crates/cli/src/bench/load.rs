@@ -22,7 +22,7 @@ use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::bare::{READ_BYTES, succeeded};
+use super::bare::{Bare, READ_BYTES, succeeded};
 use super::common::Failed;
 
 /// The longest time that is told apart, in nanoseconds.
@@ -131,6 +131,33 @@ impl Client {
             false => Err("more was answered than was asked".into()),
         }
     }
+}
+
+/// Has one session work, which waits for each answer: over any transport.
+///
+/// # Errors
+/// The session ends, or an answer is a failure.
+pub fn run_alone(
+    session: &mut Bare,
+    request: &[u8],
+    warm: Duration,
+    measured: Duration,
+) -> Result<Figures, Failed> {
+    let mut times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?;
+    let start = Instant::now();
+    let (from, until) = (start + warm, start + warm + measured);
+    let (mut now, mut counted, mut answers, mut answer_bytes) = (start, 0_u64, 0_u64, 0_u64);
+    while now < until {
+        let began = now;
+        answer_bytes += session.ask(request, |reply, bytes| succeeded(&reply).map(|_| bytes as u64))?;
+        answers += 1;
+        now = Instant::now();
+        if now >= from && now < until {
+            counted += 1;
+            times.saturating_record((now - began).as_nanos() as u64);
+        }
+    }
+    Ok(Figures { times, rate: counted as f64 / measured.as_secs_f64(), answer_bytes, answers })
 }
 
 /// Has all clients work for a time, of which the first part is not measured.

@@ -145,7 +145,7 @@ impl Server {
             let mut batch = Vec::new();
             encode::call(&mut batch, changes, group, &[]);
             encode::flush(&mut batch, [1], false);
-            stored += session.ask(&batch, |reply| match succeeded(&reply)?.outcomes().next() {
+            stored += session.ask(&batch, |reply, _| match succeeded(&reply)?.outcomes().next() {
                 Some(Outcome::Value(Value::Int(count))) => Ok(count),
                 other => Err(format!("no count but {other:?}").into()),
             })?;
@@ -272,7 +272,8 @@ fn cases(rows: &mut [Row], raws: &mut [Raw]) -> Vec<Case> {
     }
     for Raw { kind, group, rate } in raws {
         let name = if *group == 1 { "alone".to_owned() } else { format!("groups of {group}") };
-        cases.push(Case::new(format!("{name}: rate"), *group, "1/s", rate).part_of("commits").of(kind.name()));
+        cases
+            .push(Case::new(format!("{name}: rate"), *group, "1/s", rate).part_of("commits").of(kind.name()));
     }
     cases
 }
@@ -294,14 +295,7 @@ fn print(args: &Args, rows: &[Row], raws: &[Raw]) {
         "of raw alone",
         "of raw in groups"
     );
-    anstream::println!(
-        "  {:>78}  {:>7} {:>8}  {:>7} {:>8}",
-        "",
-        "append",
-        "in place",
-        "append",
-        "in place"
-    );
+    anstream::println!("  {:>78}  {:>7} {:>8}  {:>7} {:>8}", "", "append", "in place", "append", "in place");
     for row in rows {
         let rate = median(&row.rate);
         let of = |kind, group| ratio(rate, rate_of(raws, kind, group));

@@ -3,6 +3,7 @@
 //! Read [`Point`] first: one measured combination. [`measure`] goes through all of them, and takes
 //! a sample of each system in turn, in one order and then in the other.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bifrost_transport::Address;
@@ -23,6 +24,11 @@ const WARM: f64 = 0.25;
 /// The clients at which the goal for waiting times holds, and that goal.
 const MANY: u64 = 500;
 const MANY_P99_MS_MOST: f64 = 5.0;
+/// The names of this program's server, and of the other one.
+const OURS: &str = "bifrost";
+const OTHER: &str = "other bifrost";
+/// The least rate against the other one: as fast, but for noise.
+const OTHER_LEAST: f64 = 0.95;
 /// Descriptors beside those of connections.
 const OWN_DESCRIPTORS: u64 = 64;
 
@@ -72,6 +78,8 @@ pub fn times(point: &Point) -> (Duration, Duration) {
 
 /// A server of ours.
 struct Ours {
+    /// Its name in tables and files.
+    name: &'static str,
     server: ServerProcess,
     address: Address,
     entry: MethodNumber,
@@ -80,21 +88,25 @@ struct Ours {
 }
 
 impl Ours {
-    fn start(over: Over, clients: u64, folder: &std::path::Path) -> Result<Ours, Failed> {
-        let server = serve(folder, over, clients)?;
+    /// Starts this program's server, or that of another `bifrost`.
+    fn start(over: Over, clients: u64, folder: &Path, other: Option<&Path>) -> Result<Ours, Failed> {
+        let name = if other.is_some() { OTHER } else { OURS };
+        let folder = folder.join(name.replace(' ', "-"));
+        std::fs::create_dir_all(&folder)?;
+        let server = serve(&folder, over, clients, other)?;
         let address = server.address().clone();
         let numbering = Bare::connect(&address)?.numbering()?;
         let entry = method(&numbering, "Entries", "entry")?;
         let value = method(&numbering, "Entry", "value")?;
         let set_value = method(&numbering, "Entry", "set_value")?;
-        Ok(Ours { server, address, entry, value, set_value })
+        Ok(Ours { name, server, address, entry, value, set_value })
     }
 
     /// Opens the sessions, each with its entry and its batch.
-    fn clients(&self, point: &Point) -> Result<Vec<Client>, Failed> {
+    fn sessions(&self, point: &Point) -> Result<Vec<(Bare, Vec<u8>)>, Failed> {
         let text = "x".repeat(point.bytes);
         let argument = [Arg::Value(Value::Str(&text))];
-        let mut clients = Vec::new();
+        let mut sessions = Vec::new();
         for number in 0..point.clients {
             let mut session = Bare::connect(&self.address)?;
             let number = Arg::Value(Value::Int(1 + number as i64 % ENTRIES));
@@ -103,7 +115,7 @@ impl Ours {
             encode::call(&mut batch, self.set_value, found, &argument);
             encode::plain(&mut batch, op::COMMIT);
             encode::flush(&mut batch, [], false);
-            session.ask(&batch, |reply| succeeded(&reply).map(drop))?;
+            session.ask(&batch, |reply, _| succeeded(&reply).map(drop))?;
             batch.clear();
             for _ in 0..point.pipeline {
                 match point.operation {
@@ -116,16 +128,24 @@ impl Ours {
             }
             let wanted = if point.operation == Operation::Set { 0 } else { point.pipeline as u32 };
             encode::flush(&mut batch, 1..=wanted, false);
-            clients.push(Client::new(session.into_stream(), Form::Bifrost, batch)?);
+            sessions.push((session, batch));
         }
-        Ok(clients)
+        Ok(sessions)
     }
 
     fn sample(&self, point: &Point) -> Result<Sample, Failed> {
-        let mut clients = self.clients(point)?;
+        let mut sessions = self.sessions(point)?;
         let before = processor_ms_of(self.server.id())?;
         let (warm, measured) = times(point);
-        let figures = load::run(&mut clients, warm, measured)?;
+        let figures = match &mut sessions[..] {
+            [(session, batch)] if point.over == Over::Shm => load::run_alone(session, batch, warm, measured)?,
+            _ => {
+                let client =
+                    |(session, batch): (Bare, _)| Client::new(session.into_stream(), Form::Bifrost, batch);
+                let clients: Result<Vec<Client>, Failed> = sessions.into_iter().map(client).collect();
+                load::run(&mut clients?, warm, measured)?
+            }
+        };
         let processor_us = (processor_ms_of(self.server.id())? - before) * 1e3;
         let operations = figures.answers * point.pipeline;
         Ok(Sample { processor_us: processor_us / operations.max(1) as f64, ..Sample::of(&figures, point) })
@@ -179,7 +199,7 @@ impl Row {
 }
 
 /// Prepares the peers that are wanted and there.
-fn prepare(args: &Args, folder: &std::path::Path, bar: &ProgressBar) -> Vec<Peer> {
+fn prepare(args: &Args, folder: &Path, bar: &ProgressBar) -> Vec<Peer> {
     let wanted = match (&args.peers, args.alone) {
         (_, true) => &[][..],
         (Some(peers), _) => peers,
@@ -206,24 +226,36 @@ pub fn measure(args: &Args, json: &mut JsonLines, bar: &ProgressBar) -> Result<V
     let most = args.clients.iter().copied().max().unwrap_or_default();
     let limit = raise_descriptors(most + OWN_DESCRIPTORS);
     if limit < most + OWN_DESCRIPTORS {
-        return Err(format!("{most} clients need more than the {limit} descriptors that a process may have").into());
+        return Err(
+            format!("{most} clients need more than the {limit} descriptors that a process may have").into()
+        );
     }
     let peers = prepare(args, folder.path(), bar);
     let mut targets = Vec::new();
     for over in args.over.iter().filter(|over| **over != Over::Tls) {
         let place = folder.path().join(over.name());
         std::fs::create_dir_all(&place)?;
-        let ours = Ours::start(*over, most, &place)?;
+        let mut ours = vec![Ours::start(*over, most, &place, None)?];
+        if let Some(other) = &args.against {
+            ours.push(Ours::start(*over, most, &place, Some(other))?);
+        }
         let mut servers = Vec::new();
-        for peer in &peers {
+        // Shared memory is no transport of theirs.
+        for peer in peers.iter().filter(|_| *over != Over::Shm) {
             bar.set_message(format!("starting {} over {}", peer.name(), over.name()));
             servers.push(Server::start(*peer, *over, folder.path(), &place)?);
         }
         for operation in &args.operations {
             for pipeline in args.pipeline.iter().copied().filter(|pipeline| *pipeline > 0) {
-                let head = format!("{} of {} bytes over {}, {pipeline} at once", operation.name(), args.bytes, over.name());
+                let head = format!(
+                    "{} of {} bytes over {}, {pipeline} at once",
+                    operation.name(),
+                    args.bytes,
+                    over.name()
+                );
                 bar.suspend(|| print_head(&head));
-                for clients in args.clients.iter().copied().filter(|clients| *clients > 0) {
+                let polled = *over != Over::Shm;
+                for clients in args.clients.iter().copied().filter(|n| *n == 1 || polled && *n > 0) {
                     bar.set_message(format!("{head}: {clients} clients"));
                     let (operation, bytes, seconds) = (*operation, args.bytes, args.seconds);
                     let point = Point { over: *over, operation, clients, pipeline, bytes, seconds };
@@ -240,9 +272,9 @@ pub fn measure(args: &Args, json: &mut JsonLines, bar: &ProgressBar) -> Result<V
     Ok(targets)
 }
 
-/// Takes all samples of a point; the first row is ours.
-fn rows(point: &Point, rounds: u64, ours: &Ours, servers: &mut [Server]) -> Result<Vec<Row>, Failed> {
-    let mut rows = vec![Row::new("bifrost")];
+/// Takes all samples of a point; the first row is this program's.
+fn rows(point: &Point, rounds: u64, ours: &[Ours], servers: &mut [Server]) -> Result<Vec<Row>, Failed> {
+    let mut rows: Vec<Row> = ours.iter().map(|ours| Row::new(ours.name)).collect();
     rows.extend(servers.iter().map(|server| Row::new(server.peer().name())));
     for round in 0..rounds {
         let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -250,9 +282,9 @@ fn rows(point: &Point, rounds: u64, ours: &Ours, servers: &mut [Server]) -> Resu
             order.reverse();
         }
         for at in order {
-            let sample = match at.checked_sub(1).and_then(|at| servers.get_mut(at)) {
-                None => ours.sample(point),
-                Some(server) => server.sample(point),
+            let sample = match ours.get(at) {
+                Some(ours) => ours.sample(point),
+                None => servers[at - ours.len()].sample(point),
             };
             let sample = sample.map_err(|error| format!("{}, {point:?}: {error}", rows[at].peer))?;
             rows[at].add(sample);
@@ -276,7 +308,8 @@ fn goals(point: &Point, rows: &[Row]) -> Vec<Target> {
         .iter()
         .map(|row| {
             let times = ratio(rate, row.median(&row.rate));
-            Target::at_least(format!("{name}: rate against {}", row.peer), times, 1.0, "x")
+            let least = if row.peer == OTHER { OTHER_LEAST } else { 1.0 };
+            Target::at_least(format!("{name}: rate against {}", row.peer), times, least, "x")
         })
         .collect();
     if point.clients == MANY && point.pipeline == 1 {

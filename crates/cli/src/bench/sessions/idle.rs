@@ -57,7 +57,7 @@ pub fn hold(url: &str, count: u64) -> Result<(), Failed> {
         // A transaction that were left open would be ended by its idle time.
         encode::plain(&mut batch, op::COMMIT);
         encode::flush(&mut batch, [1], false);
-        session.ask(&batch, |reply| succeeded(&reply).map(drop))?;
+        session.ask(&batch, |reply, _| succeeded(&reply).map(drop))?;
         held.push(session);
     }
     say("ready")?;
@@ -96,7 +96,7 @@ pub fn measure(over: Over, count: u64, bar: &ProgressBar) -> Result<Idle, Failed
         );
     }
     bar.set_message(format!("{count} idle sessions over {}", over.name()));
-    let server = serve(folder.path(), over, count)?;
+    let server = serve(folder.path(), over, count, None)?;
     let url = server.address().to_string();
     // Code is compiled and tables grow at the first session.
     drop(clients(&url, 1, 1)?);

@@ -43,6 +43,7 @@ Examples:
   bifrost bench sessions
   bifrost bench sessions --idle 10000 --clients 0
   bifrost bench sessions --idle 0 --clients 1,500 --over unix --operations get --peers redis
+  bifrost bench sessions --idle 0 --clients 1 --over shm,unix --operations call --alone --against ./bifrost-before
   bifrost bench sessions --json sessions.jsonl")]
 pub struct Args {
     /// The number of idle sessions; 0 for none
@@ -52,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2, 8, 32, 128, 500])]
     clients: Vec<u64>,
     /// The transports. The load generator of active clients speaks no TLS: with `tls` only idle
-    /// sessions are measured
+    /// sessions are measured, with `shm` only one client
     #[arg(long, value_delimiter = ',', default_value = "unix,tcp")]
     over: Vec<Over>,
     /// The operations of active clients
@@ -77,6 +78,10 @@ pub struct Args {
     /// Measure this system only
     #[arg(long, conflicts_with = "peers")]
     alone: bool,
+    /// Another `bifrost`, such as one from before a change: its server is measured in turn with this
+    /// one's, by the same clients
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
     /// Write the figures as JSON, one object a line; `-` for the standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -93,6 +98,8 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 /// A transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Over {
+    /// Shared memory; of active clients only one, which waits for each answer
+    Shm,
     /// Unix sockets
     Unix,
     /// TCP on the loopback address
@@ -105,6 +112,7 @@ impl Over {
     /// Returns its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
+            Over::Shm => "shm",
             Over::Unix => "unix",
             Over::Tcp => "tcp",
             Over::Tls => "tls",
@@ -139,9 +147,10 @@ impl Operation {
     }
 }
 
-/// Starts a server that takes so many sessions.
-fn serve(folder: &Path, over: Over, sessions: u64) -> Result<ServerProcess, Failed> {
+/// Starts a server that takes so many sessions: this program's, or that of another `bifrost`.
+fn serve(folder: &Path, over: Over, sessions: u64, other: Option<&Path>) -> Result<ServerProcess, Failed> {
     let listen = match over {
+        Over::Shm => format!("shm://{}", folder.join("server").display()),
         Over::Unix => format!("unix://{}", folder.join("server").display()),
         Over::Tcp => "tcp://127.0.0.1:0".to_owned(),
         Over::Tls => "tls://127.0.0.1:0".to_owned(),
@@ -160,10 +169,11 @@ fn serve(folder: &Path, over: Over, sessions: u64) -> Result<ServerProcess, Fail
     for setting in &settings {
         arguments.extend(["--set", setting]);
     }
-    if over != Over::Unix {
+    if matches!(over, Over::Tcp | Over::Tls) {
         arguments.push("--anonymous-loopback");
     }
-    Ok(ServerProcess::start(folder, PROGRAM, &arguments)?)
+    let this = std::env::current_exe()?;
+    Ok(ServerProcess::start_by(other.unwrap_or(&this), folder, PROGRAM, &arguments)?)
 }
 
 /// Runs the command.

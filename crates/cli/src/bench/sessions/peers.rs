@@ -66,7 +66,15 @@ impl Peer {
                 let compiler = version("g++", "--version").ok_or(install(packages))?;
                 let protoc = version("protoc", "--version").ok_or(install(packages))?;
                 let mut look = Command::new("g++");
-                look.args(["-fsyntax-only", "-std=c++17", "-include", "grpcpp/grpcpp.h", "-x", "c++", "/dev/null"]);
+                look.args([
+                    "-fsyntax-only",
+                    "-std=c++17",
+                    "-include",
+                    "grpcpp/grpcpp.h",
+                    "-x",
+                    "c++",
+                    "/dev/null",
+                ]);
                 succeed(&mut look, "grpcpp/grpcpp.h").map_err(|_| install(packages))?;
                 compile(folder).map_err(|error| error.to_string())?;
                 Ok(format!("gRPC with {protoc}, by {compiler}"))
@@ -133,7 +141,8 @@ impl Server {
                 for form in FORMS {
                     let mut server = Server::start_grpc(over, form, tools, folder)?;
                     let (clients, seconds) = TRIAL;
-                    let point = Point { over, operation: Operation::Get, clients, pipeline: 1, bytes: 3, seconds };
+                    let point =
+                        Point { over, operation: Operation::Get, clients, pipeline: 1, bytes: 3, seconds };
                     let rate = server.sample(&point)?.rate;
                     if best.is_none_or(|(most, _)| rate > most) {
                         best = Some((rate, form));
@@ -153,7 +162,7 @@ impl Server {
                 redis.args(["--port", "0", "--unixsocket", &socket]);
                 (socket.clone(), format!("unix://{socket}"))
             }
-            Over::Tcp | Over::Tls => {
+            _ => {
                 let port = free_port()?;
                 redis.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
                 (port.to_string(), format!("tcp://127.0.0.1:{port}"))
@@ -176,7 +185,7 @@ impl Server {
     fn start_grpc(over: Over, form: &str, tools: &Path, folder: &Path) -> Result<Server, Failed> {
         let address = match over {
             Over::Unix => format!("unix:{}", folder.join("grpc.socket").display()),
-            Over::Tcp | Over::Tls => format!("127.0.0.1:{}", free_port()?),
+            _ => format!("127.0.0.1:{}", free_port()?),
         };
         let mut grpc = Command::new(tools.join("grpc"));
         grpc.args(["serve", &address, form]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -245,15 +254,12 @@ impl Server {
         let mut benchmark = Command::new("redis-benchmark");
         match point.over {
             Over::Unix => benchmark.args(["-s", &self.address]),
-            Over::Tcp | Over::Tls => benchmark.args(["-p", &self.address]),
+            _ => benchmark.args(["-p", &self.address]),
         };
         benchmark.args(["-t", point.operation.peers_name(), "--precision", "3"]);
-        for (flag, value) in [
-            ("-c", point.clients),
-            ("-P", point.pipeline),
-            ("-d", point.bytes as u64),
-            ("-n", number as u64),
-        ] {
+        for (flag, value) in
+            [("-c", point.clients), ("-P", point.pipeline), ("-d", point.bytes as u64), ("-n", number as u64)]
+        {
             benchmark.args([flag, &value.to_string()]);
         }
         let output = benchmark.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
@@ -276,7 +282,9 @@ impl Server {
             (true, [rate, p50, p99, p999]) => {
                 Ok(Sample { rate: *rate, p50: *p50, p99: *p99, p999: *p999, processor_us: f64::NAN })
             }
-            _ => Err(format!("the clients of gRPC failed: {}", String::from_utf8_lossy(&output.stderr)).into()),
+            _ => {
+                Err(format!("the clients of gRPC failed: {}", String::from_utf8_lossy(&output.stderr)).into())
+            }
         }
     }
 }

@@ -169,7 +169,9 @@ pub fn serve(url: &str, seed: u64, accounts: i64, clients: &[String]) -> Result<
         let (client, answers) = numbers.ok_or_else(|| format!("`{client}` is no client with its answers"))?;
         let mut random = Random::new(seed ^ (client as u64) << 32 ^ answers as u64);
         random.next();
-        workers.push(Worker { shared: &shared, url, client, accounts, answers, sent: answers, random });
+        // The process before this one may have sent the next batch, and been killed before the answer.
+        let sent = answers + 1;
+        workers.push(Worker { shared: &shared, url, client, accounts, answers, sent, random });
     }
     let running = AtomicU64::new(workers.len() as u64);
     std::thread::scope(|scope| {

@@ -320,7 +320,8 @@ impl Soaked {
             ledger.answers.iter().sum::<i64>(),
             ledger.conflicts
         );
-        let kinds = Kind::ALL.iter().zip(ledger.counts).map(|((_, name, _), count)| format!("{name} {count}"));
+        let kinds =
+            Kind::ALL.iter().zip(ledger.counts).map(|((_, name, _), count)| format!("{name} {count}"));
         anstream::println!("  {}", kinds.collect::<Vec<_>>().join(", "));
         anstream::println!(
             "  {:<12} {:>14} {:>14} {:>14} {:>16}",
