@@ -20,9 +20,22 @@ impl ServerProcess {
     /// # Errors
     /// It does not start, for the reason that it gives.
     pub fn start(folder: &Path, program: &str, arguments: &[&str]) -> std::io::Result<ServerProcess> {
+        ServerProcess::start_by(&std::env::current_exe()?, folder, program, arguments)
+    }
+
+    /// Does the same with another `bifrost`.
+    ///
+    /// # Errors
+    /// As [`ServerProcess::start`].
+    pub fn start_by(
+        bifrost: &Path,
+        folder: &Path,
+        program: &str,
+        arguments: &[&str],
+    ) -> std::io::Result<ServerProcess> {
         let (file, log) = (folder.join("program.theta"), folder.join("server.log"));
         std::fs::write(&file, program)?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(bifrost);
         command.arg("serve").args(arguments).arg(&file);
         // Settings of other servers on this machine are not for this one.
         for (name, _) in std::env::vars_os() {

@@ -1,22 +1,28 @@
 //! `bifrost bench`: the program measures itself, so that anybody can repeat every figure.
 
 mod actors;
+mod bare;
 #[rustfmt::skip]
 #[allow(clippy::all, reason = "generated")]
 pub(crate) mod bifrost_stubs;
 pub(crate) mod calls;
+mod commits;
 mod common;
 pub(crate) mod fit;
 mod helper;
 mod kills;
 mod linked;
+mod load;
 mod oo7;
 mod process;
 mod raw;
 pub(crate) mod report;
 mod savina;
+mod sessions;
 mod sizes;
+mod soak;
 mod theta;
+mod usage;
 
 use std::path::PathBuf;
 
@@ -50,6 +56,17 @@ enum What {
     Oo7(oo7::Args),
     /// A server that is killed again and again under load, and the commits that it had acknowledged
     Kills(kills::Args),
+    /// Durable commits through a server, beside a raw loop of writes on the same disk
+    Commits(commits::Args),
+    /// Ten thousand idle sessions, and up to 500 active ones beside Redis and gRPC
+    Sessions(sessions::Args),
+    /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged is
+    /// lost, and the means of the server stay flat
+    Soak(soak::Args),
+    #[command(hide = true)]
+    SoakClients { url: String, seed: u64, accounts: i64, clients: Vec<String> },
+    #[command(hide = true)]
+    SessionsHold { url: String, count: u64 },
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
     #[command(hide = true)]
@@ -84,6 +101,13 @@ pub fn run(args: Args) -> Outcome {
         What::Sizes(args) => sizes::run(args),
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
+        What::Commits(args) => commits::run(args),
+        What::Soak(args) => soak::run(args),
+        What::SoakClients { url, seed, accounts, clients } => {
+            soak::serve_clients(url, *seed, *accounts, clients)
+        }
+        What::Sessions(args) => sessions::run(args),
+        What::SessionsHold { url, count } => sessions::hold(url, *count),
         What::Oo7Server { folder, core, store, prefetch } => oo7::serve(folder, *core, store, *prefetch),
         What::Oo7Linked { size, seed, core } => oo7::serve_linked(size, *seed, *core),
         What::ActorsNode { case, nodes, untimed } => actors::serve(case, *nodes, *untimed),

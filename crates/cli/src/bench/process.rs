@@ -135,11 +135,20 @@ impl Process {
 /// # Errors
 /// The system does not tell.
 pub fn memory_of(process: u32, what: &str) -> Result<u64, Failed> {
+    let line = status_of(process, what)?;
+    let kib = line.strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
+    Ok(kib.ok_or_else(|| format!("{what} of process {process} is `{line}`"))? * 1024)
+}
+
+/// Returns a line of the system's figures of a process.
+///
+/// # Errors
+/// The system does not tell.
+pub fn status_of(process: u32, what: &str) -> Result<String, Failed> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path)?;
     let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kib.ok_or_else(|| format!("`{path}` has no {what}"))? * 1024)
+    Ok(line.ok_or_else(|| format!("`{path}` has no {what}"))?.trim().to_owned())
 }
 
 impl Drop for Process {

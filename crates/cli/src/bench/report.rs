@@ -14,7 +14,7 @@ use super::fit::Estimate;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`.
+    /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`, `sessions`, `commits`, `soak`.
     pub bench: &'static str,
     /// The name of the case.
     pub case: String,
