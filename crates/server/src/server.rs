@@ -144,7 +144,7 @@ impl Server {
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let place = config.place()?;
         config.check_nodes()?;
-        for limit in process::shortcomings(config, engine.program().has_actors()) {
+        for limit in process::shortcomings(config) {
             tracing::warn!("limits.low: {limit}");
         }
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
