@@ -592,12 +592,12 @@ impl Running {
 
     /// Gives the buffer of input to others, since no more bytes are expected now.
     fn let_go_of_input(&mut self, shared: &Shared) {
-        if self.input.capacity() < READ_BYTES {
-            return;
+        let unused = self.input.len() - self.done;
+        if self.input.capacity() > 2 * unused {
+            let rest = self.input[self.done..].to_vec();
+            shared.buffers.give(std::mem::replace(&mut self.input, rest));
+            self.done = 0;
         }
-        let rest = self.input[self.done..].to_vec();
-        shared.buffers.give(std::mem::replace(&mut self.input, rest));
-        self.done = 0;
     }
 
     /// Ends the session: the last words are sent.

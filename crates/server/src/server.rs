@@ -73,7 +73,7 @@ impl Buffers {
     pub fn give(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut buffers = self.0.lock();
-        if buffers.len() < BUFFERS_MAX && buffer.capacity() <= 4 * READ_BYTES {
+        if buffers.len() < BUFFERS_MAX && (READ_BYTES..=4 * READ_BYTES).contains(&buffer.capacity()) {
             buffers.push(buffer);
         }
     }
