@@ -183,7 +183,6 @@ pub fn serve(url: &str, seed: u64, accounts: i64, clients: &[String]) -> Result<
         for mut worker in workers {
             scope.spawn(|| {
                 worker.run();
-                drop(worker);
                 running.fetch_sub(1, Ordering::Release);
             });
         }
