@@ -230,13 +230,18 @@ pub fn measure(args: &Args, json: &mut JsonLines, bar: &ProgressBar) -> Result<V
             format!("{most} clients need more than the {limit} descriptors that a process may have").into()
         );
     }
+    // Servers run in folders of their own.
+    let other = match &args.against {
+        None => None,
+        Some(path) => Some(path.canonicalize().map_err(|error| format!("`{}`: {error}", path.display()))?),
+    };
     let peers = prepare(args, folder.path(), bar);
     let mut targets = Vec::new();
     for over in args.over.iter().filter(|over| **over != Over::Tls) {
         let place = folder.path().join(over.name());
         std::fs::create_dir_all(&place)?;
         let mut ours = vec![Ours::start(*over, most, &place, None)?];
-        if let Some(other) = &args.against {
+        if let Some(other) = &other {
             ours.push(Ours::start(*over, most, &place, Some(other))?);
         }
         let mut servers = Vec::new();
