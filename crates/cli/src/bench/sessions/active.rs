@@ -332,7 +332,7 @@ fn print_head(head: &str) {
         "clients",
         "system",
         "1/s",
-        "least",
+        "most",
         "p50 us",
         "p99 us",
         "p99.9 us",
@@ -346,10 +346,10 @@ fn print_row(row: &Row, ours: &Row, clients: u64) {
         value if value.is_nan() => "-".to_owned(),
         value => format!("{value:.digits$}"),
     };
-    let least = row.rate.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = row.rate.iter().copied().fold(0.0, f64::max);
     let times = ratio(ours.median(&ours.rate), row.median(&row.rate));
     anstream::println!(
-        "  {clients:>7}  {:<16} {:>10} {least:>10.0} {:>9} {:>9} {:>9} {:>9} {times:>8.2}x",
+        "  {clients:>7}  {:<16} {:>10} {most:>10.0} {:>9} {:>9} {:>9} {:>9} {times:>8.2}x",
         row.peer,
         figure(&row.rate, 0),
         figure(&row.p50, 1),
