@@ -210,7 +210,9 @@ int load(const std::string& address, bool set, int clients, int depth, int bytes
   auto start = Clock::now();
   auto from = start + std::chrono::duration_cast<Clock::duration>(warm);
   auto until = from + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  std::vector<double> times;
+  // If no call ends within the time, those that end behind it count.
+  std::vector<double> times, late;
+  auto last = until;
   int under_way = clients;
   for (auto& client : all) begin(client);
   void* tag;
@@ -221,12 +223,19 @@ int load(const std::string& address, bool set, int clients, int depth, int bytes
     Client& client = *flight->client;
     if (--client.left > 0) continue;
     auto now = Clock::now();
-    if (now >= from && now < until)
-      times.push_back(std::chrono::duration<double, std::micro>(now - client.began).count());
+    double us = std::chrono::duration<double, std::micro>(now - client.began).count();
+    if (now >= until)
+      late.push_back(us), last = now;
+    else if (now >= from)
+      times.push_back(us);
     if (now < until)
       begin(client);
     else
       under_way--;
+  }
+  if (times.empty()) {
+    times = late;
+    seconds = std::chrono::duration<double>(last - from).count();
   }
   if (times.empty()) return 1;
   std::sort(times.begin(), times.end());

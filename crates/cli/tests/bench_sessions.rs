@@ -80,6 +80,26 @@ fn active_clients_are_measured_beside_redis() {
 }
 
 #[test]
+fn another_bifrost_is_measured_in_turn_over_shared_memory_too() {
+    let other = env!("CARGO_BIN_EXE_bifrost");
+    let arguments = "sessions --idle 0 --clients 1,2 --over shm,unix --operations get --pipeline 1 --seconds 0.3 \
+                     --rounds 2 --alone --against";
+    let lines = figures(&[&arguments.split_whitespace().collect::<Vec<_>>()[..], &[other]].concat());
+    for peer in ["bifrost", "other bifrost"] {
+        for (over, clients) in [("shm", 1), ("unix", 1), ("unix", 2)] {
+            let name = format!("get of 3 bytes, {clients} clients, 1 at once: rate");
+            assert!(value(find(&lines, &name, peer, Some(over))) > 0.0);
+        }
+    }
+    let targets: Vec<&Value> = lines.iter().filter(|line| line["target"].is_string()).collect();
+    assert!(targets.len() == 3 && targets.iter().all(|target| target["least"] == 0.95), "{targets:?}");
+    let arguments = ["bench", "sessions", "--idle", "0", "--alone", "--against", "/no/bifrost"];
+    let output = bifrost().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("`/no/bifrost`: No such file"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_transport_that_is_unknown_is_an_error() {
     let run = |arguments: &[&str]| -> Output {
         bifrost()

@@ -133,6 +133,49 @@ impl Client {
     }
 }
 
+/// The measured part of a run.
+///
+/// If no request ends within it, as when one takes longer, those that end behind it count.
+struct Window {
+    from: Instant,
+    until: Instant,
+    times: Histogram<u64>,
+    late: Histogram<u64>,
+    last: Instant,
+    answers: u64,
+    answer_bytes: u64,
+}
+
+impl Window {
+    fn new(warm: Duration, measured: Duration) -> Result<Window, Failed> {
+        let (start, times) = (Instant::now(), Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?);
+        let from = start + warm;
+        let until = from + measured;
+        Ok(Window { from, until, late: times.clone(), times, last: start, answers: 0, answer_bytes: 0 })
+    }
+
+    /// Notes an answer; returns the time, and true if no further request is to be sent.
+    fn note(&mut self, began: Instant, bytes: usize) -> (Instant, bool) {
+        let now = Instant::now();
+        (self.last, self.answers) = (now, self.answers + 1);
+        self.answer_bytes += bytes as u64;
+        let ns = (now - began).as_nanos() as u64;
+        if now >= self.until {
+            self.late.saturating_record(ns);
+        } else if now >= self.from {
+            self.times.saturating_record(ns);
+        }
+        (now, now >= self.until)
+    }
+
+    fn figures(self) -> Figures {
+        let Window { from, until, times, late, last, answers, answer_bytes } = self;
+        let (times, until) = if times.is_empty() { (late, last) } else { (times, until) };
+        let seconds = until.saturating_duration_since(from).as_secs_f64();
+        Figures { rate: times.len() as f64 / seconds, times, answer_bytes, answers }
+    }
+}
+
 /// Has one session work, which waits for each answer: over any transport.
 ///
 /// # Errors
@@ -143,21 +186,13 @@ pub fn run_alone(
     warm: Duration,
     measured: Duration,
 ) -> Result<Figures, Failed> {
-    let mut times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?;
-    let start = Instant::now();
-    let (from, until) = (start + warm, start + warm + measured);
-    let (mut now, mut counted, mut answers, mut answer_bytes) = (start, 0_u64, 0_u64, 0_u64);
-    while now < until {
-        let began = now;
-        answer_bytes += session.ask(request, |reply, bytes| succeeded(&reply).map(|_| bytes as u64))?;
-        answers += 1;
-        now = Instant::now();
-        if now >= from && now < until {
-            counted += 1;
-            times.saturating_record((now - began).as_nanos() as u64);
-        }
+    let mut window = Window::new(warm, measured)?;
+    let (mut began, mut is_over) = (Instant::now(), false);
+    while !is_over {
+        let bytes = session.ask(request, |reply, bytes| succeeded(&reply).map(|_| bytes))?;
+        (began, is_over) = window.note(began, bytes);
     }
-    Ok(Figures { times, rate: counted as f64 / measured.as_secs_f64(), answer_bytes, answers })
+    Ok(window.figures())
 }
 
 /// Has all clients work for a time, of which the first part is not measured.
@@ -170,8 +205,7 @@ pub fn run(clients: &mut [Client], warm: Duration, measured: Duration) -> Result
         true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
         false => epoll::EventFlags::IN,
     };
-    let start = Instant::now();
-    let (from, until) = (start + warm, start + warm + measured);
+    let mut window = Window::new(warm, measured)?;
     let mut under_way = 0;
     for (at, client) in clients.iter_mut().enumerate() {
         client.began = Instant::now();
@@ -179,8 +213,6 @@ pub fn run(clients: &mut [Client], warm: Duration, measured: Duration) -> Result
         epoll::add(&poller, &client.socket, epoll::EventData::new_u64(at as u64), flags(unsent))?;
         under_way += 1;
     }
-    let mut times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)?;
-    let (mut counted, mut answers, mut answer_bytes) = (0_u64, 0_u64, 0_u64);
     let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
     let wait = Timespec { tv_sec: 1, tv_nsec: 0 };
     while under_way > 0 {
@@ -189,7 +221,7 @@ pub fn run(clients: &mut [Client], warm: Duration, measured: Duration) -> Result
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if events.is_empty() && Instant::now() > until + PATIENCE {
+        if events.is_empty() && Instant::now() > window.until + PATIENCE {
             return Err(format!("{under_way} requests are not answered").into());
         }
         for event in &events {
@@ -202,14 +234,8 @@ pub fn run(clients: &mut [Client], warm: Duration, measured: Duration) -> Result
                 epoll::modify(&poller, &client.socket, data, flags(unsent))?;
             }
             let Some(bytes) = client.receive()? else { continue };
-            let now = Instant::now();
-            answers += 1;
-            answer_bytes += bytes as u64;
-            if now >= from && now < until {
-                counted += 1;
-                times.saturating_record((now - client.began).as_nanos() as u64);
-            }
-            if now >= until {
+            let (now, is_over) = window.note(client.began, bytes);
+            if is_over {
                 under_way -= 1;
                 continue;
             }
@@ -219,5 +245,27 @@ pub fn run(clients: &mut [Client], warm: Duration, measured: Duration) -> Result
             }
         }
     }
-    Ok(Figures { times, rate: counted as f64 / measured.as_secs_f64(), answer_bytes, answers })
+    Ok(window.figures())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_count_within_the_window_or_behind_it_if_there_are_none() {
+        let mut window = Window::new(Duration::ZERO, Duration::from_secs(3600)).unwrap();
+        let began = Instant::now();
+        assert!(!window.note(began, 7).1 && !window.note(began, 5).1);
+        let figures = window.figures();
+        assert_eq!((figures.times.len(), figures.answers, figures.answer_bytes), (2, 2, 12));
+        assert!((figures.rate * 3600.0 - 2.0).abs() < 1e-9);
+        // The first requests end behind the window.
+        let mut window = Window::new(Duration::ZERO, Duration::ZERO).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(window.note(began, 7).1);
+        let figures = window.figures();
+        assert!(figures.times.len() == 1 && figures.us(50.0) >= 2000.0);
+        assert!(figures.rate > 0.0 && figures.rate <= 500.0, "{}", figures.rate);
+    }
 }

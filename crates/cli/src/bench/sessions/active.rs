@@ -230,13 +230,18 @@ pub fn measure(args: &Args, json: &mut JsonLines, bar: &ProgressBar) -> Result<V
             format!("{most} clients need more than the {limit} descriptors that a process may have").into()
         );
     }
+    // Servers run in folders of their own.
+    let other = match &args.against {
+        None => None,
+        Some(path) => Some(path.canonicalize().map_err(|error| format!("`{}`: {error}", path.display()))?),
+    };
     let peers = prepare(args, folder.path(), bar);
     let mut targets = Vec::new();
     for over in args.over.iter().filter(|over| **over != Over::Tls) {
         let place = folder.path().join(over.name());
         std::fs::create_dir_all(&place)?;
         let mut ours = vec![Ours::start(*over, most, &place, None)?];
-        if let Some(other) = &args.against {
+        if let Some(other) = &other {
             ours.push(Ours::start(*over, most, &place, Some(other))?);
         }
         let mut servers = Vec::new();
@@ -327,7 +332,7 @@ fn print_head(head: &str) {
         "clients",
         "system",
         "1/s",
-        "least",
+        "most",
         "p50 us",
         "p99 us",
         "p99.9 us",
@@ -341,10 +346,10 @@ fn print_row(row: &Row, ours: &Row, clients: u64) {
         value if value.is_nan() => "-".to_owned(),
         value => format!("{value:.digits$}"),
     };
-    let least = row.rate.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = row.rate.iter().copied().fold(0.0, f64::max);
     let times = ratio(ours.median(&ours.rate), row.median(&row.rate));
     anstream::println!(
-        "  {clients:>7}  {:<16} {:>10} {least:>10.0} {:>9} {:>9} {:>9} {:>9} {times:>8.2}x",
+        "  {clients:>7}  {:<16} {:>10} {most:>10.0} {:>9} {:>9} {:>9} {:>9} {times:>8.2}x",
         row.peer,
         figure(&row.rate, 0),
         figure(&row.p50, 1),

@@ -173,7 +173,7 @@ pub fn serve(url: &str, seed: u64, accounts: i64, clients: &[String]) -> Result<
         let sent = answers + 1;
         workers.push(Worker { shared: &shared, url, client, accounts, answers, sent, random });
     }
-    let running = AtomicU64::new(workers.len() as u64);
+    let running = &AtomicU64::new(workers.len() as u64);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // The driver closes it at the end, and its end closes it too.
@@ -181,9 +181,8 @@ pub fn serve(url: &str, seed: u64, accounts: i64, clients: &[String]) -> Result<
             shared.over.store(true, Ordering::Relaxed);
         });
         for mut worker in workers {
-            scope.spawn(|| {
+            scope.spawn(move || {
                 worker.run();
-                drop(worker);
                 running.fetch_sub(1, Ordering::Release);
             });
         }
