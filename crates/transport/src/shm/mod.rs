@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
 use crate::deadline::Deadline;
-use crate::stream::{ReadError, WriteError};
+use crate::errors::{ReadError, WriteError};
 
 use mapped::{Direction, Region};
 pub(crate) use monitor::{Sign, Watch, watch_with};
