@@ -122,6 +122,7 @@ impl TlsError {
                 | AlertDescription::CertificateExpired
                 | AlertDescription::CertificateUnknown
                 | AlertDescription::UnknownCA
+                | AlertDescription::DecryptError
                 | AlertDescription::AccessDenied),
             ) => TlsError::CertificateRefused { alert: format!("{alert:?}") },
             other => TlsError::Protocol(other),
@@ -151,7 +152,10 @@ impl TlsError {
             (CertificateError::ApplicationVerificationFailure, Some(expected), Some(seen)) => {
                 TlsError::WrongPin { expected, seen }
             }
-            (CertificateError::UnknownIssuer, _, Some(pin)) if !host.is_empty() => {
+            // The second one: an authority of the same name, with another key.
+            (CertificateError::UnknownIssuer | CertificateError::BadSignature, _, Some(pin))
+                if !host.is_empty() =>
+            {
                 TlsError::UnknownAuthority { pin }
             }
             (CertificateError::UnknownIssuer, ..) => {

@@ -29,10 +29,13 @@ pub(crate) const RECORD_BYTES: usize = 16 << 10;
 const RECEIVE_BYTES: usize = 20 << 10;
 /// Less room than this is made more.
 const ROOM_BYTES_MIN: usize = 2 << 10;
-/// Most bytes that wait for the rest of a message of a handshake; rustls allows 64 KiB of one.
-const INPUT_BYTES_MAX: usize = 128 << 10;
-/// Most bytes received in a row without any content, such as changes of keys.
-pub(crate) const EMPTY_BYTES_MAX: usize = 256 << 10;
+/// Most bytes received in a row without any content, and so most that wait for the rest of a
+/// message. A message of a handshake has 64 KiB at most.
+const EMPTY_BYTES_MAX: usize = 128 << 10;
+/// The room in which a message of a handshake is tried to be encoded.
+const MESSAGE_BYTES: usize = 1 << 10;
+/// The error if bytes cannot be sealed: the keys were used for too many records.
+const UNSEALED: rustls::Error = rustls::Error::EncryptError;
 /// The overhead of a record: header, type and tag.
 const OVERHEAD_BYTES: usize = 5 + 1 + 16;
 
@@ -85,6 +88,8 @@ struct Pipes {
 trait Process {
     type Data;
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+    /// True if messages wait to be encoded.
+    fn has_messages(&self) -> bool;
 }
 
 impl Process for UnbufferedClientConnection {
@@ -92,12 +97,18 @@ impl Process for UnbufferedClientConnection {
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(input)
     }
+    fn has_messages(&self) -> bool {
+        self.wants_write()
+    }
 }
 
 impl Process for UnbufferedServerConnection {
     type Data = ServerConnectionData;
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(input)
+    }
+    fn has_messages(&self) -> bool {
+        self.wants_write()
     }
 }
 
@@ -162,6 +173,14 @@ impl Queue {
     }
 }
 
+/// Returns the room that a message of a handshake needs, if it was too little.
+fn needed(error: &EncodeError) -> Option<usize> {
+    match error {
+        EncodeError::InsufficientSize(size) => Some(size.required_size),
+        EncodeError::AlreadyEncoded => None,
+    }
+}
+
 impl Pipes {
     fn seal<D>(&mut self, traffic: &mut WriteTraffic<'_, D>, seal: Seal<'_>) -> Result<(), rustls::Error> {
         let needed = |error: &EncryptError| match error {
@@ -179,7 +198,7 @@ impl Pipes {
                 self.output.append(64, |room| traffic.queue_close_notify(room), needed)
             }
         };
-        sealed.map_err(|_| rustls::Error::EncryptError)
+        sealed.map_err(|_| UNSEALED)
     }
 
     /// Works off the input, hands out content, and seals `seal` if the state allows it. Returns
@@ -210,12 +229,7 @@ impl Pipes {
                     outcome
                 }
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    let needed = |error: &EncodeError| match error {
-                        EncodeError::InsufficientSize(size) => Some(size.required_size),
-                        EncodeError::AlreadyEncoded => None,
-                    };
-                    let encoded = self.output.append(1024, |room| data.encode(room), needed);
-                    encoded.map_err(|_| rustls::Error::EncryptError)
+                    self.output.append(MESSAGE_BYTES, |room| data.encode(room), needed).map_err(|_| UNSEALED)
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => {
                     data.done();
@@ -247,12 +261,15 @@ impl Pipes {
         }
     }
 
-    /// Adds the alert of a failure to the output.
+    /// Adds the alert of a failure to the output. The record at fault is not processed again, which
+    /// would be a fault of ours.
     fn add_alert<S: Process>(&mut self, session: &mut S) {
-        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
-            session.process(&mut self.input.bytes[self.input.start..]).state
-        {
-            let _ = self.output.append(1024, |room| data.encode(room), |_| None);
+        while session.has_messages() {
+            let status = session.process(&mut self.input.bytes[self.input.start..]);
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = status.state else { return };
+            if self.output.append(MESSAGE_BYTES, |room| data.encode(room), needed).is_err() {
+                return;
+            }
         }
     }
 }
@@ -366,8 +383,8 @@ impl Machine {
 
     /// Returns the buffer to which received bytes are to be appended, with room.
     pub(crate) fn room(&mut self) -> Result<&mut Vec<u8>, TlsError> {
-        if self.pipes.input.bytes.len() - self.pipes.input.start >= INPUT_BYTES_MAX {
-            return Err(self.fail(TlsError::Empty { limit: INPUT_BYTES_MAX }));
+        if self.pipes.input.bytes.len() - self.pipes.input.start >= EMPTY_BYTES_MAX {
+            return Err(self.fail(TlsError::Empty { limit: EMPTY_BYTES_MAX }));
         }
         let input = &mut self.pipes.input;
         input.compact();
