@@ -22,6 +22,8 @@ use crate::failure::{Exit, Failure};
 /// The longest time that a server may take to answer, besides the time limit that it has for
 /// batches itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// The first bytes that a server of TLS answers to a client that speaks none: an alert.
+const TLS_ALERT: &[u8] = &[0x15, 3];
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 1 << 20;
 
@@ -193,6 +195,10 @@ impl Client {
         let deadline = Instant::now().checked_add(within);
         loop {
             let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {
+                if self.crossings == 0 && self.input.starts_with(TLS_ALERT) {
+                    let said = format!("{} speaks TLS: connect to `tls://...`", self.address);
+                    return Failure::new(Exit::Refused, said);
+                }
                 Failure::new(Exit::Refused, format!("{} sent a malformed reply: {e}", self.address))
             })?;
             if let DecodedReply::Reply(reply, length) = decoded {
