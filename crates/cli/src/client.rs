@@ -195,10 +195,6 @@ impl Client {
         let deadline = Instant::now().checked_add(within);
         loop {
             let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {
-                if self.crossings == 0 && self.input.starts_with(TLS_ALERT) {
-                    let said = format!("{} speaks TLS: connect to `tls://...`", self.address);
-                    return Failure::new(Exit::Refused, said);
-                }
                 Failure::new(Exit::Refused, format!("{} sent a malformed reply: {e}", self.address))
             })?;
             if let DecodedReply::Reply(reply, length) = decoded {
@@ -224,6 +220,11 @@ impl Client {
             }
             match self.stream.read(&mut self.input, READ_BYTES, deadline) {
                 Ok(0) => return Err(self.gone()),
+                // No reply begins so.
+                Ok(_) if self.server.is_empty() && self.input.starts_with(TLS_ALERT) => {
+                    let said = format!("{} speaks TLS: connect to `tls://...`", self.address);
+                    return Err(Failure::new(Exit::Refused, said));
+                }
                 Ok(_) => {}
                 Err(ReadError::TimedOut) => {
                     let message = format!("{} did not answer within {} s", self.address, within.as_secs());

@@ -307,8 +307,7 @@ fn reload(server: &Server) {
         }
         Ok(None) => say("SIGHUP has no effect without `tls://`: the settings are read at the start"),
         Err(error) => {
-            tracing::warn!(%error, "certificate.kept");
-            say(format_args!("the certificate in use stays: {error}"));
+            tracing::warn!(%error, "certificate.kept: the certificate in use stays");
         }
     }
 }
