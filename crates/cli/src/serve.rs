@@ -62,8 +62,8 @@ pub struct Args {
     /// for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// The token that TCP and TLS clients must show. Other users can read it in the process table, so
-    /// better use a file
+    /// The token that TCP and TLS clients must show. Other users can read it in the process table,
+    /// so better use a file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
     /// A file with the token of TCP and TLS clients on its first line
@@ -325,8 +325,8 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns the addresses where clients connect. With a certificate that no authority has signed they
-/// need its pin.
+/// Returns the addresses where clients connect. With a certificate that no authority has signed
+/// they need its pin.
 fn shown(server: &Server, is_self_made: bool) -> Vec<Address> {
     let with_pin = |address: &Address| match server.pin() {
         Some(pin) if is_self_made => address.clone().with_pin(pin),

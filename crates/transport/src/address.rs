@@ -117,8 +117,9 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// True if only processes of this machine can reach it: true for shm and unix, and for others if
-    /// the host resolves to loopback addresses only. A host that does not resolve is not loopback.
+    /// True if only processes of this machine can reach it: true for shm and unix, and for others
+    /// if the host resolves to loopback addresses only. A host that does not resolve is not
+    /// loopback.
     ///
     /// May ask the resolver, and so may wait, if the host is a name.
     pub fn is_loopback(&self) -> bool {

@@ -14,6 +14,7 @@
 //! pin        the name of a public key
 //! identity   the proof of a peer about itself
 //! errors     the reasons why a stream is not made, or gives and takes no bytes
+//! connect    a client's sockets
 //! stream     Stream, its stopper; chooses one of the three below
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
@@ -35,6 +36,7 @@
 
 mod address;
 mod attention;
+mod connect;
 mod deadline;
 mod errors;
 mod identity;

@@ -10,22 +10,23 @@
 //! why it gives and takes no bytes are in `crate::errors`.
 
 use std::io;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use crate::address::{Address, default_directory, is_private};
+use crate::address::Address;
 use crate::attention::{Attention, DEAF, STOPPED};
+use crate::connect::{connect_error, connect_tcp, connect_unix, handover_error, handshake_error};
 use crate::deadline::Deadline;
 use crate::errors::{ConnectError, ReadError, WriteError};
 use crate::identity::Identity;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::{SocketStream, wait_readable};
-use crate::tls::{self, HandshakeError, Machine, TlsOptions, TlsStream};
+use crate::tls::{self, Machine, TlsOptions, TlsStream};
 
 /// The options of a connection.
 #[derive(Clone, Debug)]
@@ -614,89 +615,5 @@ fn describe_process(scheme: &str, socket: impl AsFd) -> String {
     match sockopt::socket_peercred(socket) {
         Ok(peer) => format!("{scheme} pid {}", peer.pid.as_raw_nonzero()),
         Err(_) => format!("{scheme} pid unknown"),
-    }
-}
-
-fn connect_unix(
-    address: &Address,
-    options: &ConnectOptions,
-    deadline: Instant,
-) -> Result<OwnedFd, ConnectError> {
-    let path = address.path().expect("only addresses with a path come here");
-    let directory = default_directory();
-    if path.parent() == Some(&directory) {
-        match std::fs::metadata(&directory) {
-            Ok(found) if !is_private(&found) => return Err(ConnectError::NotPrivate { directory }),
-            // Without the directory there is no socket either.
-            _ => {}
-        }
-    }
-    let name = SocketAddrUnix::new(path).map_err(|error| match error {
-        Errno::NAMETOOLONG => ConnectError::PathTooLong { address: address.clone() },
-        _ => connect_error(error.into(), address, options),
-    })?;
-    let connect = || {
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // A connect waits if the server's queue is full; for a unix socket this bounds it.
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
-        rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &name))?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
-        Ok::<_, Errno>(socket)
-    };
-    connect().map_err(|error| match error {
-        Errno::AGAIN => connect_error(io::ErrorKind::TimedOut.into(), address, options),
-        _ => connect_error(error.into(), address, options),
-    })
-}
-
-/// Tries each address of the host in turn until the deadline; the last error is the one reported.
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for one in (host, port).to_socket_addrs()? {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match TcpStream::connect_timeout(&one, left) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(last_error)
-}
-
-fn connect_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
-    let address = address.clone();
-    match source.kind() {
-        io::ErrorKind::ConnectionRefused => ConnectError::Refused { address, source },
-        io::ErrorKind::NotFound if address.path().is_some() => ConnectError::Refused { address, source },
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() }
-        }
-        _ => ConnectError::Io { address, source },
-    }
-}
-
-fn handover_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
-    match source.kind() {
-        io::ErrorKind::InvalidData => ConnectError::NotShm { address: address.clone(), source },
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-            ConnectError::Closed { address: address.clone() }
-        }
-        _ => connect_error(source, address, options),
-    }
-}
-
-fn handshake_error(error: HandshakeError, address: &Address, options: &ConnectOptions) -> ConnectError {
-    let address = address.clone();
-    match error {
-        HandshakeError::TimedOut => {
-            ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() }
-        }
-        HandshakeError::Closed => ConnectError::Closed { address },
-        HandshakeError::Tls(source) => ConnectError::Tls { address, source },
-        HandshakeError::Io(error) => ConnectError::Io { address, source: error.into() },
     }
 }

@@ -151,16 +151,16 @@ impl Builder {
         self
     }
 
-    /// Sets the file of the authorities, in PEM, that may sign the certificates of `tls://` servers.
-    /// Default: that of the variable `BIFROST_CA`, or else the system's. An address with a pin
-    /// (`tls://host:port#sha256-...`) needs none.
+    /// Sets the file of the authorities, in PEM, that may sign the certificates of `tls://`
+    /// servers. Default: that of the variable `BIFROST_CA`, or else the system's. An address with a
+    /// pin (`tls://host:port#sha256-...`) needs none.
     pub fn authorities(mut self, file: impl Into<PathBuf>) -> Builder {
         self.tls.authorities = Some(file.into());
         self
     }
 
-    /// Sets the files of the client's own certificate and key, in PEM, for `tls://` servers that ask
-    /// for one. Default: none.
+    /// Sets the files of the client's own certificate and key, in PEM, for `tls://` servers that
+    /// ask for one. Default: none.
     pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Builder {
         self.tls.certificate = Some(KeyFiles { certificate: certificate.into(), key: key.into() });
         self

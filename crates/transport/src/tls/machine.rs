@@ -394,8 +394,8 @@ impl Machine {
         Ok(&mut input.bytes)
     }
 
-    /// Works off received bytes, of which the last `count` are new. Appends at most `limit` bytes of
-    /// content to `into`, and returns their number.
+    /// Works off received bytes, of which the last `count` are new. Appends at most `limit` bytes
+    /// of content to `into`, and returns their number.
     pub(crate) fn receive(
         &mut self,
         count: usize,

@@ -8,9 +8,9 @@
 //!
 //! - [`TlsStream::try_read`] goes on with the handshake, sends what is to be sent, and takes the
 //!   socket to `EAGAIN` before it says that nothing is there.
-//! - [`TlsStream::try_write`] accepts content only if all before it was sent. Sealed bytes for which
-//!   the socket has no room, of one record at most, are kept ([`TlsStream::wants_write`]) and are
-//!   sent by the next call of any kind.
+//! - [`TlsStream::try_write`] accepts content only if all before it was sent. Sealed bytes for
+//!   which the socket has no room, of one record at most, are kept ([`TlsStream::wants_write`]) and
+//!   are sent by the next call of any kind.
 //! - An idle connection has no buffers.
 
 mod error;

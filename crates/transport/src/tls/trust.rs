@@ -10,8 +10,8 @@
 //! A server trusts certificates of clients as its [`Clients`] say. Verification, signatures and
 //! chains are rustls's; only the comparison of pins is here.
 //!
-//! There are no tickets and no early data: each connection proves itself anew, so a certificate that
-//! is not trusted any more opens none.
+//! There are no tickets and no early data: each connection proves itself anew, so a certificate
+//! that is not trusted any more opens none.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
