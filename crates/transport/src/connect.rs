@@ -100,7 +100,7 @@ pub(crate) fn handshake_error(
             ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() }
         }
         HandshakeError::Closed => ConnectError::Closed { address },
-        HandshakeError::Tls(source) => ConnectError::Tls { address, source },
+        HandshakeError::Tls(source) => ConnectError::Tls { address, source: Box::new(source) },
         HandshakeError::Io(error) => ConnectError::Io { address, source: error.into() },
     }
 }

@@ -65,7 +65,7 @@ pub enum ConnectError {
         /// The address.
         address: Address,
         /// The fault.
-        source: TlsError,
+        source: Box<TlsError>,
     },
     /// A file of certificates cannot be used.
     #[error(transparent)]
