@@ -104,6 +104,12 @@ pub enum ListenError {
         /// The size asked for.
         ring_bytes: usize,
     },
+    /// The address has a pin, which is for clients.
+    #[error("{address} cannot be listened on: a pin is for clients, and a server prints its own")]
+    Pin {
+        /// The address.
+        address: Address,
+    },
     /// There is no certificate for TLS.
     #[error("{address} needs a certificate: give its files, as `bifrost certificate` makes them")]
     NoCertificate {
@@ -194,6 +200,7 @@ impl Listener {
         };
         let stopper = Stopper::new().map_err(fail)?;
         let (socket, address, file) = match address {
+            Address::Tls { pin: Some(_), .. } => return Err(ListenError::Pin { address: address.clone() }),
             Address::Tls { .. } if options.tls.is_none() => {
                 return Err(ListenError::NoCertificate { address: address.clone() });
             }

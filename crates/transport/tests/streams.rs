@@ -114,8 +114,8 @@ fn a_write_waits_no_longer_than_its_deadline() {
         assert!(matches!(answer, WriteError::TimedOut), "{medium}: {answer:?}");
         drop(client);
         let received = match medium {
-            // The last record was cut off.
-            "tls" => read_until_cut(&mut server),
+            // The last record is cut off, unless there was room for it at last.
+            "tls" => read_to_any_end(&mut server),
             _ => read_to_end(&mut server),
         };
         let repeated = bytes.iter().cycle().take(received.len());
@@ -126,15 +126,14 @@ fn a_write_waits_no_longer_than_its_deadline() {
     }
 }
 
-fn read_until_cut(stream: &mut Stream) -> Vec<u8> {
+/// Reads until the end, or until the stream is found cut off.
+fn read_to_any_end(stream: &mut Stream) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         match stream.read(&mut bytes, usize::MAX, far()) {
-            Ok(count) => assert_ne!(count, 0, "an end that is no cut"),
-            Err(error) => {
-                assert!(matches!(error, ReadError::Tls(TlsError::Cut)), "{error:?}");
-                return bytes;
-            }
+            Ok(0) | Err(ReadError::Tls(TlsError::Cut)) => return bytes,
+            Ok(_) => {}
+            Err(error) => panic!("{error:?}"),
         }
     }
 }

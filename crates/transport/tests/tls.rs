@@ -248,6 +248,9 @@ fn files_that_cannot_be_used_are_named() {
     let address = Address::Tls { host: "127.0.0.1".to_owned(), port: 0, pin: None };
     let error = Listener::bind(&address, &ListenOptions::default()).unwrap_err();
     assert!(matches!(error, ListenError::NoCertificate { .. }), "{error:?}");
+    let pinned = format!("{address}#sha256-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8").parse().unwrap();
+    let error = Listener::bind(&pinned, &ListenOptions::default()).unwrap_err();
+    assert!(matches!(error, ListenError::Pin { .. }), "{error:?}");
     let error = Stream::connect(&address, &trusting(Path::new("/nowhere.pem"))).unwrap_err();
     assert!(matches!(error, ConnectError::Certificates(_)), "{error:?}");
 }
