@@ -44,7 +44,12 @@ pub struct Bounds {
     pub all: usize,
     /// Those of one origin.
     pub of_origin: usize,
+    /// Those whose handshake of TLS is not over.
+    pub handshakes: usize,
 }
+
+/// Most handshakes of TLS under way, if the user of a listener does not say.
+pub const HANDSHAKES_MAX: usize = 64;
 
 /// The bound that a connection would have exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +58,8 @@ pub enum Full {
     All,
     /// That of its origin.
     OfOrigin,
+    /// That of handshakes.
+    Handshakes,
 }
 
 /// Connections before their greeting.
@@ -88,11 +95,21 @@ impl Newcomers {
     /// The bound, if no connection makes way.
     pub fn enter(&mut self, stream: &Stream) -> Result<u64, Full> {
         let origin = Origin::of(stream);
+        let comes_from = |newcomer: &Newcomer| newcomer.origin == origin;
         // Processes of this machine have the bound of all.
-        if origin != Origin::Local && self.count(origin) >= self.bounds.of_origin && !self.dismiss(origin) {
+        if origin != Origin::Local && self.count(origin) >= self.bounds.of_origin && !self.dismiss(comes_from)
+        {
             return Err(Full::OfOrigin);
         }
-        if self.len() >= self.bounds.all && !self.origins().into_iter().any(|origin| self.dismiss(origin)) {
+        let shakes_hands = |newcomer: &Newcomer| !newcomer.stopper.is_established();
+        if !stream.is_established()
+            && self.waiting.values().filter(|one| !one.leaves && shakes_hands(one)).count()
+                >= self.bounds.handshakes
+            && !self.dismiss(shakes_hands)
+        {
+            return Err(Full::Handshakes);
+        }
+        if self.len() >= self.bounds.all && !self.dismiss_any() {
             return Err(Full::All);
         }
         self.last += 1;
@@ -144,16 +161,21 @@ impl Newcomers {
         origins.into_iter().map(|(origin, _)| origin).collect()
     }
 
-    /// Tells the oldest silent connection of an origin to end. False if each has words that wait to
-    /// be read.
-    fn dismiss(&mut self, origin: Origin) -> bool {
-        let mut of_origin =
-            self.waiting.values_mut().filter(|newcomer| !newcomer.leaves && newcomer.origin == origin);
+    /// Tells the oldest silent connection to end, of the origin that has most.
+    fn dismiss_any(&mut self) -> bool {
+        self.origins().into_iter().any(|origin| self.dismiss(|newcomer| newcomer.origin == origin))
+    }
+
+    /// Tells the oldest silent connection of a kind to end. False if each has words that wait to be
+    /// read.
+    fn dismiss(&mut self, is_of_kind: impl Fn(&Newcomer) -> bool) -> bool {
+        let mut of_kind =
+            self.waiting.values_mut().filter(|newcomer| !newcomer.leaves && is_of_kind(newcomer));
         let silent = |newcomer: &&mut Newcomer| {
             let had_time = newcomer.since.elapsed() > HEARD_WITHIN;
             !newcomer.heard && (had_time || newcomer.stopper.is_silent())
         };
-        let Some(oldest) = of_origin.find(silent) else { return false };
+        let Some(oldest) = of_kind.find(silent) else { return false };
         oldest.leaves = true;
         oldest.stopper.stop_reading();
         true
@@ -186,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_oldest_silent_connection_makes_way() {
-        let mut newcomers = Newcomers::new(Bounds { all: 2, of_origin: 1 });
+        let mut newcomers = Newcomers::new(Bounds { all: 2, of_origin: 1, handshakes: HANDSHAKES_MAX });
         let pairs: Vec<_> = (0..5).map(|_| Stream::pair().unwrap()).collect();
         let [(one, mut first), (two, _second), (three, mut third), (four, _), (five, _)] =
             pairs.try_into().unwrap();

@@ -63,6 +63,21 @@ fn only_jit_names_the_code_generator() {
     none(&users);
 }
 
+/// Streams are encrypted in `transport`, and connections with databases in the engine of PostgreSQL.
+#[test]
+fn few_crates_name_tls() {
+    let mut users = Vec::new();
+    for package in metadata().packages {
+        for dependency in &package.dependencies {
+            let known = ["bifrost-transport", "bifrost-repository"].contains(&package.name.as_str());
+            if dependency.name.starts_with("rustls") && !known {
+                users.push(format!("{} depends on {}", package.name, dependency.name));
+            }
+        }
+    }
+    none(&users);
+}
+
 /// Crates that know few others, and must stay so.
 const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-ir", &[]),

@@ -12,28 +12,32 @@ use bifrost_capsule::nodes::Nodes;
 use bifrost_capsule::space::Space;
 use bifrost_engine::Engine;
 use bifrost_native::Registry;
-use bifrost_server::program;
-use bifrost_transport::Address;
+use bifrost_server::{ConfigError, program};
+use bifrost_transport::{Address, Clients, KeyFiles, Pin, TlsOptions, TlsServer};
 
 use crate::common::arguments::{ProgramArgs, TokenArgs};
 use crate::common::capsules::ready;
+use crate::common::certificates::{TlsArgs, self_made};
 use crate::common::report::Report;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Run actors of a program whose `main` runs elsewhere
 ///
 /// Listens until `bifrost run --join` calls, takes part in that run with as many nodes as it asks
-/// for, and ends with it. Both need the same program, the same version of bifrost and, over TCP,
-/// the same token. The output of the program is printed there.
+/// for, and ends with it. Both need the same program, the same version of bifrost and, over TCP and
+/// TLS, the same token. The output of the program is printed there.
 ///
-/// A holder of the token can have this process do all that the program can do. Data over TCP is
-/// neither encrypted nor signed: use it in networks that you trust.
+/// A holder of the token can have this process do all that the program can do. Between machines use
+/// `tls://`: data over `tcp://` is neither encrypted nor signed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  bifrost capsule --listen tcp://0.0.0.0:7448 --token-file secret queens.theta
-  bifrost run --join tcp://other:7448 --token-file secret queens.theta 10
-      on another machine; with several addresses, all capsules must reach each other by them
+  bifrost capsule --listen tls://0.0.0.0:7448 --token-file secret queens.theta
+  bifrost run --join tls://other:7448#sha256-PIN --token-file secret queens.theta 10
+      on another machine, with the pin of the `ready` line; with several addresses, all capsules
+      must reach each other by them
+  bifrost capsule --listen tls://0.0.0.0:7448 --certificate c1.pem --key c1-key.pem --ca ca.pem queens.theta
+      only for capsules with certificates of the same authority (`bifrost certificate --capsule`)
 
 A line `ready URL` on the standard output means that the capsule listens. The exit status is 0 if the run was
 ended by its `main`, else 1.")]
@@ -41,9 +45,17 @@ pub struct Args {
     /// The file with `main`; its imports are found by themselves
     #[arg(value_name = "FILE.theta")]
     file: PathBuf,
-    /// Where to listen: shm:///path, unix:///path, tcp://host:port
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port
     #[arg(long, value_name = "URL")]
     listen: Address,
+    #[command(flatten)]
+    tls: TlsArgs,
+    /// The pin of the certificate of a capsule that may connect; several times for several
+    #[arg(long, value_name = "PIN", conflicts_with = "ca")]
+    peer: Vec<Pin>,
+    /// Allow `tcp://` at addresses that other machines reach: tokens and objects pass unencrypted
+    #[arg(long)]
+    plain_networks: bool,
     #[command(flatten)]
     token: TokenArgs,
     /// The longest wait for a run [default: for ever]
@@ -56,26 +68,35 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let token = args.token.token()?;
-    if let (Address::Tcp { .. }, None) = (&args.listen, &token) {
-        return Err(Failure::new(Exit::Usage, "a capsule on TCP needs a token, or any process could join")
-            .help(
-                "pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN",
-            ));
+    let (tls, options) = certificates(args)?;
+    let clients_are_known = tls.is_some() && (args.tls.ca.is_some() || !args.peer.is_empty());
+    if args.listen.may_ask_for_token() && token.is_none() && !clients_are_known {
+        return Err(Failure::new(
+            Exit::Usage,
+            "a capsule on TCP or TLS needs a token, or any process could join",
+        )
+        .help("pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN"));
+    }
+    if matches!(args.listen, Address::Tcp { .. }) && !args.plain_networks && !args.listen.is_loopback() {
+        return Err(ConfigError::PlainNetwork(args.listen.clone()).into());
     }
     // Before the program is compiled, which may take a while: a process that connects meanwhile
     // waits.
-    let waiting = Waiting::listen(&args.listen)?;
+    let pin = tls.as_ref().filter(|_| args.tls.key_files().is_none()).map(TlsServer::pin);
+    let waiting = Waiting::listen(&args.listen, tls)?;
     let registry = args.program.registry(registry)?;
     let files = std::slice::from_ref(&args.file);
     let program = program::compile_files(files, args.program.root.as_deref(), &registry)?;
     if program.has_transactions() {
         return Err(Failure::new(Exit::Usage, "a program over a store has one node"));
     }
-    let terms = Terms::new(&program, token.as_deref().unwrap_or_default());
+    let terms = Terms::new(&program, token.as_deref().unwrap_or_default()).with_tls(options);
     let engine = Engine::with_natives(program, args.program.mode(), registry.natives().clone())?;
     let limits = args.program.limits();
     // A reader that does not need the line has closed the stream.
-    let _ = writeln!(std::io::stdout(), "ready {}", waiting.address());
+    let address = waiting.address().clone();
+    let address = pin.into_iter().fold(address, Address::with_pin);
+    let _ = writeln!(std::io::stdout(), "ready {address}");
     let joined = waiting.take_part(&terms, args.wait_ms.map(Duration::from_millis))?;
     let traced = joined.is_traced();
     let nodes = Nodes::joined(Space::new(engine, limits)?, joined, limits, |_| {}, |cx| ready(cx, traced))
@@ -86,4 +107,25 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         true => Ok(()),
         false => Err(Failure::new(Exit::Failed, "the process with `main` is lost")),
     }
+}
+
+/// Returns the certificate of the listener, at `tls://`, and the options of connections to others.
+fn certificates(args: &Args) -> Result<(Option<TlsServer>, TlsOptions), Failure> {
+    if !matches!(args.listen, Address::Tls { .. }) {
+        return Ok((None, args.tls.options()));
+    }
+    let files = match args.tls.key_files() {
+        Some(files) => files,
+        None => {
+            let file = self_made()?;
+            KeyFiles { certificate: file.clone(), key: file }
+        }
+    };
+    let clients = match &args.tls.ca {
+        Some(file) => Clients::Authorities { file: file.clone(), required: true },
+        None if args.peer.is_empty() => Clients::Any,
+        None => Clients::Pins(args.peer.clone()),
+    };
+    let tls = TlsServer::load(files.clone(), clients).map_err(|e| Failure::new(Exit::Usage, e))?;
+    Ok((Some(tls), TlsOptions { certificate: Some(files), ..args.tls.options() }))
 }

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{Address, ConnectOptions, ReadError, Stream, WriteError, default_directory};
+use bifrost_transport::{
+    Address, ConnectOptions, ReadError, Stream, TlsOptions, WriteError, default_directory,
+};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::{
     Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, VERSION, decode,
@@ -14,23 +16,28 @@ use bifrost_wire::{
 };
 
 use crate::common::arguments::token;
+use crate::common::certificates::TlsArgs;
 use crate::failure::{Exit, Failure};
 
 /// The longest time that a server may take to answer, besides the time limit that it has for
 /// batches itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// The first bytes that a server of TLS answers to a client that speaks none: an alert.
+const TLS_ALERT: &[u8] = &[0x15, 3];
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// The token for a server.
+/// The token for a server, and the certificates.
 #[derive(clap::Args, Debug)]
 pub struct ConnectArgs {
-    /// The token to show a server that listens on TCP
+    /// The token to show a server that listens on TCP or TLS
     #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// A file with the token on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl ConnectArgs {
@@ -40,7 +47,7 @@ impl ConnectArgs {
     /// The address is none, nobody listens there, or the server refuses.
     pub fn connect(&self, url: Option<&str>) -> Result<Client, Failure> {
         let token = token(self.token.as_deref(), self.token_file.as_deref())?;
-        Client::connect(&address(url)?, &token.unwrap_or_default())
+        Client::connect_with(&address(url)?, &token.unwrap_or_default(), &self.tls.options())
     }
 }
 
@@ -78,26 +85,27 @@ pub struct Client {
 
 impl Client {
     /// Opens a session. The token is sent only to a server that asks for it, by refusing a client
-    /// without, and over TCP only: no honest server asks at a socket file.
+    /// without, and over TCP and TLS only: no honest server asks at a socket file.
     ///
     /// # Errors
     /// Nobody listens, or the server refuses.
-    pub fn connect(address: &Address, token: &str) -> Result<Client, Failure> {
-        let mut client = Client::open(address)?;
+    pub fn connect_with(address: &Address, token: &str, tls: &TlsOptions) -> Result<Client, Failure> {
+        let mut client = Client::open(address, tls)?;
         if let Err(failure) = client.greet("") {
             let asked = client.refused == Some(ErrorNumber::BadToken as u32) && address.may_ask_for_token();
             if !asked || token.is_empty() {
                 return Err(failure);
             }
-            client = Client::open(address)?;
+            client = Client::open(address, tls)?;
             client.greet(token)?;
         }
         Ok(client)
     }
 
     /// Makes a connection on which nothing has been said.
-    fn open(address: &Address) -> Result<Client, Failure> {
-        let stream = Stream::connect(address, &ConnectOptions::default())?;
+    fn open(address: &Address, tls: &TlsOptions) -> Result<Client, Failure> {
+        let stream =
+            Stream::connect(address, &ConnectOptions { tls: tls.clone(), ..ConnectOptions::default() })?;
         Ok(Client {
             stream,
             address: address.clone(),
@@ -212,6 +220,11 @@ impl Client {
             }
             match self.stream.read(&mut self.input, READ_BYTES, deadline) {
                 Ok(0) => return Err(self.gone()),
+                // No reply begins so.
+                Ok(_) if self.server.is_empty() && self.input.starts_with(TLS_ALERT) => {
+                    let said = format!("{} speaks TLS: connect to `tls://...`", self.address);
+                    return Err(Failure::new(Exit::Refused, said));
+                }
                 Ok(_) => {}
                 Err(ReadError::TimedOut) => {
                     let message = format!("{} did not answer within {} s", self.address, within.as_secs());

@@ -127,7 +127,8 @@ impl From<StartError> for Failure {
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Failure {
         match error {
-            JoinError::Connect(error) => Failure::new(Exit::Unreachable, error).help(
+            JoinError::Connect(error) => unreachable(
+                error,
                 "start the capsule with `bifrost capsule --listen ADDRESS FILE.theta`, with the same file",
             ),
             JoinError::Count { .. } => Failure::new(Exit::Usage, error),
@@ -147,7 +148,16 @@ impl From<JoinError> for Failure {
 
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Failure {
-        Failure::new(Exit::Unreachable, error).help("start a server with `bifrost serve FILE.theta`")
+        unreachable(error, "start a server with `bifrost serve FILE.theta`")
+    }
+}
+
+/// Makes a failure of a connection that there is not. Errors of TLS say by themselves what to do.
+fn unreachable(error: ConnectError, help: &str) -> Failure {
+    match error {
+        ConnectError::Tls { .. } => Failure::new(Exit::Unreachable, error),
+        ConnectError::Certificates(_) | ConnectError::TwoTrusts { .. } => Failure::new(Exit::Usage, error),
+        _ => Failure::new(Exit::Unreachable, error).help(help),
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod bench;
 mod capsule;
+mod certificate;
 mod check;
 mod client;
 mod common;
@@ -51,7 +52,8 @@ Exit status:
 
 Environment:
   BIFROST_URL    the server that clients connect to
-  BIFROST_TOKEN  the token that clients send, and servers require, over TCP
+  BIFROST_TOKEN  the token that clients send, and servers require, over TCP and TLS
+  BIFROST_CA     the file of the authorities that clients trust over TLS, instead of the system's
   BIFROST_LOG    the events to write to the standard error: warn, info, bifrost=debug ...
   BIFROST_*      the settings of `bifrost serve`, such as BIFROST_SESSIONS_MAX")]
 struct Cli {
@@ -69,6 +71,7 @@ enum Command {
     Lsp(lsp::Args),
     Run(run::Args),
     Capsule(capsule::Args),
+    Certificate(certificate::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
     Store(store::Args),
@@ -107,6 +110,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Lsp(args) => lsp::run(&args, registry),
         Command::Run(args) => run::run(&args, registry),
         Command::Capsule(args) => capsule::run(&args, registry),
+        Command::Certificate(args) => certificate::run(&args),
         Command::Veneer(args) => veneer::run(&args, registry),
         Command::Demo(args) => demo::run(&args),
         Command::Store(args) => store::run(&args),

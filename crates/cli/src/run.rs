@@ -17,6 +17,7 @@ use bifrost_transport::Address;
 
 use crate::common::arguments::{ProgramArgs, TokenArgs};
 use crate::common::capsules::{Started, ready};
+use crate::common::certificates::TlsArgs;
 use crate::common::figures::{actors_line, heap_line};
 use crate::common::main_routine::Main;
 use crate::common::report::Report;
@@ -69,6 +70,8 @@ pub struct Args {
     join: Vec<Address>,
     #[command(flatten)]
     token: TokenArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Derive from this number which messages are calls, and the order of everything, so that a run
     /// can be repeated; all nodes on one thread
     #[arg(long, value_name = "N")]
@@ -103,7 +106,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         return Err(Failure::new(Exit::Usage, "a program over a store has one node")
             .help("leave out `--nodes`, `--capsules` and `--join`, or `--store` and the transactions"));
     }
-    let terms = Terms::new(&program, &args.token.token()?.unwrap_or_default());
+    let token = args.token.token()?.unwrap_or_default();
+    let terms = Terms::new(&program, &token).with_tls(args.tls.options());
     let mode = args.program.mode();
     let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
     let engine = Engine::with_natives(program, run, registry.natives().clone())?;

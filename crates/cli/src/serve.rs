@@ -22,6 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::common::arguments::{token, with_files};
+use crate::common::certificates::self_made;
 use crate::common::figures::server_line;
 use crate::failure::{Exit, Failure, Outcome, print};
 use crate::log;
@@ -41,28 +42,31 @@ use crate::log;
 Examples:
   bifrost serve database.theta
       over shared memory and a unix socket in your runtime folder: `bifrost shell` finds it
-  bifrost serve --listen tcp://0.0.0.0:7447 --token-file secret database.theta
-      over TCP, to clients with the token
+  bifrost serve --listen tls://0.0.0.0:7447 --token-file secret database.theta
+      over TLS, to clients with the token, which trust the pin in the `ready` line;
+      `bifrost certificate --help` says how to make certificates that an authority signs
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
   bifrost serve --store objects --metrics tcp://127.0.0.1:9464 database.theta
       `curl http://127.0.0.1:9464/metrics` prints the counts of sessions and store
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
-sessions and the figures of the collector, on one line of the standard error; SIGHUP has no effect;
+sessions and the figures of the collector, on one line of the standard error; SIGHUP makes the server read its
+certificate again, for new connections;
 BIFROST_LOG=bifrost=debug logs each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
-    /// Where to listen: shm:///path, unix:///path, tcp://host:port; several times for several
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port; several times
+    /// for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// The token that TCP clients must show. Other users can read it in the process table, so
-    /// better use a file
+    /// The token that TCP and TLS clients must show. Other users can read it in the process table,
+    /// so better use a file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
-    /// A file with the token of TCP clients on its first line
+    /// A file with the token of TCP and TLS clients on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
@@ -87,9 +91,19 @@ pub struct Args {
     /// those over shared memory and unix sockets, never none [default: local]
     #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"])]
     show_places: Option<String>,
-    /// Accept all clients over TCP on loopback addresses
+    /// Accept all clients over TCP and TLS on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
+    /// The certificate of `tls://` listeners, in PEM [default: a self-made one, whose pin is in the
+    /// `ready` line]
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
+    /// The private key of the certificate, in PEM [default: in the certificate's file]
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Allow `tcp://` at addresses that other machines reach: tokens and objects pass unencrypted
+    #[arg(long)]
+    plain_networks: bool,
     /// The rights of clients to the names of the root directory [default: read-only]. With
     /// read-only, clients look names up and list them, and only the program changes them
     #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"])]
@@ -135,7 +149,7 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
-    let config = gather(args)?;
+    let mut config = gather(args)?;
     // Before the sources are compiled: a mistake in the settings is found at once.
     config.session_limits()?;
     config.addresses()?;
@@ -145,14 +159,20 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.print_config {
         return Ok(print(&as_toml(&config))?);
     }
+    let is_self_made = config.tls_address()?.is_some() && config.tls.certificate.as_os_str().is_empty();
+    if is_self_made {
+        (config.tls.certificate, config.tls.key) = (self_made()?, PathBuf::new());
+    }
+    config.tls_server()?;
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = with_files(registry, &config.allow_files)?;
     let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
-    announce(&server, &config);
-    tell_ready(&server, args.ready_fd)?;
+    let addresses = shown(&server, is_self_made);
+    announce(&server, &config, &addresses);
+    tell_ready(&addresses, args.ready_fd)?;
     wait(signals, &server);
     if args.gc_stats {
         say(server_line(&server));
@@ -243,6 +263,16 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());
     }
+    if args.plain_networks {
+        settings.insert("plain_networks".into(), true.into());
+    }
+    for (name, file) in [("certificate", &args.certificate), ("key", &args.key)] {
+        let Some(file) = file else { continue };
+        let tls = settings.entry("tls").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(tls) = tls {
+            tls.insert(name.into(), file.to_string_lossy().into());
+        }
+    }
     Ok(Value::Object(settings))
 }
 
@@ -262,8 +292,22 @@ fn wait(mut signals: Signals, server: &Server) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
-            SIGHUP => say("SIGHUP has no effect: the settings are read at the start"),
+            SIGHUP => reload(server),
             _ => return,
+        }
+    }
+}
+
+/// Has the server read its certificate again.
+fn reload(server: &Server) {
+    match server.reload_certificate() {
+        Ok(Some(pin)) => {
+            tracing::info!(%pin, "certificate.read");
+            say(format_args!("the certificate was read again; its pin is {pin}"));
+        }
+        Ok(None) => say("SIGHUP has no effect without `tls://`: the settings are read at the start"),
+        Err(error) => {
+            tracing::warn!(%error, "certificate.kept: the certificate in use stays");
         }
     }
 }
@@ -281,15 +325,27 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Tells people the server's address, and the command to reach it.
-fn announce(server: &Server, config: &Config) {
-    for address in server.addresses() {
-        let tcp = matches!(address, Address::Tcp { .. });
-        let secured = tcp && !(config.anonymous_loopback && address.is_loopback());
+/// Returns the addresses where clients connect. With a certificate that no authority has signed
+/// they need its pin.
+fn shown(server: &Server, is_self_made: bool) -> Vec<Address> {
+    let with_pin = |address: &Address| match server.pin() {
+        Some(pin) if is_self_made => address.clone().with_pin(pin),
+        _ => address.clone(),
+    };
+    server.addresses().iter().map(with_pin).collect()
+}
+
+/// Tells people the server's addresses, and the command to reach it.
+fn announce(server: &Server, config: &Config, addresses: &[Address]) {
+    for address in addresses {
+        let secured = address.may_ask_for_token() && !(config.anonymous_loopback && address.is_loopback());
         match secured {
             true => say(format_args!("listening on {address} (clients need the token)")),
             false => say(format_args!("listening on {address}")),
         }
+    }
+    if let Some(pin) = server.pin() {
+        say(format_args!("the pin of the certificate is {pin}"));
     }
     if let Some(address) = server.metrics_address() {
         say(format_args!("metrics on {address}"));
@@ -298,20 +354,16 @@ fn announce(server: &Server, config: &Config) {
     if let Some(token) = made_up {
         say(format_args!("the token is {token}"));
     }
-    if let Some(address) = server.addresses().first() {
-        let token = if made_up.is_some() && matches!(address, Address::Tcp { .. }) {
-            "BIFROST_TOKEN=... "
-        } else {
-            ""
-        };
+    if let Some(address) = addresses.first() {
+        let token = if made_up.is_some() && address.may_ask_for_token() { "BIFROST_TOKEN=... " } else { "" };
         let url = if config.listen.is_empty() { String::new() } else { format!(" {address}") };
         say(format_args!("try: {token}bifrost shell{url}"));
     }
 }
 
-fn tell_ready(server: &Server, descriptor: Option<u32>) -> Outcome {
+fn tell_ready(addresses: &[Address], descriptor: Option<u32>) -> Outcome {
     let mut line = String::from("ready");
-    for address in server.addresses() {
+    for address in addresses {
         line += &format!(" {address}");
     }
     line.push('\n');

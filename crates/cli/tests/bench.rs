@@ -41,7 +41,7 @@ fn theta_programs_give_what_others_give() {
 #[test]
 fn calls_are_measured_over_all_streams() {
     let bench =
-        bifrost().args(["bench", "calls", "--quick", "--over", "shm,unix,tcp", "--json", "-"]).output();
+        bifrost().args(["bench", "calls", "--quick", "--over", "shm,unix,tcp,tls", "--json", "-"]).output();
     let output = bench.unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stdout(&output);
@@ -51,7 +51,7 @@ fn calls_are_measured_over_all_streams() {
         let line = lines.iter().find(|line| line["case"] == case);
         line.unwrap_or_else(|| panic!("no case `{case}`")).clone()
     };
-    for stream in ["", "unix: ", "tcp: "] {
+    for stream in ["", "unix: ", "tcp: ", "tls: "] {
         for series in ["null call", "list descent"] {
             let name = format!("{stream}{series}");
             let (t_c, t_d) = (value(&format!("{name}: t_c fitted")), value(&format!("{name}: t_d fitted")));

@@ -500,6 +500,6 @@ fn numbers_of_capsules_that_cannot_be() {
     let mut command = bifrost();
     command.args(["capsule", "--listen", "tcp://127.0.0.1:0"]).arg(&queens);
     let output = command.output().unwrap();
-    assert!(stderr(&output).contains("a capsule on TCP needs a token"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a capsule on TCP or TLS needs a token"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(2));
 }

@@ -21,8 +21,33 @@ const COVERED: &[(&str, &str)] = &[
     ("cargo run --release -p bifrost-cli -- demo", "the tests of `demo` run the program itself"),
     ("./test.sh", "it runs this test"),
     (
-        "BIFROST_STORE=postgres://ann:secret@db.example/bank bifrost serve --listen tcp://0.0.0.0:7447 bank.theta",
+        "BIFROST_STORE=postgres://ann:secret@db.example/bank bifrost serve --listen tls://0.0.0.0:7447 bank.theta",
         "crates/cli/tests/shared_store.rs",
+    ),
+    (
+        "bifrost serve --listen tls://0.0.0.0:7447 --token-file secret database.theta",
+        "crates/cli/tests/tls.rs, with every command of the chapter on security",
+    ),
+    (
+        "BIFROST_TOKEN=... bifrost shell tls://db1.example:7447#sha256-q0XGTVnjzWgntQCX37Mv03i7-Y_dGPth7_rvhYR7PCQ",
+        "as above",
+    ),
+    (
+        "bifrost serve --listen tls://0.0.0.0:7447 --certificate certificates/localhost.pem --key certificates/localhost-key.pem --token-file secret database.theta",
+        "as above",
+    ),
+    ("BIFROST_TOKEN=... bifrost shell --ca certificates/ca.pem tls://db1.example:7447", "as above"),
+    ("bifrost certificate --name localhost --ca certificates/ca.pem -o renewed", "as above"),
+    ("mv renewed/localhost.pem renewed/localhost-key.pem certificates/", "as above"),
+    ("kill -HUP \"$(pidof bifrost)\"", "as above"),
+    ("bifrost capsule --listen tls://0.0.0.0:7448 --token-file secret queens.theta", "as above"),
+    (
+        "bifrost run --join tls://one:7448#sha256-PIN,tls://two:7448#sha256-PIN --token-file secret queens.theta 10",
+        "as above",
+    ),
+    (
+        "openssl s_client -quiet -connect db1.example:7447 -servername db1.example -CAfile certificates/ca.pem -verify_return_error",
+        "as above",
     ),
     ("cargo build --release", "the tests have built the program"),
     ("export PATH=\"$PWD/target/release:$PATH\"", "the test puts it into the path"),
@@ -50,7 +75,7 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench commits", "tests/bench_sessions.rs runs it with few sessions"),
     ("bifrost bench savina", "tests/savina.rs runs it with small sizes"),
     ("bifrost bench savina counting big --nodes 2 --samples 9", "tests/savina.rs runs it with small sizes"),
-    ("bifrost bench calls --over shm,unix,tcp", "tests/bench.rs runs it with few samples"),
+    ("bifrost bench calls --over shm,unix,tcp,tls", "tests/bench.rs runs it with few samples"),
     (
         "bifrost bench oo7 --op T1 --op T2a --op T2b --op T2c --samples 9",
         "tests/oo7.rs runs it with a small database",
@@ -115,6 +140,11 @@ fn the_chapter_on_tools_is_true() {
 #[test]
 fn the_chapter_on_keeping_objects_is_true() {
     play("docs/book/persistence.md");
+}
+
+#[test]
+fn the_chapter_on_security_is_true() {
+    play("docs/book/security.md");
 }
 
 #[test]

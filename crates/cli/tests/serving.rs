@@ -22,10 +22,19 @@ fn check_shell(server: &Server, url: &str, arguments: &[&str]) {
 fn every_transport_carries_the_same_conversation() {
     let server = Server::start(
         "database",
-        &["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"],
+        &[
+            "--listen",
+            "shm://FOLDER/shm",
+            "--listen",
+            "tcp://127.0.0.1:0",
+            "--listen",
+            "tls://127.0.0.1:0",
+            "--anonymous-loopback",
+        ],
     );
-    assert_eq!(server.urls.len(), 3);
+    assert_eq!(server.urls.len(), 4);
     assert!(server.urls[2].starts_with("tcp://127.0.0.1:") && !server.urls[2].ends_with(":0"));
+    assert!(server.urls[3].starts_with("tls://127.0.0.1:") && server.urls[3].contains("#sha256-"));
     for url in &server.urls {
         check_shell(&server, url, &[]);
     }

@@ -19,13 +19,14 @@ fn tour_process() {
 #[test]
 fn the_tour_is_the_same_over_every_transport() {
     let expected = std::fs::read_to_string(examples().join("database/rust/tour.txt")).unwrap();
-    let listen = ["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--token", "s3cret"];
-    for transport in 0..3 {
+    let sockets = ["--listen", "tcp://127.0.0.1:0", "--listen", "tls://127.0.0.1:0"];
+    let listen = [&["--listen", "shm://FOLDER/shm", "--token", "s3cret"][..], &sockets].concat();
+    for transport in 0..4 {
         // Each tour needs a database of its own.
         let server = Server::start("database", &listen);
         let mut client = again("tour_process");
         client.env("BIFROST_URL", &server.urls[transport]);
-        if transport == 2 {
+        if transport >= 2 {
             client.env("BIFROST_TOKEN", "s3cret");
         }
         let output = client.output().unwrap();

@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bifrost_cache::Prefetch;
-use bifrost_capsule::newcomers::Bounds;
+use bifrost_capsule::newcomers::{Bounds, HANDSHAKES_MAX};
 use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
 use bifrost_session::{Limits, Policy, Shown};
-use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
+use bifrost_transport::{
+    Address, AddressError, CertificateFileError, Clients, KeyFiles, ListenOptions, TlsServer,
+    default_directory,
+};
 use bifrost_wire::Limit;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -37,6 +40,22 @@ pub enum RootNames {
     ReadOnly,
 }
 
+/// The settings of `tls://` listeners: files in PEM, read at the start and at SIGHUP.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// The file of the server's certificate, before those that lead to its authority. Empty:
+    /// `bifrost serve` makes one, whose pin is in the `ready` line.
+    pub certificate: PathBuf,
+    /// The file of its private key. Empty: that of the certificate.
+    pub key: PathBuf,
+    /// The file of the authorities of clients' certificates. Empty: all certificates are accepted,
+    /// and of each only its pin counts.
+    pub clients: PathBuf,
+    /// True if a client without a certificate is refused.
+    pub required: bool,
+}
+
 /// The settings of a server. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -44,11 +63,14 @@ pub struct Config {
     /// The addresses to listen on, as URLs. Empty: shared memory and a unix socket in the default
     /// folder.
     pub listen: Vec<String>,
-    /// The token that clients must show to be let in over TCP. Empty: one is made up and printed at
-    /// the start.
+    /// The token that clients must show to be let in over TCP and TLS. Empty: one is made up and
+    /// printed at the start.
     pub token: String,
-    /// True if TCP on a loopback address needs no token.
+    /// True if a loopback address needs no token.
     pub anonymous_loopback: bool,
+    /// True if `tcp://` may listen at addresses that other machines reach, where tokens and objects
+    /// pass unencrypted.
+    pub plain_networks: bool,
     /// The rights of clients to the names of the root directory: `read-only`, so that only the
     /// program gives and takes names, or `read-write`.
     pub root_names: RootNames,
@@ -77,6 +99,11 @@ pub struct Config {
     /// Most new TCP connections of one address in a second; after a rest, those of five seconds at
     /// once.
     pub connections_per_second_max: u32,
+    /// Most handshakes of TLS at a time. With one more, the oldest silent one is closed.
+    pub handshakes_max: usize,
+    /// Most new TLS connections of one address in a second; after a rest, those of five seconds at
+    /// once.
+    pub handshakes_per_second_max: u32,
     /// The delay before the next token of an address is checked after a wrong one, in milliseconds.
     /// Each further wrong one doubles it, up to eight times as long.
     pub wrong_token_ms: u64,
@@ -120,6 +147,8 @@ pub struct Config {
     /// `always` all, `local` those over shared memory and unix sockets, `never` none. Clients
     /// elsewhere see absolute paths only by the name of the file.
     pub show_places: ShowPlaces,
+    /// The certificates of `tls://` listeners.
+    pub tls: TlsConfig,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
 }
@@ -157,6 +186,7 @@ impl Default for Config {
             listen: Vec::new(),
             token: String::new(),
             anonymous_loopback: false,
+            plain_networks: false,
             root_names: RootNames::default(),
             metrics: String::new(),
             store: MEMORY.to_owned(),
@@ -167,6 +197,8 @@ impl Default for Config {
             greetings_max: 1_000,
             greetings_address_max: 250,
             connections_per_second_max: 200,
+            handshakes_max: HANDSHAKES_MAX,
+            handshakes_per_second_max: 20,
             wrong_token_ms: 250,
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
@@ -183,6 +215,7 @@ impl Default for Config {
             ring_bytes: ListenOptions::default().ring_bytes,
             spin_us_max: None,
             show_places: ShowPlaces::default(),
+            tls: TlsConfig::default(),
             limits,
         }
     }
@@ -202,6 +235,21 @@ pub enum ConfigError {
         /// All names.
         known: String,
     },
+    /// TCP that other machines reach.
+    #[error(
+        "`{0}` can be reached from other machines, and tokens and objects would pass unencrypted: listen on \
+         `tls://` instead, or pass `--plain-networks` if every machine of the network is trusted"
+    )]
+    PlainNetwork(Address),
+    /// There is no certificate for `tls://`.
+    #[error("`{0}` needs a certificate: set `tls.certificate` and `tls.key`")]
+    NoCertificate(Address),
+    /// Clients' certificates are required, and no authority is known.
+    #[error("the setting `tls.required` needs `tls.clients`, the file of the authorities of clients")]
+    NoAuthority,
+    /// A file of certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] CertificateFileError),
     /// Metrics over shared memory.
     #[error("metrics cannot be exported on `{url}`: write `tcp://host:port` or `unix:///path`")]
     Metrics {
@@ -251,6 +299,7 @@ const NO_SETTINGS: &[&str] = &[
     "log",
     "url",
     "config",
+    "ca",
     "update",
     "fuzz_seconds",
     "fuzz_seed",
@@ -302,7 +351,40 @@ impl Config {
         }
         let parse =
             |url: &String| url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source });
-        self.listen.iter().map(parse).collect()
+        let addresses: Vec<Address> = self.listen.iter().map(parse).collect::<Result<_, _>>()?;
+        let plain = |address: &&Address| matches!(address, Address::Tcp { .. }) && !address.is_loopback();
+        match addresses.iter().find(plain) {
+            Some(address) if !self.plain_networks => Err(ConfigError::PlainNetwork(address.clone())),
+            _ => Ok(addresses),
+        }
+    }
+
+    /// Returns the address of a `tls://` listener, if there is one.
+    ///
+    /// # Errors
+    /// As [`Config::addresses`].
+    pub fn tls_address(&self) -> Result<Option<Address>, ConfigError> {
+        Ok(self.addresses()?.into_iter().find(|address| matches!(address, Address::Tls { .. })))
+    }
+
+    /// Reads the certificate of the `tls://` listeners, if there are some.
+    ///
+    /// # Errors
+    /// [`ConfigError`]
+    pub fn tls_server(&self) -> Result<Option<TlsServer>, ConfigError> {
+        let Some(address) = self.tls_address()? else { return Ok(None) };
+        let TlsConfig { certificate, key, clients, required } = self.tls.clone();
+        let none = |path: &Path| path.as_os_str().is_empty();
+        if none(&certificate) {
+            return Err(ConfigError::NoCertificate(address));
+        }
+        let key = if none(&key) { certificate.clone() } else { key };
+        let clients = match (none(&clients), required) {
+            (true, true) => return Err(ConfigError::NoAuthority),
+            (true, false) => Clients::Any,
+            (false, required) => Clients::Authorities { file: clients, required },
+        };
+        Ok(Some(TlsServer::load(KeyFiles { certificate, key }, clients)?))
     }
 
     /// Returns the address where metrics are told, if they are.
@@ -315,7 +397,7 @@ impl Config {
         }
         let url = &self.metrics;
         match url.parse() {
-            Ok(Address::Shm(_)) => Err(ConfigError::Metrics { url: url.clone() }),
+            Ok(Address::Shm(_) | Address::Tls { .. }) => Err(ConfigError::Metrics { url: url.clone() }),
             Ok(address) => Ok(Some(address)),
             Err(source) => Err(ConfigError::Address { url: url.clone(), source }),
         }
@@ -364,8 +446,13 @@ impl Config {
     pub(crate) fn connection_limits(&self) -> connections::Limits {
         connections::Limits {
             sessions: self.sessions_max,
-            newcomers: Bounds { all: self.greetings_max, of_origin: self.greetings_address_max },
+            newcomers: Bounds {
+                all: self.greetings_max,
+                of_origin: self.greetings_address_max,
+                handshakes: self.handshakes_max,
+            },
             per_second: self.connections_per_second_max,
+            handshakes_per_second: self.handshakes_per_second_max,
             wrong_token: Duration::from_millis(self.wrong_token_ms),
         }
     }
@@ -447,5 +534,30 @@ mod tests {
     fn bad_addresses_are_named() {
         let config = Config { listen: vec!["tcp:/x".into()], ..Config::default() };
         assert!(config.addresses().unwrap_err().to_string().contains("`tcp:/x`"));
+    }
+
+    #[test]
+    fn plain_networks_are_asked_for() {
+        let mut config = Config { listen: vec!["tcp://0.0.0.0:0".into()], ..Config::default() };
+        let error = config.addresses().unwrap_err().to_string();
+        assert!(error.contains("`tls://`") && error.contains("--plain-networks"), "{error}");
+        config.plain_networks = true;
+        assert_eq!(config.addresses().unwrap().len(), 1);
+        let loopback = ["tcp://127.0.0.1:0", "tcp://[::1]:0", "tls://0.0.0.0:0", "unix:///tmp/x"];
+        let listen = loopback.map(str::to_owned).to_vec();
+        assert_eq!(Config { listen, ..Config::default() }.addresses().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn settings_of_certificates_are_checked() {
+        let mut config = Config { listen: vec!["tls://127.0.0.1:0".into()], ..Config::default() };
+        assert!(matches!(config.tls_server(), Err(ConfigError::NoCertificate(_))));
+        config.tls.certificate = "/nowhere.pem".into();
+        let error = config.tls_server().unwrap_err().to_string();
+        assert!(error.contains("cannot use `/nowhere.pem`"), "{error}");
+        config.tls.required = true;
+        assert!(matches!(config.tls_server(), Err(ConfigError::NoAuthority)));
+        config.listen = vec!["tcp://127.0.0.1:0".into()];
+        assert!(config.tls_server().unwrap().is_none());
     }
 }

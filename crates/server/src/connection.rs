@@ -201,7 +201,8 @@ impl Work for Connection {
                         running.let_go_of_input(&self.shared);
                     }
                     if self.stream.watches_socket() {
-                        self.watch_room(want == Want::Room);
+                        // Sealed bytes of TLS may wait, too.
+                        self.watch_room(want == Want::Room || self.stream.wants_write());
                     }
                     if self.stream.rest(want) {
                         return Next::Rest(until);

@@ -40,6 +40,8 @@ pub(crate) struct Limits {
     pub newcomers: Bounds,
     /// New connections of one address in a second.
     pub per_second: u32,
+    /// New TLS connections of one address in a second.
+    pub handshakes_per_second: u32,
     /// The pause of an address after its first wrong token.
     pub wrong_token: Duration,
 }
@@ -77,14 +79,23 @@ struct Means {
 /// The history of an address.
 #[derive(Debug)]
 struct Visits {
-    /// Connections that it may open now, and since when.
-    allowance: f64,
-    seen: Instant,
+    /// The rate of its connections.
+    connections: Rate,
+    /// The rate of its TLS connections.
+    handshakes: Rate,
     /// Wrong tokens that count, and since when.
     wrong: u32,
     forgiven: Instant,
     /// When its next token may be looked at.
     turn: Instant,
+}
+
+/// A rate of connections.
+#[derive(Debug)]
+struct Rate {
+    /// Connections that may be opened now, and since when.
+    allowance: f64,
+    seen: Instant,
 }
 
 /// The place of a connection in the table, until dropped. Its job drops it last, when it has let
@@ -128,20 +139,30 @@ impl Connections {
     }
 
     fn try_enter(&self, stream: &Stream, now: Instant) -> Result<u64, String> {
-        let Limits { newcomers: Bounds { all, of_origin }, per_second, .. } = self.limits;
+        let Limits { newcomers: bounds, per_second, handshakes_per_second, .. } = self.limits;
+        let Bounds { all, of_origin, handshakes } = bounds;
         let mut open = self.open.lock();
         let origin = Origin::of(stream);
         // Processes of this user have better means against the server than to connect often.
-        if origin != Origin::Local && !open.visits(origin, now).may_connect(per_second, now) {
+        if origin != Origin::Local && !open.visits(origin, now).connections.allows(per_second, now) {
             return Err(format!(
                 "there are more than {per_second} new connections a second from this address \
                  (connections_per_second_max)"
+            ));
+        }
+        // A handshake takes the time of hundreds of calls.
+        if !stream.is_established() && !open.visits(origin, now).handshakes.allows(handshakes_per_second, now)
+        {
+            return Err(format!(
+                "there are more than {handshakes_per_second} new TLS connections a second from this address \
+                 (handshakes_per_second_max)"
             ));
         }
         open.newcomers.enter(stream).map_err(|full| match full {
             Full::OfOrigin => format!(
                 "{of_origin} connections of this address have not sent `hello` (greetings_address_max)"
             ),
+            Full::Handshakes => format!("{handshakes} TLS handshakes are under way (handshakes_max)"),
             Full::All => format!("{all} connections have not sent `hello` (greetings_max)"),
         })
     }
@@ -211,30 +232,36 @@ impl Connections {
 impl Open {
     fn visits(&mut self, origin: Origin, now: Instant) -> &mut Visits {
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&origin) {
-            let oldest = self.addresses.iter().min_by_key(|(_, visits)| visits.seen.max(visits.turn));
+            let oldest =
+                self.addresses.iter().min_by_key(|(_, visits)| visits.connections.seen.max(visits.turn));
             if let Some(oldest) = oldest.map(|(origin, _)| *origin) {
                 self.addresses.remove(&oldest);
             }
         }
-        self.addresses.entry(origin).or_insert(Visits {
-            allowance: f64::INFINITY,
-            seen: now,
-            wrong: 0,
-            forgiven: now,
-            turn: now,
-        })
+        self.addresses.entry(origin).or_insert_with(|| Visits::new(now))
     }
 }
 
-impl Visits {
+impl Rate {
+    fn new(now: Instant) -> Rate {
+        Rate { allowance: f64::INFINITY, seen: now }
+    }
+
     /// True if one more connection keeps to the rate.
-    fn may_connect(&mut self, per_second: u32, now: Instant) -> bool {
+    fn allows(&mut self, per_second: u32, now: Instant) -> bool {
         let rate = f64::from(per_second);
         let grown = self.allowance + now.duration_since(self.seen).as_secs_f64() * rate;
         (self.allowance, self.seen) = (grown.min(rate * BURST_SECONDS), now);
         let may = self.allowance >= 1.0;
         self.allowance -= f64::from(u8::from(may));
         may
+    }
+}
+
+impl Visits {
+    fn new(now: Instant) -> Visits {
+        let (connections, handshakes) = (Rate::new(now), Rate::new(now));
+        Visits { connections, handshakes, wrong: 0, forgiven: now, turn: now }
     }
 
     /// When a token that has come now may be looked at. The next one comes behind it.
@@ -339,24 +366,20 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn visits(now: Instant) -> Visits {
-        Visits { allowance: f64::INFINITY, seen: now, wrong: 0, forgiven: now, turn: now }
-    }
-
     #[test]
     fn an_address_has_a_rate() {
         let now = Instant::now();
-        let mut visits = visits(now);
-        let at_once = (0..1000).filter(|_| visits.may_connect(10, now)).count();
+        let mut rate = Rate::new(now);
+        let at_once = (0..1000).filter(|_| rate.allows(10, now)).count();
         assert_eq!(at_once, 50);
         let later = now + Duration::from_millis(510);
-        assert_eq!((0..1000).filter(|_| visits.may_connect(10, later)).count(), 5);
+        assert_eq!((0..1000).filter(|_| rate.allows(10, later)).count(), 5);
     }
 
     #[test]
     fn wrong_tokens_slow_the_next_ones_of_an_address() {
         let (now, pause) = (Instant::now(), Duration::from_millis(100));
-        let mut visits = visits(now);
+        let mut visits = Visits::new(now);
         // Right ones alone wait for nothing.
         assert!((0..10).all(|_| visits.take_turn(pause, now) == now));
         let mut waits = Vec::new();

@@ -69,10 +69,14 @@ impl Refusal {
         Refusal { form, number, position: 0, text: text.into() }
     }
 
-    /// Tells the client, and logs it.
+    /// Tells the client, and logs it. A client in a handshake of TLS is only cut off.
     pub(crate) fn tell(&self, stream: &mut Stream) {
         let Refusal { form, number, position, text } = self;
         tracing::info!(peer = stream.describe_peer(), error = number.name(), text, "connection.refused");
+        // The end of a handshake is not awaited for a refusal.
+        if !stream.is_established() {
+            return;
+        }
         let mut out = Vec::new();
         match form {
             Form::Binary => encode::error(&mut out, *number, *position, text),

@@ -30,6 +30,6 @@ pub mod text;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};
-pub use config::{Config, ConfigError, RootNames};
+pub use config::{Config, ConfigError, RootNames, TlsConfig};
 pub use objects::StoreError;
 pub use server::{Server, StartError};

@@ -273,7 +273,7 @@ impl Endpoint {
     ) -> Result<Endpoint, ListenError> {
         let listener = Listener::bind(address, &ListenOptions::default())?;
         let (address, stopper) = (listener.local_address().clone(), listener.stopper());
-        let bounds = Bounds { all: REQUESTS_MAX, of_origin: REQUESTS_MAX };
+        let bounds = Bounds { all: REQUESTS_MAX, of_origin: REQUESTS_MAX, handshakes: REQUESTS_MAX };
         let open = Mutex::new(Newcomers::new(bounds));
         let requests = Arc::new(Requests { open, changed: Condvar::new() });
         let (entered, measure) = (requests.clone(), Arc::new(measure));

@@ -10,7 +10,9 @@ use bifrost_capsule::newcomers::tell_shortage;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
-use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream};
+use bifrost_transport::{
+    Address, CertificateFileError, ListenError, ListenOptions, Listener, Pin, Stopper, Stream, TlsServer,
+};
 use bifrost_wire::{ErrorNumber, Limit};
 use bifrost_workers::{Work, Workers};
 use parking_lot::Mutex;
@@ -111,6 +113,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     token: Option<String>,
     metrics: Option<Endpoint>,
+    /// The certificate of the `tls://` listeners, if there are some.
+    tls: Option<TlsServer>,
 }
 
 impl Shared {
@@ -139,6 +143,7 @@ impl Server {
     pub fn start(engine: Arc<Engine>, config: &Config) -> Result<Server, StartError> {
         let addresses = config.addresses()?;
         let metrics = config.metrics_address()?;
+        let tls = config.tls_server()?;
         let limits = config.session_limits()?;
         let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
@@ -189,6 +194,7 @@ impl Server {
             threads: Vec::new(),
             token: None,
             metrics: None,
+            tls,
         };
         if let Some(address) = metrics {
             let shared = server.shared.clone();
@@ -201,9 +207,9 @@ impl Server {
     }
 
     fn listen(&mut self, address: &Address, config: &Config) -> Result<(), StartError> {
-        let listener = Listener::bind(address, &config.listen_options())?;
-        let remote = matches!(address, Address::Tcp { .. });
-        let open = !remote || (config.anonymous_loopback && address.is_loopback());
+        let options = ListenOptions { tls: self.tls.clone(), ..config.listen_options() };
+        let listener = Listener::bind(address, &options)?;
+        let open = !address.may_ask_for_token() || (config.anonymous_loopback && address.is_loopback());
         let token = if open { None } else { Some(Arc::from(self.token(config)?)) };
         self.addresses.push(listener.local_address().clone());
         self.stoppers.push(listener.stopper());
@@ -237,7 +243,21 @@ impl Server {
         self.metrics.as_ref().map(Endpoint::address)
     }
 
-    /// Returns the token that TCP clients must show, if they must.
+    /// Returns the pin of the certificate of the `tls://` listeners, if there are some.
+    pub fn pin(&self) -> Option<Pin> {
+        self.tls.as_ref().map(TlsServer::pin)
+    }
+
+    /// Reads the certificate of the `tls://` listeners again, if there are some, for new
+    /// connections. After an error the old one stays.
+    ///
+    /// # Errors
+    /// [`CertificateFileError`]
+    pub fn reload_certificate(&self) -> Result<Option<Pin>, CertificateFileError> {
+        self.tls.as_ref().map(TlsServer::reload).transpose()
+    }
+
+    /// Returns the token that TCP and TLS clients must show, if they must.
     pub fn required_token(&self) -> Option<&str> {
         self.token.as_deref()
     }

@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::pin::{Pin, PinError};
+
 /// The place where a server listens and a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -28,6 +30,16 @@ pub enum Address {
         /// The port; a listener that asks for 0 is given a free one.
         port: u16,
     },
+    /// TLS over a TCP socket.
+    Tls {
+        /// As for TCP. A client expects the name in the server's certificate, unless there is a
+        /// pin.
+        host: String,
+        /// As for TCP.
+        port: u16,
+        /// The key that the server must have. A listener takes none.
+        pin: Option<Pin>,
+    },
 }
 
 /// The reason why a text is no [`Address`], and the form of a right one.
@@ -35,15 +47,17 @@ pub enum Address {
 pub enum AddressError {
     /// There is no `://` in the text.
     #[error(
-        "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path` or `tcp://host:port`"
+        "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path`, `tcp://host:port` or \
+         `tls://host:port`"
     )]
     NoScheme {
         /// The text as given.
         text: String,
     },
-    /// The scheme is none of the three.
+    /// The scheme is none of the four.
     #[error(
-        "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path` or `tcp://host:port`"
+        "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path`, `tcp://host:port` or \
+         `tls://host:port`"
     )]
     UnknownScheme {
         /// The text before `://`.
@@ -66,9 +80,11 @@ pub enum AddressError {
         path: String,
     },
     /// There is no port.
-    #[error("`{rest}` has no port: write `tcp://host:port`, as in `tcp://localhost:7447`")]
+    #[error("`{rest}` has no port: write `{scheme}://host:port`, as in `{scheme}://localhost:7447`")]
     NoPort {
-        /// The text after `tcp://`.
+        /// `tcp` or `tls`.
+        scheme: &'static str,
+        /// The text after `://`.
         rest: String,
     },
     /// The port is no number from 0 to 65535.
@@ -92,38 +108,55 @@ pub enum AddressError {
         /// The text in the host's place.
         host: String,
     },
+    /// The text after `#` is no pin.
+    #[error("`{pin}` cannot follow `#` in a `tls://` address: {PinError}")]
+    BadPin {
+        /// The text after `#`.
+        pin: String,
+    },
 }
 
 impl Address {
-    /// True if only processes of this machine can reach it: true for shm and unix, and for TCP if
-    /// the host resolves to loopback addresses only. A host that does not resolve is not loopback.
+    /// True if only processes of this machine can reach it: true for shm and unix, and for others
+    /// if the host resolves to loopback addresses only. A host that does not resolve is not
+    /// loopback.
     ///
     /// May ask the resolver, and so may wait, if the host is a name.
     pub fn is_loopback(&self) -> bool {
         match self {
             Address::Shm(_) | Address::Unix(_) => true,
-            Address::Tcp { host, port } => match (host.as_str(), *port).to_socket_addrs() {
-                Ok(resolved) => {
-                    let mut count = 0;
-                    let all = resolved.inspect(|_| count += 1).all(|one| is_loopback_ip(one.ip()));
-                    all && count > 0
+            Address::Tcp { host, port } | Address::Tls { host, port, .. } => {
+                match (host.as_str(), *port).to_socket_addrs() {
+                    Ok(resolved) => {
+                        let mut count = 0;
+                        let all = resolved.inspect(|_| count += 1).all(|one| is_loopback_ip(one.ip()));
+                        all && count > 0
+                    }
+                    Err(_) => false,
                 }
-                Err(_) => false,
-            },
+            }
         }
     }
 
     /// True if a server here may ask clients for a token. The mode of a socket file says which
     /// users may connect: a listener that asks for a token there is to be told none.
     pub fn may_ask_for_token(&self) -> bool {
-        matches!(self, Address::Tcp { .. })
+        matches!(self, Address::Tcp { .. } | Address::Tls { .. })
+    }
+
+    /// Returns the address with the pin of the server's key, if it is one of TLS.
+    pub fn with_pin(self, key: Pin) -> Address {
+        match self {
+            Address::Tls { host, port, .. } => Address::Tls { host, port, pin: Some(key) },
+            other => other,
+        }
     }
 
     /// Returns the path of the socket file, if this address has one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Address::Shm(path) | Address::Unix(path) => Some(path),
-            Address::Tcp { .. } => None,
+            Address::Tcp { .. } | Address::Tls { .. } => None,
         }
     }
 }
@@ -138,9 +171,19 @@ impl fmt::Display for Address {
         match self {
             Address::Shm(path) => write!(out, "shm://{}", path.display()),
             Address::Unix(path) => write!(out, "unix://{}", path.display()),
-            Address::Tcp { host, port } if host.contains(':') => write!(out, "tcp://[{host}]:{port}"),
-            Address::Tcp { host, port } => write!(out, "tcp://{host}:{port}"),
+            Address::Tcp { host, port } => write_host(out, "tcp", host, *port),
+            Address::Tls { host, port, pin } => {
+                write_host(out, "tls", host, *port)?;
+                pin.iter().try_for_each(|pin| write!(out, "#{pin}"))
+            }
         }
+    }
+}
+
+fn write_host(out: &mut fmt::Formatter<'_>, scheme: &str, host: &str, port: u16) -> fmt::Result {
+    match host.contains(':') {
+        true => write!(out, "{scheme}://[{host}]:{port}"),
+        false => write!(out, "{scheme}://{host}:{port}"),
     }
 }
 
@@ -154,7 +197,18 @@ impl FromStr for Address {
         match scheme {
             "shm" => Ok(Address::Shm(expect_path("shm", rest)?)),
             "unix" => Ok(Address::Unix(expect_path("unix", rest)?)),
-            "tcp" => expect_host_and_port(rest),
+            "tcp" => {
+                let (host, port) = expect_host_and_port("tcp", rest)?;
+                Ok(Address::Tcp { host, port })
+            }
+            "tls" => {
+                let (rest, pin) = match rest.split_once('#') {
+                    Some((rest, pin)) => (rest, Some(expect_pin(pin)?)),
+                    None => (rest, None),
+                };
+                let (host, port) = expect_host_and_port("tls", rest)?;
+                Ok(Address::Tls { host, port, pin })
+            }
             _ => Err(AddressError::UnknownScheme { scheme: scheme.to_owned() }),
         }
     }
@@ -171,7 +225,11 @@ fn expect_path(scheme: &'static str, path: &str) -> Result<PathBuf, AddressError
     Ok(PathBuf::from(path))
 }
 
-fn expect_host_and_port(rest: &str) -> Result<Address, AddressError> {
+fn expect_pin(pin: &str) -> Result<Pin, AddressError> {
+    pin.parse().map_err(|PinError| AddressError::BadPin { pin: pin.to_owned() })
+}
+
+fn expect_host_and_port(scheme: &'static str, rest: &str) -> Result<(String, u16), AddressError> {
     let (host, port) = match rest.strip_prefix('[') {
         Some(bracketed) => {
             let Some((host, after)) = bracketed.split_once(']') else {
@@ -181,13 +239,13 @@ fn expect_host_and_port(rest: &str) -> Result<Address, AddressError> {
                 return Err(AddressError::BadHost { host: format!("[{host}]") });
             }
             let Some(port) = after.strip_prefix(':') else {
-                return Err(AddressError::NoPort { rest: rest.to_owned() });
+                return Err(AddressError::NoPort { scheme, rest: rest.to_owned() });
             };
             (host, port)
         }
         None => {
             let Some((host, port)) = rest.rsplit_once(':') else {
-                return Err(AddressError::NoPort { rest: rest.to_owned() });
+                return Err(AddressError::NoPort { scheme, rest: rest.to_owned() });
             };
             check_plain_host(host)?;
             (host, port)
@@ -195,7 +253,7 @@ fn expect_host_and_port(rest: &str) -> Result<Address, AddressError> {
     };
     let all_digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse() {
-        Ok(port) if all_digits => Ok(Address::Tcp { host: host.to_owned(), port }),
+        Ok(port) if all_digits => Ok((host.to_owned(), port)),
         _ => Err(AddressError::BadPort { port: port.to_owned() }),
     }
 }
@@ -232,6 +290,12 @@ pub(crate) fn is_private(directory: &Metadata) -> bool {
 mod tests {
     use super::*;
 
+    const PIN: &str = "sha256-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+
+    fn tls(host: &str, port: u16, pin: Option<Pin>) -> Address {
+        Address::Tls { host: host.to_owned(), port, pin }
+    }
+
     fn tcp(host: &str, port: u16) -> Address {
         Address::Tcp { host: host.to_owned(), port }
     }
@@ -245,6 +309,9 @@ mod tests {
             ("tcp://127.0.0.1:0", tcp("127.0.0.1", 0)),
             ("tcp://[::1]:65535", tcp("::1", 65535)),
             ("tcp://my-host_1.example.org:80", tcp("my-host_1.example.org", 80)),
+            ("tls://db1.example:7448", tls("db1.example", 7448, None)),
+            ("tls://[::1]:1", tls("::1", 1, None)),
+            (&format!("tls://db1.example:7448#{PIN}"), tls("db1.example", 7448, PIN.parse().ok())),
         ];
         for (text, address) in table {
             assert_eq!(text.parse(), Ok(address.clone()), "{text}");
@@ -280,11 +347,16 @@ mod tests {
             ("tcp://:80", "`` is not a host"),
             ("tcp://user@host:80", "`user@host` is not a host"),
             ("tcp://a b:80", "`a b` is not a host"),
+            ("tcp://localhost:80#sha256-x", "`80#sha256-x` is not a port"),
+            ("tls://localhost", "write `tls://host:port`"),
+            ("tls://localhost:80#", "`` cannot follow `#` in a `tls://` address"),
+            ("tls://localhost:80#sha256-x", "`sha256-x` cannot follow `#`"),
         ];
         for (text, expected) in table {
             let message = text.parse::<Address>().expect_err(text).to_string();
             assert!(message.contains(expected), "{text}: {message}");
-            assert!(message.contains("tcp://") || message.contains(":///"), "{message}");
+            let shown = ["tcp://", "tls://", ":///"].iter().any(|form| message.contains(form));
+            assert!(shown, "{message}");
         }
     }
 
@@ -299,6 +371,8 @@ mod tests {
             ("tcp://0.0.0.0:1", false),
             ("tcp://[::]:1", false),
             ("tcp://192.0.2.1:1", false),
+            ("tls://127.0.0.1:1", true),
+            ("tls://192.0.2.1:1", false),
         ];
         for (text, expected) in table {
             assert_eq!(text.parse::<Address>().unwrap().is_loopback(), expected, "{text}");

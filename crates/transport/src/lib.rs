@@ -1,19 +1,27 @@
-//! Byte streams between processes: shared memory, unix sockets and TCP.
+//! Byte streams between processes: shared memory, unix sockets, TCP and TLS.
 //!
 //! A [`Stream`] carries bytes in order, both ways, between a client process and a server process,
 //! over any of the transports. It knows nothing of the meaning of the bytes: frames, limits on
 //! frames and checking of their content belong to its user. Read [`Stream`] first, then
 //! [`Listener`] and [`Address`].
 //!
-//! Deliberately absent are: an async runtime, a protocol, encryption, and any periodic wake-up. A
-//! stream that nobody uses costs no time.
+//! Deliberately absent are: an async runtime, a protocol, and any periodic wake-up. A stream that
+//! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue.
 //!
 //! ```text
 //! address    names of listeners, as URLs
 //! deadline   until when a read or write may wait
-//! stream     Stream, its errors, its stopper; chooses one of the two below
+//! pin        the name of a public key
+//! identity   the proof of a peer about itself
+//! errors     the reasons why a stream is not made, or gives and takes no bytes
+//! connect    a client's sockets
+//! stream     Stream, its stopper; chooses one of the three below
 //! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
+//! tls        a stream over TLS 1.3
+//!   machine    the state of a connection, without its socket
+//!   trust      certificates, and whom they are trusted from
+//!   error      failures, with their remedies
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
 //!   ring       positions and copies; checks whatever the peer wrote
@@ -29,19 +37,25 @@
 
 mod address;
 mod attention;
+mod connect;
 mod deadline;
+mod errors;
+mod identity;
 mod listener;
+mod pin;
 mod rest;
 mod shm;
 mod socket;
 mod stream;
+mod tls;
 
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
+pub use errors::{ConnectError, ReadError, WriteError};
+pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
+pub use pin::{Pin, PinError};
 pub use rest::{Closed, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
-pub use stream::{
-    ConnectError, ConnectOptions, HangUp, ReadError, Stream, StreamReading, StreamStopper, StreamWaiter,
-    StreamWriting, WriteError,
-};
+pub use stream::{ConnectOptions, HangUp, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
+pub use tls::{CertificateFileError, Clients, KeyFiles, TlsError, TlsOptions, TlsServer};

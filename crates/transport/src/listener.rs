@@ -28,6 +28,7 @@ use thiserror::Error;
 use crate::address::{Address, default_directory, is_private};
 use crate::shm::{self, RING_BYTES_DEFAULT};
 use crate::stream::Stream;
+use crate::tls::TlsServer;
 
 /// The options of a listener.
 #[derive(Clone, Debug)]
@@ -46,11 +47,18 @@ pub struct ListenOptions {
     pub spin_max: Duration,
     /// Connections that may wait to be accepted. Default: 1024; the system may have a lower limit.
     pub backlog: i32,
+    /// TLS: the certificate, which a `tls://` address needs. Default: none.
+    pub tls: Option<TlsServer>,
 }
 
 impl Default for ListenOptions {
     fn default() -> ListenOptions {
-        ListenOptions { ring_bytes: RING_BYTES_DEFAULT, spin_max: shm::spin_max_default(), backlog: 1024 }
+        ListenOptions {
+            ring_bytes: RING_BYTES_DEFAULT,
+            spin_max: shm::spin_max_default(),
+            backlog: 1024,
+            tls: None,
+        }
     }
 }
 
@@ -95,6 +103,18 @@ pub enum ListenError {
     RingSize {
         /// The size asked for.
         ring_bytes: usize,
+    },
+    /// The address has a pin, which is for clients.
+    #[error("{address} cannot be listened on: a pin is for clients, and a server prints its own")]
+    Pin {
+        /// The address.
+        address: Address,
+    },
+    /// There is no certificate for TLS.
+    #[error("{address} needs a certificate: give its files, as `bifrost certificate` makes them")]
+    NoCertificate {
+        /// The address.
+        address: Address,
     },
     /// Anything else that the system refuses.
     #[error("cannot listen on {address}: {source}")]
@@ -180,12 +200,20 @@ impl Listener {
         };
         let stopper = Stopper::new().map_err(fail)?;
         let (socket, address, file) = match address {
-            Address::Tcp { host, port } => {
+            Address::Tls { pin: Some(_), .. } => return Err(ListenError::Pin { address: address.clone() }),
+            Address::Tls { .. } if options.tls.is_none() => {
+                return Err(ListenError::NoCertificate { address: address.clone() });
+            }
+            Address::Tcp { host, port } | Address::Tls { host, port, .. } => {
                 let listener = TcpListener::bind((host.as_str(), *port)).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 rustix::net::listen(&listener, options.backlog).map_err(io::Error::from).map_err(fail)?;
-                let port = listener.local_addr().map_err(fail)?.port();
-                (listener.into(), Address::Tcp { host: host.clone(), port }, None)
+                let (host, port) = (host.clone(), listener.local_addr().map_err(fail)?.port());
+                let bound = match address {
+                    Address::Tls { .. } => Address::Tls { host, port, pin: None },
+                    _ => Address::Tcp { host, port },
+                };
+                (listener.into(), bound, None)
             }
             Address::Shm(path) | Address::Unix(path) => {
                 let (socket, file) = bind_path(address, path, options.backlog)?;
@@ -207,7 +235,8 @@ impl Listener {
 
     /// Waits for a client and returns the stream to it; `None` once stopped.
     ///
-    /// Never waits for anything a client does after it connected. A shm client costs two
+    /// Never waits for anything a client does after it connected: the handshake of TLS is part of
+    /// the first read. A shm client costs two
     /// descriptors and, until it sends something, a page or two.
     pub fn accept(&self) -> Result<Option<Stream>, AcceptError> {
         loop {
@@ -281,6 +310,12 @@ impl Listener {
         let stream = match self.address {
             Address::Unix(_) => Ok(Stream::over_socket(socket, "unix")),
             Address::Tcp { .. } => Stream::over_tcp(socket.into()),
+            Address::Tls { .. } => match self.options.tls.as_ref().map(TlsServer::accept) {
+                Some(Ok(machine)) => Stream::over_tls(socket.into(), machine),
+                Some(Err(error)) => Err(io::Error::other(error)),
+                // `bind` has refused it.
+                None => return Ok(None),
+            },
             Address::Shm(_) => Stream::serve_shm(socket, self.options.ring_bytes, self.options.spin_max),
         };
         match stream {

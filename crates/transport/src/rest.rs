@@ -41,6 +41,7 @@ impl Stream {
         match &self.medium {
             Medium::Shm(stream) => stream.bell().map_or(self.connection.socket.as_fd(), AsFd::as_fd),
             Medium::Socket(stream) => stream.socket().as_fd(),
+            Medium::Tls(stream) => stream.socket().as_fd(),
         }
     }
 
@@ -64,7 +65,7 @@ impl Stream {
     /// True if the descriptor is the socket that the bytes go through, so that a poller must look
     /// for room.
     pub fn watches_socket(&self) -> bool {
-        matches!(self.medium, Medium::Socket(_))
+        matches!(self.medium, Medium::Socket(_) | Medium::Tls(_))
     }
 
     /// True if a `try_read` that gave so many bytes, with room for more, has left none: what comes
@@ -81,7 +82,7 @@ impl Stream {
     pub fn linger(&mut self, goes_on: impl Fn() -> bool) -> bool {
         match &mut self.medium {
             Medium::Shm(stream) => stream.linger(goes_on),
-            Medium::Socket(_) => false,
+            Medium::Socket(_) | Medium::Tls(_) => false,
         }
     }
 
@@ -94,7 +95,7 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.rest(want),
             // The kernel has an edge for whatever came after the last look.
-            Medium::Socket(_) => true,
+            Medium::Socket(_) | Medium::Tls(_) => true,
         }
     }
 
@@ -103,7 +104,7 @@ impl Stream {
     pub fn awake(&mut self) {
         match &mut self.medium {
             Medium::Shm(stream) => stream.awake(),
-            Medium::Socket(_) => {}
+            Medium::Socket(_) | Medium::Tls(_) => {}
         }
     }
 }

@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::time::Timespec;
 
 use crate::attention::Attention;
-use crate::stream::{ReadError, WriteError};
+use crate::errors::{ReadError, WriteError};
 
 /// Bytes for which a read makes room at first; doubled up to the maximum whenever they were all
 /// used.
@@ -162,7 +162,7 @@ impl SocketStream {
     pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
         let either = PollFlags::IN | PollFlags::OUT;
         // After an error the next read or write finds the reason.
-        wait_for(&self.socket, either, deadline).unwrap_or(true)
+        wait_for(&self.socket, either, Some(deadline)).unwrap_or(true)
     }
 
     pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
@@ -173,23 +173,26 @@ impl SocketStream {
 /// Waits until the socket can be read without waiting, or is at its end; false if the deadline
 /// passed.
 pub(crate) fn wait_readable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
-    wait_for(socket, PollFlags::IN, deadline)
+    wait_for(socket, PollFlags::IN, Some(deadline))
 }
 
 /// Waits until the socket can be written without waiting, or is broken; false if the deadline
 /// passed.
 fn wait_writable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
-    wait_for(socket, PollFlags::OUT, deadline)
+    wait_for(socket, PollFlags::OUT, Some(deadline))
 }
 
-fn wait_for(socket: &OwnedFd, flags: PollFlags, deadline: Instant) -> Result<bool, Errno> {
+/// Waits until the socket is ready for one of these, or is broken; false if the deadline passed.
+pub(crate) fn wait_for(socket: &OwnedFd, flags: PollFlags, deadline: Option<Instant>) -> Result<bool, Errno> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
+        let timeout = deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        match poll(&mut [PollFd::new(socket, flags)], timeout.as_ref()) {
             Err(Errno::INTR) => {}
             // A deadline that has passed still looks once, so bytes that are there are found.
             Ok(0) => return Ok(false),

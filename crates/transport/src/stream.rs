@@ -6,24 +6,27 @@
 //! half that several threads read from.
 //!
 //! The stream owns its socket, over which all transports notice a hang-up, and its `Medium`: the
-//! rings of `crate::shm`, or the buffer of `crate::socket`.
+//! rings of `crate::shm`, the buffer of `crate::socket`, or the state of `crate::tls`. The reasons
+//! why it gives and takes no bytes are in `crate::errors`.
 
 use std::io;
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use thiserror::Error;
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use crate::address::{Address, default_directory, is_private};
+use crate::address::Address;
 use crate::attention::{Attention, DEAF, STOPPED};
+use crate::connect::{connect_error, connect_tcp, connect_unix, handover_error, handshake_error};
 use crate::deadline::Deadline;
+use crate::errors::{ConnectError, ReadError, WriteError};
+use crate::identity::Identity;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::{SocketStream, wait_readable};
+use crate::tls::{self, Machine, TlsOptions, TlsStream};
 
 /// The options of a connection.
 #[derive(Clone, Debug)]
@@ -35,110 +38,18 @@ pub struct ConnectOptions {
     ///
     /// [`spin_max_default`]: crate::spin_max_default
     pub spin_max: Duration,
+    /// TLS: trust and the client's own certificate. Default: [`TlsOptions::default`].
+    pub tls: TlsOptions,
 }
 
 impl Default for ConnectOptions {
     fn default() -> ConnectOptions {
-        ConnectOptions { timeout: Duration::from_secs(5), spin_max: shm::spin_max_default() }
+        ConnectOptions {
+            timeout: Duration::from_secs(5),
+            spin_max: shm::spin_max_default(),
+            tls: TlsOptions::default(),
+        }
     }
-}
-
-/// The reason why there is no connection. Nothing is left behind.
-#[derive(Debug, Error)]
-pub enum ConnectError {
-    /// Nobody listens there.
-    #[error("no server listens on {address}: is the server running?")]
-    Refused {
-        /// The address.
-        address: Address,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The server did not answer in time. A shm address whose server listens with `unix://` ends so
-    /// too.
-    #[error("{address} did not answer within {timeout_ms} ms")]
-    TimedOut {
-        /// The address.
-        address: Address,
-        /// The timeout of the options.
-        timeout_ms: u128,
-    },
-    /// The answering process is no shm listener of this version.
-    #[error("{address} cannot be used as shared memory: {source}")]
-    NotShm {
-        /// The address.
-        address: Address,
-        /// The fault of the answer.
-        source: io::Error,
-    },
-    /// The server closed the connection before it handed over the shared memory.
-    #[error("{address} closed the connection at once: the server is ending or is full")]
-    Closed {
-        /// The address.
-        address: Address,
-    },
-    /// The path is longer than a socket's name may be.
-    #[error("the path of {address} is too long for a socket: at most 107 bytes")]
-    PathTooLong {
-        /// The address.
-        address: Address,
-    },
-    /// The default directory belongs to another user, or is open to others. Nothing was sent.
-    #[error(
-        "{} is not private: it must belong to this user and have mode 0700; \
-         another user may listen there",
-        directory.display()
-    )]
-    NotPrivate {
-        /// The default directory.
-        directory: PathBuf,
-    },
-    /// Anything else that the system refuses.
-    #[error("cannot connect to {address}: {source}")]
-    Io {
-        /// The address.
-        address: Address,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-/// The reason why a read gave nothing. Nothing was appended.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The deadline passed. The stream can still be used.
-    #[error("the peer sent nothing before the deadline")]
-    TimedOut,
-    /// `stop` was called; every later read and write says the same.
-    #[error("the stream was stopped")]
-    Stopped,
-    /// The peer broke the ring's positions; every later read and write says the same.
-    #[error("the peer corrupted the shared ring")]
-    Corrupt,
-    /// The system refused.
-    #[error("cannot read from the peer: {0}")]
-    Io(#[source] io::Error),
-}
-
-/// The reason why not all bytes were written. Some of them may have been, so the stream is good for
-/// reading only.
-#[derive(Debug, Error)]
-pub enum WriteError {
-    /// The peer did not make room before the deadline.
-    #[error("the peer did not read before the deadline")]
-    TimedOut,
-    /// `stop` was called; every later read and write says the same.
-    #[error("the stream was stopped")]
-    Stopped,
-    /// The peer closed the stream or died. The bytes that it sent before can still be read.
-    #[error("the peer closed the stream")]
-    Closed,
-    /// The peer broke the ring's positions; every later read and write says the same.
-    #[error("the peer corrupted the shared ring")]
-    Corrupt,
-    /// The system refused.
-    #[error("cannot write to the peer: {0}")]
-    Io(#[source] io::Error),
 }
 
 /// A reliable stream of bytes to and from one peer.
@@ -161,6 +72,7 @@ pub struct Stream {
 pub(crate) enum Medium {
     Shm(ShmStream),
     Socket(SocketStream),
+    Tls(TlsStream),
 }
 
 /// The socket under every stream, and the word that stops it. Shut down when dropped, because a
@@ -169,6 +81,8 @@ pub(crate) enum Medium {
 pub(crate) struct Connection {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) attention: Arc<Attention>,
+    /// The state of TLS, whose last word is said before the socket is shut down.
+    tls: Option<TlsStream>,
 }
 
 /// The longest wait for one direction of shared memory before the other one is looked at.
@@ -176,6 +90,9 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if let Some(tls) = &self.tls {
+            tls.close();
+        }
         // Fails if the peer was first.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
@@ -196,6 +113,7 @@ pub struct StreamStopper {
     /// True if the bytes go through the socket; for shared memory the socket only tells that the
     /// peer lives.
     carries: bool,
+    tls: Option<TlsStream>,
 }
 
 impl StreamStopper {
@@ -203,6 +121,9 @@ impl StreamStopper {
     /// end.
     pub fn stop(&self) {
         self.attention.raise(STOPPED);
+        if let Some(tls) = &self.tls {
+            tls.close();
+        }
         // After the bit, so that a reader woken by the shutdown knows the reason.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
@@ -211,6 +132,11 @@ impl StreamStopper {
     /// memory, whose bytes do not pass through the kernel: some may be there.
     pub fn is_silent(&self) -> bool {
         self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
+    }
+
+    /// True if the peer can be told something: for TLS once the handshake is over, else always.
+    pub fn is_established(&self) -> bool {
+        self.tls.as_ref().is_none_or(TlsStream::is_established)
     }
 
     /// Ends a blocked read, and all later ones, with `Stopped`. Bytes that are written still
@@ -224,7 +150,8 @@ impl StreamStopper {
 }
 
 impl Stream {
-    /// Connects to the server that listens on `address`.
+    /// Connects to the server that listens on `address`. Over TLS that includes the handshake, for
+    /// which the server must read.
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + options.timeout;
         match address {
@@ -234,7 +161,7 @@ impl Stream {
             }
             Address::Shm(_) => {
                 let connection = Connection::new(connect_unix(address, options, deadline)?);
-                let Connection { socket, attention } = &connection;
+                let Connection { socket, attention, .. } = &connection;
                 let medium = ShmStream::connect(socket, attention, deadline, options.spin_max)
                     .map_err(|error| handover_error(error, address, options))?;
                 Ok(Stream::over_shm(medium, connection))
@@ -243,6 +170,20 @@ impl Stream {
                 let stream = connect_tcp(host, *port, deadline)
                     .map_err(|error| connect_error(error, address, options))?;
                 Stream::over_tcp(stream).map_err(|error| connect_error(error, address, options))
+            }
+            Address::Tls { host, port, pin } => {
+                if pin.is_some() && options.tls.authorities.is_some() {
+                    return Err(ConnectError::TwoTrusts { address: address.clone() });
+                }
+                // First: a mistake in the files is found without the server.
+                let machine = tls::connect(host, *pin, &options.tls)?;
+                let stream = connect_tcp(host, *port, deadline)
+                    .and_then(|stream| Stream::over_tls(stream, machine))
+                    .map_err(|error| connect_error(error, address, options))?;
+                if let Medium::Tls(tls) = &stream.medium {
+                    tls.shake_hands(deadline).map_err(|error| handshake_error(error, address, options))?;
+                }
+                Ok(stream)
             }
         }
     }
@@ -264,7 +205,7 @@ impl Stream {
         let (one, other) = socket_pair()?;
         let server = Stream::serve_shm(one, ring_bytes, spin_max)?;
         let connection = Connection::new(other);
-        let Connection { socket, attention } = &connection;
+        let Connection { socket, attention, .. } = &connection;
         // The message was sent above, so this waits for nothing.
         let medium = ShmStream::connect(socket, attention, Instant::now(), spin_max)?;
         Ok((Stream::over_shm(medium, connection), server))
@@ -296,6 +237,17 @@ impl Stream {
         Ok(Stream::over_described_socket(stream.into(), peer, Some(ip)))
     }
 
+    /// Makes a stream over a TCP socket on which the handshake of TLS begins.
+    pub(crate) fn over_tls(stream: TcpStream, machine: Machine) -> io::Result<Stream> {
+        stream.set_nodelay(true)?;
+        let address = stream.peer_addr()?;
+        let (peer, ip) = (format!("tls {address}"), address.ip().to_canonical());
+        let mut connection = Connection::new(stream.into());
+        let tls = TlsStream::new(connection.socket.clone(), connection.attention.clone(), machine);
+        connection.tls = Some(tls.clone());
+        Ok(Stream { medium: Medium::Tls(tls), connection: Arc::new(connection), peer, ip: Some(ip) })
+    }
+
     fn over_described_socket(socket: OwnedFd, peer: String, ip: Option<IpAddr>) -> Stream {
         let connection = Connection::new(socket);
         let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
@@ -322,10 +274,12 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.read(into, limit, deadline.into()),
             Medium::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
+            Medium::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 
-    /// Reads as `read`, without waiting: `None` if nothing is there now.
+    /// Reads as `read`, without waiting: `None` if nothing is there now, and then nothing is left
+    /// in the socket. Over TLS it also goes on with the handshake.
     ///
     /// # Panics
     /// If `limit` is 0.
@@ -335,6 +289,7 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.try_read(into, limit),
             Medium::Socket(stream) => stream.try_read(into, limit),
+            Medium::Tls(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -346,14 +301,40 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.write(bytes, deadline.into()),
             Medium::Socket(stream) => stream.write(bytes, deadline.into().instant()),
+            Medium::Tls(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 
     /// Writes the bytes for which there is room now, and returns their number. The peer is woken.
+    ///
+    /// TLS accepts bytes only if all before them were sent, none before the end of the handshake,
+    /// and may keep the last of them until [`Stream::try_flush`] or another call.
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
         match &mut self.medium {
             Medium::Shm(stream) => stream.try_write(bytes),
             Medium::Socket(stream) => stream.try_write(bytes),
+            Medium::Tls(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// True if bytes that were accepted wait for room in the socket. Only TLS keeps such bytes.
+    pub fn wants_write(&self) -> bool {
+        match &self.medium {
+            Medium::Shm(_) | Medium::Socket(_) => false,
+            Medium::Tls(stream) => stream.wants_write(),
+        }
+    }
+
+    /// Sends bytes that were accepted as far as there is room; true if none are left. The peer is
+    /// woken.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn try_flush(&mut self) -> Result<bool, WriteError> {
+        self.flush();
+        match &self.medium {
+            Medium::Shm(_) | Medium::Socket(_) => Ok(true),
+            Medium::Tls(stream) => stream.try_flush(),
         }
     }
 
@@ -369,6 +350,7 @@ impl Stream {
                 Instant::now() < deadline
             }
             Medium::Socket(stream) => stream.wait_ready(deadline),
+            Medium::Tls(stream) => stream.wait_ready(deadline),
         }
     }
 
@@ -379,6 +361,7 @@ impl Stream {
         match &self.medium {
             Medium::Shm(_) => None,
             Medium::Socket(stream) => Some(stream.socket()),
+            Medium::Tls(stream) => Some(stream.socket()),
         }
     }
 
@@ -389,14 +372,16 @@ impl Stream {
             Medium::Shm(stream) => stream.flush(),
             // All written bytes were given to the kernel.
             Medium::Socket(_) => {}
+            // An error is found by the next read or write.
+            Medium::Tls(stream) => drop(stream.try_flush()),
         }
     }
 
     /// Returns the stopper, which ends a blocked read or write of this stream from another thread.
     pub fn stopper(&self) -> StreamStopper {
-        let Connection { socket, attention } = &*self.connection;
-        let carries = matches!(self.medium, Medium::Socket(_));
-        StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
+        let Connection { socket, attention, tls } = &*self.connection;
+        let carries = !matches!(self.medium, Medium::Shm(_));
+        StreamStopper { socket: socket.clone(), attention: attention.clone(), carries, tls: tls.clone() }
     }
 
     /// Calls a function, from another thread and once at most, when the peer hangs up or dies,
@@ -411,7 +396,7 @@ impl Stream {
     pub fn on_hang_up(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
         let sign = match self.medium {
             Medium::Shm(_) => shm::Sign::SentLast,
-            Medium::Socket(_) => shm::Sign::Gone,
+            Medium::Socket(_) | Medium::Tls(_) => shm::Sign::Gone,
         };
         self.watch_peer(sign, called)
     }
@@ -441,10 +426,11 @@ impl Stream {
                 (Reading::Shm(reading), Writing::Shm(writing))
             }
             Medium::Socket(reading) => {
-                let Connection { socket, attention } = &*connection;
+                let Connection { socket, attention, .. } = &*connection;
                 let writing = SocketStream::new(socket.clone(), attention.clone());
                 (Reading::Socket(reading), Writing::Socket(writing))
             }
+            Medium::Tls(stream) => (Reading::Tls(stream.clone()), Writing::Tls(stream)),
         };
         let reading = StreamReading { medium: reading, _connection: connection.clone() };
         (reading, StreamWriting { medium: writing, _connection: connection })
@@ -456,7 +442,28 @@ impl Stream {
         self.ip
     }
 
-    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
+    /// True if the peer can be told something: for TLS once the handshake is over, else always.
+    pub fn is_established(&self) -> bool {
+        match &self.medium {
+            Medium::Shm(_) | Medium::Socket(_) => true,
+            Medium::Tls(stream) => stream.is_established(),
+        }
+    }
+
+    /// Returns the peer's proof about itself; none over TLS before the handshake is over.
+    pub fn identity(&self) -> Identity {
+        match &self.medium {
+            Medium::Tls(stream) => stream.identity(),
+            _ if self.ip.is_some() => Identity::None,
+            _ => match sockopt::socket_peercred(&self.connection.socket) {
+                Ok(peer) => Identity::Local { uid: peer.uid.as_raw() },
+                Err(_) => Identity::None,
+            },
+        }
+    }
+
+    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333` or `tls
+    /// 127.0.0.1:3333`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
     }
@@ -473,6 +480,7 @@ pub struct StreamReading {
 enum Reading {
     Shm(ShmReading),
     Socket(SocketStream),
+    Tls(TlsStream),
 }
 
 impl StreamReading {
@@ -493,6 +501,7 @@ impl StreamReading {
         match &mut self.medium {
             Reading::Shm(stream) => stream.read(into, limit, deadline.into(), || {}),
             Reading::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
+            Reading::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 }
@@ -510,6 +519,7 @@ impl StreamReading {
         match &mut self.medium {
             Reading::Shm(stream) => stream.try_read(into, limit),
             Reading::Socket(stream) => stream.try_read(into, limit),
+            Reading::Tls(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -518,7 +528,7 @@ impl StreamReading {
     pub fn waiter(&self) -> Option<StreamWaiter> {
         match &self.medium {
             Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
-            Reading::Socket(_) => None,
+            Reading::Socket(_) | Reading::Tls(_) => None,
         }
     }
 
@@ -526,7 +536,7 @@ impl StreamReading {
     pub fn position(&self) -> u64 {
         match &self.medium {
             Reading::Shm(stream) => stream.position(),
-            Reading::Socket(_) => 0,
+            Reading::Socket(_) | Reading::Tls(_) => 0,
         }
     }
 }
@@ -568,6 +578,7 @@ pub struct StreamWriting {
 enum Writing {
     Shm(ShmWriting),
     Socket(SocketStream),
+    Tls(TlsStream),
 }
 
 impl StreamWriting {
@@ -584,13 +595,14 @@ impl StreamWriting {
                 written
             }
             Writing::Socket(stream) => stream.write(bytes, deadline.into().instant()),
+            Writing::Tls(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 }
 
 impl Connection {
     fn new(socket: OwnedFd) -> Connection {
-        Connection { socket: Arc::new(socket), attention: Arc::default() }
+        Connection { socket: Arc::new(socket), attention: Arc::default(), tls: None }
     }
 }
 
@@ -602,77 +614,5 @@ fn describe_process(scheme: &str, socket: impl AsFd) -> String {
     match sockopt::socket_peercred(socket) {
         Ok(peer) => format!("{scheme} pid {}", peer.pid.as_raw_nonzero()),
         Err(_) => format!("{scheme} pid unknown"),
-    }
-}
-
-fn connect_unix(
-    address: &Address,
-    options: &ConnectOptions,
-    deadline: Instant,
-) -> Result<OwnedFd, ConnectError> {
-    let path = address.path().expect("only addresses with a path come here");
-    let directory = default_directory();
-    if path.parent() == Some(&directory) {
-        match std::fs::metadata(&directory) {
-            Ok(found) if !is_private(&found) => return Err(ConnectError::NotPrivate { directory }),
-            // Without the directory there is no socket either.
-            _ => {}
-        }
-    }
-    let name = SocketAddrUnix::new(path).map_err(|error| match error {
-        Errno::NAMETOOLONG => ConnectError::PathTooLong { address: address.clone() },
-        _ => connect_error(error.into(), address, options),
-    })?;
-    let connect = || {
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // A connect waits if the server's queue is full; for a unix socket this bounds it.
-        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
-        rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &name))?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
-        Ok::<_, Errno>(socket)
-    };
-    connect().map_err(|error| match error {
-        Errno::AGAIN => connect_error(io::ErrorKind::TimedOut.into(), address, options),
-        _ => connect_error(error.into(), address, options),
-    })
-}
-
-/// Tries each address of the host in turn until the deadline; the last error is the one reported.
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for one in (host, port).to_socket_addrs()? {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match TcpStream::connect_timeout(&one, left) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(last_error)
-}
-
-fn connect_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
-    let address = address.clone();
-    match source.kind() {
-        io::ErrorKind::ConnectionRefused => ConnectError::Refused { address, source },
-        io::ErrorKind::NotFound if address.path().is_some() => ConnectError::Refused { address, source },
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() }
-        }
-        _ => ConnectError::Io { address, source },
-    }
-}
-
-fn handover_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
-    match source.kind() {
-        io::ErrorKind::InvalidData => ConnectError::NotShm { address: address.clone(), source },
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-            ConnectError::Closed { address: address.clone() }
-        }
-        _ => connect_error(source, address, options),
     }
 }

@@ -115,6 +115,20 @@ impl Polled {
         }
     }
 
+    /// Sends the bytes that the stream keeps. Pending if there is no room for them.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+        loop {
+            match self.stream.try_flush() {
+                Ok(true) => return Poll::Ready(Ok(())),
+                Ok(false) => match self.watched.poll_writable(cx) {
+                    Poll::Ready(_) => {}
+                    Poll::Pending => return Poll::Pending,
+                },
+                Err(error) => return Poll::Ready(Err(unwritten(error, self.timeout))),
+            }
+        }
+    }
+
     /// Reads the bytes that have come into `input`. Pending if there are none.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         self.input.clear();
@@ -151,6 +165,11 @@ impl Polled {
                 Poll::Ready(Err(error)) => return Err(self.unwritten(recorder, error)),
                 Poll::Pending => break,
             }
+        }
+        if self.stream.wants_write()
+            && let Poll::Ready(Err(error)) = self.poll_flush(cx)
+        {
+            return Err(self.unwritten(recorder, error));
         }
         let mut answered = false;
         while recorder.is_under_way() {
@@ -271,6 +290,8 @@ pub(crate) async fn open(
                 }
                 continue;
             }
+            // If the server is gone, the read says why.
+            let _ = polled.poll_flush(cx);
             match polled.poll_read(cx) {
                 Poll::Ready(Ok(())) => match greeting.handle_bytes(&polled.input) {
                     Ok(None) => {}

@@ -80,7 +80,7 @@ pub enum ConnectError {
     Interface(#[from] InterfaceError),
     /// A session to be awaited over shared memory, which has no descriptor to wait for.
     #[cfg(feature = "async")]
-    #[error("a session over shared memory cannot be awaited: connect to `unix://` or `tcp://`")]
+    #[error("a session over shared memory cannot be awaited: connect to `unix://`, `tls://` or `tcp://`")]
     NotAsynchronous,
     /// The system does not watch the socket.
     #[cfg(feature = "async")]

@@ -9,11 +9,12 @@
 //! [`Session::transaction`], [`Session::close`]. Calls are recorded in `crate::call`, structures in
 //! `crate::control`, procedures in `crate::procedure`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_recorder::{Closed, Counters, Greeting, Recorded, Settings, Stubs};
-use bifrost_transport::{Address, ConnectOptions, Stream};
+use bifrost_transport::{Address, ConnectOptions, KeyFiles, Stream, TlsOptions};
 use bifrost_wire::{BatchName, ErrorNumber};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};
@@ -127,11 +128,12 @@ pub struct Builder {
     token: String,
     client: String,
     timeout: Duration,
+    tls: TlsOptions,
     settings: Settings,
 }
 
 impl Builder {
-    /// Sets the token, shown over TCP to a server that asks for it. Default: none.
+    /// Sets the token, shown over TCP and TLS to a server that asks for it. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
         self.token = token.into();
         self
@@ -146,6 +148,21 @@ impl Builder {
     /// Sets the longest time for connecting, and for the answer to each flush. Default: 30 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
         self.timeout = timeout;
+        self
+    }
+
+    /// Sets the file of the authorities, in PEM, that may sign the certificates of `tls://`
+    /// servers. Default: that of the variable `BIFROST_CA`, or else the system's. An address with a
+    /// pin (`tls://host:port#sha256-...`) needs none.
+    pub fn authorities(mut self, file: impl Into<PathBuf>) -> Builder {
+        self.tls.authorities = Some(file.into());
+        self
+    }
+
+    /// Sets the files of the client's own certificate and key, in PEM, for `tls://` servers that
+    /// ask for one. Default: none.
+    pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Builder {
+        self.tls.certificate = Some(KeyFiles { certificate: certificate.into(), key: key.into() });
         self
     }
 
@@ -169,7 +186,7 @@ impl Builder {
     /// See [`ConnectError`].
     pub fn connect(self, address: &str) -> Result<Session, ConnectError> {
         let address: Address = address.parse()?;
-        let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
+        let options = self.options();
         let open = |token: &str| self.open(Box::new(Stream::connect(&address, &options)?), token);
         match open("") {
             // A server asks for the token by refusing a client without.
@@ -216,13 +233,17 @@ impl Builder {
 
     #[cfg(feature = "async")]
     async fn open_async(&self, address: &Address, token: &str) -> Result<Session, ConnectError> {
-        let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
+        let options = self.options();
         let address = address.clone();
         // Names of hosts are looked up, which waits.
         let stream = blocking::unblock(move || Stream::connect(&address, &options)).await?;
         let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
         let live = crate::asynchronous::open(greeting, stream, self.timeout).await?;
         Ok(Session { core: Shared::new(Core { live: Guarded::new(live) }) })
+    }
+
+    fn options(&self) -> ConnectOptions {
+        ConnectOptions { timeout: self.timeout, tls: self.tls.clone(), ..ConnectOptions::default() }
     }
 
     fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
@@ -240,6 +261,7 @@ impl Session {
             token: String::new(),
             client: String::new(),
             timeout: Duration::from_secs(30),
+            tls: TlsOptions::default(),
             settings: Settings::default(),
         }
     }

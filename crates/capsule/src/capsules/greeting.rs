@@ -20,7 +20,7 @@
 //! ```
 //!
 //! The key is made of the token, which so never leaves the capsules. The frames after the greeting
-//! are neither encrypted nor signed.
+//! are encrypted over `tls://` alone.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,13 +28,14 @@ use std::time::{Duration, Instant};
 
 use bifrost_ir::Program;
 use bifrost_transport::{
-    Address, ConnectError, ConnectOptions, ListenError, ListenOptions, Listener, Stopper, Stream,
+    Address, ConnectError, ConnectOptions, ListenError, ListenOptions, Listener, Stopper, Stream, TlsOptions,
+    TlsServer,
 };
 use parking_lot::Mutex;
 
 use super::{ANSWER_MS_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
 use crate::mesh::{CAPSULES_MAX, Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
-use crate::newcomers::{Bounds, Newcomers, tell_shortage};
+use crate::newcomers::{Bounds, HANDSHAKES_MAX, Newcomers, tell_shortage};
 use crate::shared::NODES_MAX;
 
 /// Most connections that greet at once. With one more, the oldest silent one is closed.
@@ -44,11 +45,12 @@ const GREETINGS_MAX: usize = 64;
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// The terms that all capsules of a run must agree on. A capsule without the token is refused, and
-/// so is another program.
+/// so is another program. Besides, the certificates by which a capsule connects to others.
 #[derive(Clone)]
 pub struct Terms {
     key: Digest,
     program: Digest,
+    tls: TlsOptions,
 }
 
 impl std::fmt::Debug for Terms {
@@ -63,7 +65,14 @@ impl Terms {
         Terms {
             key: blake3::derive_key("bifrost capsules 1 token", token.as_bytes()),
             program: digest(program),
+            tls: TlsOptions::default(),
         }
+    }
+
+    /// Sets the trust in others at `tls://`, and the own certificate.
+    pub fn with_tls(mut self, tls: TlsOptions) -> Terms {
+        self.tls = tls;
+        self
     }
 
     fn proof(&self, who: &[u8], nonces: [&Digest; 2], body: &[u8]) -> blake3::Hash {
@@ -335,7 +344,8 @@ fn connect(
     let timeout = Duration::from_millis(ANSWER_MS_MAX);
     let deadline = Instant::now() + timeout;
     let stream = loop {
-        match Stream::connect(address, &ConnectOptions { timeout, ..ConnectOptions::default() }) {
+        let options = ConnectOptions { timeout, tls: terms.tls.clone(), ..ConnectOptions::default() };
+        match Stream::connect(address, &options) {
             Ok(stream) => break stream,
             Err(ConnectError::Refused { .. }) if alive() && Instant::now() < deadline => {
                 std::thread::sleep(AGAIN);
@@ -390,12 +400,12 @@ pub struct Waiting {
 type Guest = (Hello, Connection);
 
 impl Waiting {
-    /// Listens. Greetings are answered by [`Waiting::take_part`].
+    /// Listens; at `tls://` with a certificate. Greetings are answered by [`Waiting::take_part`].
     ///
     /// # Errors
     /// [`JoinError`]
-    pub fn listen(address: &Address) -> Result<Waiting, JoinError> {
-        let listener = Listener::bind(address, &ListenOptions::default())?;
+    pub fn listen(address: &Address, tls: Option<TlsServer>) -> Result<Waiting, JoinError> {
+        let listener = Listener::bind(address, &ListenOptions { tls, ..ListenOptions::default() })?;
         Ok(Waiting { listener: Arc::new(listener) })
     }
 
@@ -436,7 +446,7 @@ impl Drop for StopAtEnd {
 /// Takes connections. Each is greeted on a thread of its own, so that no capsule waits for a silent
 /// one.
 fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
-    let bounds = Bounds { all: GREETINGS_MAX, of_origin: GREETINGS_MAX };
+    let bounds = Bounds { all: GREETINGS_MAX, of_origin: GREETINGS_MAX, handshakes: HANDSHAKES_MAX };
     let greeting = Arc::new(Mutex::new(Newcomers::new(bounds)));
     let told = |shortage| tell_shortage(listener.local_address(), &shortage);
     listener.serve(told, |stream| {

@@ -14,8 +14,8 @@ use crate::failure::{Exit, Failure};
 /// The token that capsules show each other.
 #[derive(clap::Args, Debug)]
 pub struct TokenArgs {
-    /// The secret that the capsules of a run have in common, over TCP. Other users can read it in
-    /// the process table, so better use a file
+    /// The secret that the capsules of a run have in common, over TCP and TLS. Other users can read
+    /// it in the process table, so better use a file
     #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// A file with the secret on its first line

@@ -2,6 +2,7 @@
 
 pub mod arguments;
 pub mod capsules;
+pub mod certificates;
 pub mod figures;
 pub mod main_routine;
 pub mod report;

@@ -108,6 +108,10 @@ impl Server {
     /// Serves a program with the settings of a command.
     pub fn spawn(mut command: Command, program: &Path, arguments: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
+        // A certificate that it makes is its own.
+        if !command.get_envs().any(|(name, _)| name == "XDG_STATE_HOME") {
+            command.env("XDG_STATE_HOME", folder.path());
+        }
         command.arg("serve").arg("--listen").arg(format!("unix://{}/socket", folder.path().display()));
         command.args(arguments.iter().map(|a| a.replace("FOLDER", &folder.path().display().to_string())));
         command.arg(program).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());

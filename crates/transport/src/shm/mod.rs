@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
 use crate::deadline::Deadline;
+use crate::errors::{ReadError, WriteError};
 use crate::rest::Want;
-use crate::stream::{ReadError, WriteError};
 
 use mapped::{Direction, Region};
 pub(crate) use monitor::{Sign, Watch, watch_with};

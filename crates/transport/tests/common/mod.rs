@@ -4,33 +4,79 @@
 
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{Address, ConnectOptions, ListenOptions, Listener, RING_BYTES_MIN, Stream};
+use bifrost_transport::{
+    Address, Clients, ConnectOptions, KeyFiles, ListenOptions, Listener, RING_BYTES_MIN, Stream, TlsServer,
+};
 
-/// Every medium, rings small and large.
+/// Every medium without certificates, rings small and large.
 pub const MEDIA: [&str; 4] = ["shm-small", "shm", "unix", "tcp"];
+/// Every medium.
+pub const STREAMS: [&str; 5] = ["shm-small", "shm", "unix", "tcp", "tls"];
+
+/// A certificate that its own key has signed, and the options of a listener that has it.
+pub fn self_signed(directory: &std::path::Path) -> ListenOptions {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    let files = KeyFiles { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
+    std::fs::write(&files.certificate, certificate.pem()).unwrap();
+    std::fs::write(&files.key, key.serialize_pem()).unwrap();
+    let tls = Some(TlsServer::load(files, Clients::Any).unwrap());
+    ListenOptions { tls, ..ListenOptions::default() }
+}
+
+/// The address of a listener for clients: with the pin of its certificate.
+pub fn address_of(listener: &Listener, options: &ListenOptions) -> Address {
+    let address = listener.local_address().clone();
+    match &options.tls {
+        Some(tls) => address.with_pin(tls.pin()),
+        None => address,
+    }
+}
 
 /// A listener of this medium in a directory of its own.
 pub fn listen(medium: &str) -> (tempfile::TempDir, Listener) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
+    let (listener, _) = listen_in(directory.path(), &path, medium);
+    (directory, listener)
+}
+
+fn listen_in(directory: &std::path::Path, path: &std::path::Path, medium: &str) -> (Listener, ListenOptions) {
+    let path = path.to_owned();
+    let host = || "127.0.0.1".to_owned();
     let (address, ring_bytes) = match medium {
         "shm-small" => (Address::Shm(path), RING_BYTES_MIN),
         "shm" => (Address::Shm(path), 1 << 20),
         "unix" => (Address::Unix(path), 1 << 20),
-        "tcp" => (Address::Tcp { host: "127.0.0.1".to_owned(), port: 0 }, 1 << 20),
+        "tcp" => (Address::Tcp { host: host(), port: 0 }, 1 << 20),
+        "tls" => (Address::Tls { host: host(), port: 0, pin: None }, 1 << 20),
         other => panic!("no medium {other}"),
     };
-    let options = ListenOptions { ring_bytes, ..ListenOptions::default() };
-    (directory, Listener::bind(&address, &options).unwrap())
+    let options = match medium {
+        "tls" => self_signed(directory),
+        _ => ListenOptions { ring_bytes, ..ListenOptions::default() },
+    };
+    (Listener::bind(&address, &options).unwrap(), options)
 }
 
 /// Client and server, connected.
 pub fn connected(medium: &str) -> (Stream, Stream) {
-    let (_directory, listener) = listen(medium);
-    let address = listener.local_address().clone();
+    let directory = tempfile::tempdir().unwrap();
+    let (listener, options) = listen_in(directory.path(), &directory.path().join("socket"), medium);
+    let address = address_of(&listener, &options);
     let client = std::thread::spawn(move || Stream::connect(&address, &ConnectOptions::default()).unwrap());
-    let server = listener.accept().unwrap().unwrap();
+    let mut server = listener.accept().unwrap().unwrap();
+    shake_hands(&mut server);
     (client.join().unwrap(), server)
+}
+
+/// Reads until the handshake of TLS is over, as a server does that waits for its client.
+pub fn shake_hands(server: &mut Stream) {
+    while !server.is_established() {
+        assert_eq!(server.try_read(&mut Vec::new(), 1).unwrap(), None);
+        assert!(server.wait_ready(far().unwrap()));
+    }
 }
 
 /// A deadline that only a failing test reaches.

@@ -21,7 +21,7 @@ fn on_each_executor(test: impl AsyncFn()) {
 fn claims_are_futures_on_every_executor_and_transport() {
     let site = Site::start();
     on_each_executor(async || {
-        for scheme in ["unix", "tcp"] {
+        for scheme in ["unix", "tcp", "tls"] {
             let (s, scores) = session(&site.url(scheme)).await;
             let ada = scores.player("ada");
             let (name, points) = (ada.name(), ada.points());
@@ -114,7 +114,7 @@ fn a_dropped_claim_loses_nothing() {
 fn answers_longer_than_any_buffer_come_while_more_is_sent() {
     let site = Site::start();
     smol::block_on(async {
-        for scheme in ["unix", "tcp"] {
+        for scheme in ["unix", "tcp", "tls"] {
             let (s, scores) = session(&site.url(scheme)).await;
             let long = "y".repeat(900_000);
             scores.score(long.as_str(), 1);

@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode, Run};
-use bifrost_server::{Config, Server, program};
+use bifrost_server::{Config, Server, TlsConfig, program};
 use bifrost_theta::{Options, Sources};
+use bifrost_transport::Address;
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -26,6 +27,7 @@ use super::common::{Failed, note_debug_build, pin, say};
 use super::helper::Helper;
 use super::raw;
 use super::report::{self, JsonLines};
+use crate::common::certificates::{make_self_signed, write_new};
 
 /// The program that the measurements run against.
 pub const THETA: &str = include_str!("../bench.theta");
@@ -35,7 +37,7 @@ pub const THETA: &str = include_str!("../bench.theta");
 #[command(
     after_help = "The client runs on one core, the server on another; without two cores the figures are \
         not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
-                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over shm,unix,tcp"
+                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over shm,unix,tcp,tls"
 )]
 pub struct Args {
     /// Write the figures as JSON, one object a line; `-` for the standard output
@@ -64,6 +66,8 @@ enum Over {
     Unix,
     /// TCP on this machine
     Tcp,
+    /// TLS on this machine
+    Tls,
 }
 
 /// Runs the command.
@@ -149,6 +153,7 @@ fn start_and_measure(
             Over::Shm => continue,
             Over::Unix => ("unix://", "unix", "Batches over a unix socket (001 figures 4 to 6)"),
             Over::Tcp => ("tcp://", "tcp", "Batches over TCP (001 figures 4 to 6)"),
+            Over::Tls => ("tls://", "tls", "Batches over TLS (001 figures 4 to 6)"),
         };
         let session = stubs::connect(url(scheme)?)?;
         bar.set_message(format!("batches over {name}"));
@@ -178,12 +183,20 @@ fn start_and_measure(
 pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     pin(core);
     let engine = load(Run::kept(Mode::Compiled))?;
+    let certificate = folder.join("tls.pem");
+    write_new(&certificate, 0o600, &make_self_signed()?)?;
     let folder = folder.display();
-    let listen =
-        vec![format!("shm://{folder}/shm"), format!("unix://{folder}/unix"), "tcp://127.0.0.1:0".to_owned()];
-    let config = Config { listen, anonymous_loopback: true, ..Config::default() };
+    let listen = vec![
+        format!("shm://{folder}/shm"),
+        format!("unix://{folder}/unix"),
+        "tcp://127.0.0.1:0".to_owned(),
+        "tls://127.0.0.1:0".to_owned(),
+    ];
+    let tls = TlsConfig { certificate, ..TlsConfig::default() };
+    let config = Config { listen, tls, anonymous_loopback: true, ..Config::default() };
     let server = Server::start(engine, &config)?;
-    let urls: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    let pinned = |address: &Address| server.pin().into_iter().fold(address.clone(), Address::with_pin);
+    let urls: Vec<String> = server.addresses().iter().map(|address| pinned(address).to_string()).collect();
     say(&urls.join(" "))?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

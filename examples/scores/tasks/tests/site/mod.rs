@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bifrost_engine::{Mode, Run};
-use bifrost_server::{Config, Server, program};
+use bifrost_server::{Config, Server, TlsConfig, program};
 use bifrost_veneer::Session;
 use scores_tasks::bifrost_stubs::{Scores, connect_async};
 use tempfile::TempDir;
@@ -32,10 +32,17 @@ impl Site {
         let listen = vec![
             format!("unix://{folder_path}/socket"),
             "tcp://127.0.0.1:0".to_owned(),
+            "tls://127.0.0.1:0".to_owned(),
             format!("shm://{folder_path}/ring"),
         ];
-        let mut config =
-            Config { listen, store: "memory:".to_owned(), anonymous_loopback: true, ..Config::default() };
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = folder.path().join("tls.pem");
+        let pem = params.self_signed(&key).unwrap().pem() + &key.serialize_pem();
+        std::fs::write(&certificate, pem).unwrap();
+        let tls = TlsConfig { certificate, ..TlsConfig::default() };
+        let store = "memory:".to_owned();
+        let mut config = Config { listen, tls, store, anonymous_loopback: true, ..Config::default() };
         set(&mut config);
         let server = Server::start(engine.unwrap_or_else(|e| panic!("{e}")), &config).unwrap();
         Site { server, folder }
@@ -44,7 +51,11 @@ impl Site {
     /// The address of a transport.
     pub fn url(&self, scheme: &str) -> String {
         let urls = self.server.addresses().iter().map(ToString::to_string);
-        urls.into_iter().find(|url| url.starts_with(scheme)).expect("it is listened to")
+        let url = urls.into_iter().find(|url| url.starts_with(scheme)).expect("it is listened to");
+        match (scheme, self.server.pin()) {
+            ("tls", Some(pin)) => format!("{url}#{pin}"),
+            _ => url,
+        }
     }
 
     pub async fn session(&self) -> (Session, Scores) {
