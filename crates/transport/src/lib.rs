@@ -11,6 +11,7 @@
 //! ```text
 //! address    names of listeners, as URLs
 //! deadline   until when a read or write may wait
+//! identity   the peer, as the transport vouches for it
 //! stream     Stream, its errors, its stopper; chooses one of the two below
 //! socket     a stream over a unix or TCP socket
 //! shm        a stream over two rings in memory shared by both processes
@@ -29,6 +30,7 @@
 mod address;
 mod attention;
 mod deadline;
+mod identity;
 mod listener;
 mod shm;
 mod socket;
@@ -36,6 +38,7 @@ mod stream;
 
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
+pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{

@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::address::{Address, default_directory, is_private};
 use crate::attention::{Attention, DEAF, STOPPED};
 use crate::deadline::Deadline;
+use crate::identity::Identity;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::{SocketStream, wait_readable};
 
@@ -152,6 +153,7 @@ pub struct Stream {
     peer: String,
     /// The peer's address; none on this machine's transports.
     ip: Option<IpAddr>,
+    identity: Identity,
 }
 
 #[derive(Debug)]
@@ -279,13 +281,15 @@ impl Stream {
 
     fn over_shm(medium: ShmStream, connection: Connection) -> Stream {
         let peer = describe_process("shm", &connection.socket);
-        Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer, ip: None }
+        let identity = Identity::of_process(&connection.socket);
+        Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer, ip: None, identity }
     }
 
     /// Makes a stream over a connected unix socket.
     pub(crate) fn over_socket(socket: OwnedFd, scheme: &str) -> Stream {
         let peer = describe_process(scheme, &socket);
-        Stream::over_described_socket(socket, peer, None)
+        let identity = Identity::of_process(&socket);
+        Stream::over_described_socket(socket, peer, None, identity)
     }
 
     /// Makes a stream over a connected TCP socket.
@@ -293,13 +297,18 @@ impl Stream {
         stream.set_nodelay(true)?;
         let address = stream.peer_addr()?;
         let (peer, ip) = (format!("tcp {address}"), address.ip().to_canonical());
-        Ok(Stream::over_described_socket(stream.into(), peer, Some(ip)))
+        Ok(Stream::over_described_socket(stream.into(), peer, Some(ip), Identity::None))
     }
 
-    fn over_described_socket(socket: OwnedFd, peer: String, ip: Option<IpAddr>) -> Stream {
+    fn over_described_socket(
+        socket: OwnedFd,
+        peer: String,
+        ip: Option<IpAddr>,
+        identity: Identity,
+    ) -> Stream {
         let connection = Connection::new(socket);
         let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
-        Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer, ip }
+        Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer, ip, identity }
     }
 
     /// Appends the bytes that are there now to `into`, at least 1 and at most `limit`, and returns
@@ -455,6 +464,11 @@ impl Stream {
     /// machine that came through a unix socket.
     pub fn peer_ip(&self) -> Option<IpAddr> {
         self.ip
+    }
+
+    /// Returns the identity of the peer that the transport vouches for.
+    pub fn identity(&self) -> Identity {
+        self.identity.clone()
     }
 
     /// Returns the peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
