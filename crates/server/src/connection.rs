@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
-use bifrost_session::{LoggedFailure, Session, Welcome};
+use bifrost_session::{Limits, LoggedFailure, Session, Welcome};
 use bifrost_transport::{Deadline, HangUp, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
 use crate::bell::{Bell, Rested};
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Refusal};
+use crate::roles::{Door, Seat};
 use crate::server::Shared;
 use crate::text::TextForm;
 
@@ -58,10 +59,10 @@ impl std::fmt::Display for End {
 }
 
 /// Serves a connection to its end: waits for its `hello`, and then runs its session.
-pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, token: Option<&str>) {
-    let greeting = AssertUnwindSafe(|| hello::receive(&shared, &mut stream, &place, token));
+pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, door: &Door) {
+    let greeting = AssertUnwindSafe(|| hello::receive(&shared, &mut stream, &place, door));
     let ended = match catch_unwind(greeting) {
-        Ok(Ok(greeted)) => match open(&shared, &stream, &mut place, greeted.form) {
+        Ok(Ok(greeted)) => match open(&shared, &stream, &mut place, &greeted) {
             Ok(opened) => {
                 run_session(&shared, &place, stream, greeted, opened);
                 drop(shared);
@@ -89,10 +90,23 @@ struct Opened {
     space: Arc<Space>,
     session: Session,
     bell: Arc<Bell>,
+    limits: Limits,
+    /// The place among the sessions of the role.
+    seat: Option<Seat>,
 }
 
 /// Gives a client that has said `hello` the place of a session.
-fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) -> Result<Opened, Refusal> {
+fn open(shared: &Shared, stream: &Stream, place: &mut Place, greeted: &Greeted) -> Result<Opened, Refusal> {
+    let form = greeted.form;
+    let (role, mut seat) = (greeted.role.as_deref(), None);
+    if let Some(role) = role {
+        seat = Some(role.take_seat().map_err(|text| {
+            tracing::warn!(role = role.name(), "session.refused");
+            Refusal::new(form, ErrorNumber::TooManySessions, text)
+        })?);
+    }
+    let limits = role.map_or(shared.limits, |role| role.limits());
+    let policy = role.map_or(&shared.policy, |role| role.policy());
     let bell = Arc::new(Bell::default());
     let number = place.open_session(stream, &bell).map_err(|most| {
         tracing::warn!(sessions_max = most, "session.refused");
@@ -107,7 +121,7 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
         );
         return Err(Refusal::new(form, ErrorNumber::TooManySessions, text));
     }
-    let (space, cache) = shared.objects.space().map_err(|error| {
+    let (space, cache) = shared.objects.space_with(&limits).map_err(|error| {
         tracing::warn!(%error, "session.refused");
         Refusal::new(form, ErrorNumber::Internal, "no memory for the session's objects")
     })?;
@@ -116,11 +130,11 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
     }
     place.runs_in(&space);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
-    let mut session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
-    session.set_policy(shared.policy);
+    let mut session = Session::new(shared.tables, limits, Welcome { server, session: number }, cache);
+    session.set_policy(policy.clone());
     session.set_waker(bell.clone());
     session.set_shown_places(shared.show_places.shown(stream.peer_ip().is_none()));
-    Ok(Opened { number, space, session, bell })
+    Ok(Opened { number, space, session, bell, limits, seat })
 }
 
 /// Logs the failures of a client's calls. The log is bounded for all sessions together
@@ -138,20 +152,21 @@ fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
 
 /// Runs a session to its end.
 fn run_session(shared: &Shared, place: &Place, mut stream: Stream, greeted: Greeted, opened: Opened) {
-    let Opened { number, space, mut session, bell } = opened;
+    let Opened { number, space, mut session, bell, limits, seat } = opened;
     let peer = stream.describe_peer();
-    tracing::info!(session = number, peer, "session.open");
+    let policy = greeted.role.as_deref().map_or(&shared.policy, |role| role.policy());
+    tracing::info!(session = number, peer, role = policy.role(), "session.open");
     let mut form = match greeted.form {
         hello::Form::Binary => Form::Binary,
         hello::Form::Text { .. } => {
-            let numbering = Arc::new(shared.tables.numbering().clone());
-            Form::Text(Box::new(TextForm::new(numbering, shared.limits, greeted.lines)))
+            let numbering = Arc::new(policy.numbering(shared.tables).clone());
+            Form::Text(Box::new(TextForm::new(numbering, limits, greeted.lines)))
         }
     };
     // Room for all that is read at once: a place that does not change, and pages of its own.
     let mut input = Vec::with_capacity(READ_BYTES);
     input.extend_from_slice(&greeted.input);
-    let work = || run(shared, (number, &space), &mut stream, &mut session, &bell, &mut form, input);
+    let work = || run(shared, (number, &space, &limits), &mut stream, &mut session, &bell, &mut form, input);
     let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
         Err(_) => {
@@ -189,6 +204,7 @@ fn run_session(shared: &Shared, place: &Place, mut stream: Stream, greeted: Gree
     let mut cx = space.lock();
     bifrost_actors::post_messages(&mut cx);
     place.runs_no_more(cx.heap_stats().past());
+    drop(seat);
 }
 
 /// The form in which the client speaks.
@@ -282,7 +298,7 @@ impl Times {
 
 fn run(
     shared: &Shared,
-    (number, space): (u64, &Space),
+    (number, space, limits): (u64, &Space, &Limits),
     stream: &mut Stream,
     session: &mut Session,
     bell: &Arc<Bell>,
@@ -292,10 +308,10 @@ fn run(
     // Made when the session first waits for commits of others.
     let mut last_byte = None;
     let patience = shared.patience;
-    let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
+    let idle = Duration::from_millis(limits.get(Limit::IdleMs));
     let mut times = Times {
         idle,
-        transaction_idle: idle.min(Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs))),
+        transaction_idle: idle.min(Duration::from_millis(limits.get(Limit::TransactionIdleMs))),
         command: patience.command,
         since: Instant::now(),
         partial: None,

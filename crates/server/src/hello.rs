@@ -12,9 +12,9 @@ use bifrost_transport::{ReadError, Stream};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::text::Translator;
 use bifrost_wire::{Command, Decoded, ErrorNumber, Reply, decode, encode};
-use subtle::ConstantTimeEq;
 
 use crate::connections::Place;
+use crate::roles::{Door, NoRole, Role};
 use crate::server::Shared;
 use crate::text::is_text;
 
@@ -34,6 +34,8 @@ pub(crate) struct Greeted {
     pub input: Vec<u8>,
     /// Lines of the text form before `input`.
     pub lines: u64,
+    /// The role, on a server with roles.
+    pub role: Option<Arc<Role>>,
 }
 
 /// The form in which a client speaks, which its first byte tells.
@@ -100,7 +102,7 @@ fn translator() -> Translator {
     Translator::new(Arc::new(Numbering::new(Interface::default())))
 }
 
-/// Waits for a client's `hello`, and for its token where one is required.
+/// Waits for a client's `hello`, and for its token or its role where one is required.
 ///
 /// # Errors
 /// [`Ended`]
@@ -108,7 +110,7 @@ pub(crate) fn receive(
     shared: &Shared,
     stream: &mut Stream,
     place: &Place,
-    required: Option<&str>,
+    door: &Door,
 ) -> Result<Greeted, Ended> {
     let origin = Origin::of(stream);
     let patience = match origin {
@@ -116,7 +118,7 @@ pub(crate) fn receive(
         Origin::Address(_) => shared.patience.hello,
     };
     let deadline = Instant::now() + patience;
-    let mut greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0 };
+    let mut greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0, role: None };
     let token = loop {
         let read = stream.read(&mut greeted.input, GREETING_BYTES_MAX, deadline);
         let refuse = |number, text: String| Err(Ended::Refused(Refusal::new(greeted.form, number, text)));
@@ -144,7 +146,9 @@ pub(crate) fn receive(
             return Err(greeted.blame(ErrorNumber::FrameTooLong, text));
         }
     };
-    let Some(required) = required else { return Ok(greeted) };
+    if matches!(door, Door::Open) {
+        return Ok(greeted);
+    }
     // A client that has a token shows it only where it is asked for, and asks so.
     if !token.is_empty() {
         place.await_turn(origin, deadline).map_err(|later| match later {
@@ -154,12 +158,20 @@ pub(crate) fn receive(
             ),
             None => greeted.blame(ErrorNumber::ShuttingDown, "the server is shutting down".to_owned()),
         })?;
-        if bool::from(required.as_bytes().ct_eq(token.as_bytes())) {
-            return Ok(greeted);
-        }
-        place.count_wrong_token(origin);
     }
-    Err(greeted.blame(ErrorNumber::BadToken, "the token is missing or wrong".to_owned()))
+    match shared.admit(door, &stream.identity(), &token) {
+        Ok(role) => Ok(Greeted { role, ..greeted }),
+        Err(why) => {
+            if why == NoRole::Token {
+                place.count_wrong_token(origin);
+            }
+            shared.failed_logins.count(&why);
+            if why != NoRole::Nothing {
+                tracing::warn!(peer = stream.describe_peer(), %why, "login.failed");
+            }
+            Err(greeted.blame(ErrorNumber::BadToken, why.text()))
+        }
+    }
 }
 
 impl Greeted {
