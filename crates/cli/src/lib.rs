@@ -25,6 +25,7 @@ mod run;
 mod serve;
 mod shell;
 mod store;
+mod token;
 mod trace;
 mod veneer;
 
@@ -47,7 +48,7 @@ Exit status:
   1  the program or its sources failed
   2  the arguments or the settings are wrong
   3  no server listens at the address, or the address cannot be used
-  4  the server ended the session: wrong token, too many sessions, a limit
+  4  the server ended the session: wrong token, no role, too many sessions, a limit
 
 Environment:
   BIFROST_URL    the server that clients connect to
@@ -70,6 +71,7 @@ enum Command {
     Run(run::Args),
     Capsule(capsule::Args),
     Veneer(veneer::Args),
+    Token(token::Args),
     Demo(demo::Args),
     Store(store::Args),
     Bench(bench::Args),
@@ -108,6 +110,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Run(args) => run::run(&args, registry),
         Command::Capsule(args) => capsule::run(&args, registry),
         Command::Veneer(args) => veneer::run(&args, registry),
+        Command::Token(args) => token::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Bench(args) => bench::run(args),
