@@ -571,3 +571,6 @@ impl FailedLogins {
 pub(crate) fn batch_time(limits: &Limits) -> std::time::Duration {
     std::time::Duration::from_millis(limits.get(Limit::BatchTimeMs))
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,7 +200,13 @@ impl Server {
     }
 
     fn listen(&mut self, address: &Address, config: &Config) -> Result<(), StartError> {
-        let listener = Listener::bind(address, &config.listen_options())?;
+        let mut options = config.listen_options();
+        let own = rustix::process::geteuid().as_raw();
+        if self.shared.roles.as_ref().is_some_and(|roles| roles.read().has_other_users(own)) {
+            // The kernel tells who connects, and only users with a role get a session.
+            options.mode = 0o666;
+        }
+        let listener = Listener::bind(address, &options)?;
         let remote = matches!(address, Address::Tcp { .. });
         let open = !remote || (config.anonymous_loopback && address.is_loopback());
         let door = match (&self.shared.roles, open) {

@@ -123,6 +123,17 @@ impl Policy {
         }
     }
 
+    /// Returns the identity under which the named batches of a client are stored. It is another one
+    /// in each role, so that no role is answered with the stored replies of another.
+    pub(crate) fn batches_of(&self, client: u128) -> u128 {
+        let Some(caller) = &self.caller else { return client };
+        let mut hasher = blake3::Hasher::new_derive_key("bifrost 1 named batches of a role");
+        hasher.update(&client.to_le_bytes()).update(caller.role.as_bytes());
+        let mut bytes = [0; 16];
+        hasher.finalize_xof().fill(&mut bytes);
+        u128::from_le_bytes(bytes)
+    }
+
     /// True if clients may use a name of the root directory.
     pub(crate) fn grants(&self, name: &str) -> bool {
         self.caller.as_ref().is_none_or(|caller| caller.roots.contains(name))
