@@ -442,7 +442,61 @@ fn settings_that_exclude_each_other_are_told() {
     assert!(stdout(&output).contains("[roles.reader.limits]\nfuel_max = 1000\n"), "{}", stdout(&output));
 }
 
-/// A program whose actors and natives say for whom they run.
+/// A program with a method that never ends, and objects to read.
+const LONG: &str = "
+Item = type   value () returns (int)   set (n: int) end Item
+module items exports spin, sum, new_item
+  C = class implements Item
+    value: int
+    set (n: int) value := n end set
+  end C
+  new_item () returns (Item) return (C{value := 1}) end new_item
+  remote spin () returns (int)
+    i: int := 0
+    while true do i := (i + 1).mod(1000) end
+  end spin
+  remote sum () returns (int) signals (not_found)
+    n: int := 0
+    for i: int in 1.to(9) do
+      typecase root().lookup(i.unparse())
+        when Item (item): n := n + item.value()
+        others: n := n
+      end resignal not_found
+    end
+    return (n)
+  end sum
+end items
+setup () for i: int in 1.to(9) do root().insert(i.unparse(), new_item()) end end setup
+";
+
+#[test]
+fn limits_beside_the_session_are_those_of_the_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("long.theta");
+    std::fs::write(&program, LONG).unwrap();
+    let with = |limits: &str| {
+        let roles = format!("[roles.one]\nuids = [{}]\nroutines = [\"*\"]\nlimits = {{ {limits} }}\n", uid());
+        serve_with(piped(), &program, &roles, &["--set", "limits.batch_time_ms_max=600000"])
+    };
+    let ask = |limits: &str, call: &str| {
+        let server = with(limits);
+        let output = server.shell(&server.urls[0], &[], &format!("? {call}\n"));
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    let start = Instant::now();
+    let told = ask("batch_time_ms_max = 200", "spin()");
+    assert!(told.contains("TimeLimit") && start.elapsed() < SOON, "{told}");
+    let told = ask("transaction_objects_max = 5", "sum()");
+    assert!(told.contains("transaction_objects_max") || told.contains("more objects than it may"), "{told}");
+    assert!(ask("transaction_objects_max = 50", "sum()").contains("= 9"));
+    let server = with("idle_ms_max = 200");
+    let mut stream = unix(&server);
+    assert!(line(&mut stream, "hello 2\n").starts_with("welcome"));
+    let told = line(&mut stream, "");
+    assert!(told.contains("Expired"), "{told}");
+}
+
+/// A program whose actors say for whom they run.
 const ACTORS: &str = "
 Asked = actor
   before: string
