@@ -2,6 +2,11 @@
 
 mod support;
 
+#[rustfmt::skip]
+#[allow(clippy::all, missing_docs, reason = "generated")]
+#[path = "conformance/bifrost_stubs.rs"]
+mod stubs;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -440,6 +445,25 @@ fn settings_that_exclude_each_other_are_told() {
     command.args(["serve", "--print-config", "--config"]).arg(examples().join("boards/bifrost.toml"));
     let output = command.output().unwrap();
     assert!(stdout(&output).contains("[roles.reader.limits]\nfuel_max = 1000\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn stubs_of_the_whole_interface_work_within_a_role() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let roles = format!("[roles.one]\nuids = [{}]\nroots = [\"probe\"]\nroutines = [\"new_item\"]\n", uid());
+    let server = serve_with(piped(), &program, &roles, &[]);
+    let s = stubs::connect(&server.urls[0]).unwrap();
+    let names = s.collect(stubs::root(&s).list(), |(name, ty)| (name, ty)).claim().unwrap();
+    assert_eq!(names, [("probe".to_owned(), "Probe".to_owned())]);
+    let probe: stubs::Probe = s.lookup("probe");
+    assert_eq!(probe.same_int(7).claim().unwrap(), 7);
+    assert_eq!(stubs::new_item(&s, "lamp").name().claim().unwrap(), "lamp");
+    // A routine and a name that the role does not have.
+    let told = stubs::new_probe(&s).same_int(7).claim().unwrap_err();
+    assert!(told.root().to_string().contains("new_probe"), "{told}");
+    let counter: stubs::Counter = s.lookup("counter");
+    let told = counter.value().claim().unwrap_err();
+    assert!(told.root().to_string().contains("there is no well-known object `counter`"), "{told}");
 }
 
 /// A program with a method that never ends, and objects to read.
