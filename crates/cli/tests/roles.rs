@@ -307,7 +307,7 @@ fn a_client_sees_the_interface_and_the_limits_of_its_role() {
     for number in 0..5 {
         encode::call_routine(&mut bytes, bifrost_wire::RoutineNumber(number), &[]);
     }
-    encode::flush(&mut bytes, [].into_iter(), false);
+    encode::flush(&mut bytes, [], false);
     encode::plain(&mut bytes, bifrost_wire::op::BYE);
     stream.write_all(&bytes).unwrap();
     let mut answer = Vec::new();
