@@ -55,7 +55,7 @@ pub use between::guest::{
     number_from, open_requests, post_messages, set_guest, set_open_max,
 };
 pub use between::kinds::{PACKETS, PacketKind};
-pub use between::names::{grant, published, release};
+pub use between::names::{grant, is_published, published, release};
 pub use between::network::{Named, Names, Network, Observer, Packets, Placement, Received, Wait};
 pub use between::outlet;
 pub use between::placement::LOOKS;

@@ -155,6 +155,7 @@ impl Space {
 #[derive(Debug)]
 pub struct Watch {
     polls: Arc<Mutex<Vec<Watched>>>,
+    limit: Duration,
 }
 
 /// A context, and the start of the run that was last seen.
@@ -163,22 +164,23 @@ struct Watched {
     poll: Arc<Poll>,
     epoch: u64,
     since: Instant,
+    /// The longest run.
+    limit: Duration,
 }
 
 impl Watch {
-    /// Starts the watch: a run longer than `limit` is ended. The watch ends when this is dropped.
+    /// Starts the watch: a run longer than `limit` is ended, unless its space has another limit. The watch ends when this is dropped.
     ///
     /// # Errors
     /// When no thread can be started.
     pub fn start(limit: Duration) -> std::io::Result<Watch> {
-        let watch = Watch { polls: Arc::default() };
+        let watch = Watch { polls: Arc::default(), limit };
         let polls = Arc::downgrade(&watch.polls);
         std::thread::Builder::new().name("bifrost-watch".to_owned()).spawn(move || {
             while let Some(polls) = polls.upgrade() {
-                let busy = look(&mut polls.lock(), limit);
+                let pause = look(&mut polls.lock());
                 drop(polls);
-                let busy = busy.then(|| LOOK_BUSY.min(limit / 2 + Duration::from_millis(1)));
-                std::thread::sleep(busy.unwrap_or(LOOK_IDLE));
+                std::thread::sleep(pause);
             }
         })?;
         Ok(watch)
@@ -186,25 +188,33 @@ impl Watch {
 
     /// Watches a space as long as it lives.
     pub fn add(&self, space: &Space) {
+        self.add_for(space, self.limit);
+    }
+
+    /// Watches a space whose runs have a limit of their own.
+    pub fn add_for(&self, space: &Space, limit: Duration) {
         let poll = space.poll.clone();
-        self.polls.lock().push(Watched { epoch: poll.epoch(), poll, since: Instant::now() });
+        self.polls.lock().push(Watched { epoch: poll.epoch(), poll, since: Instant::now(), limit });
     }
 }
 
-/// Looks at all contexts once. Returns true if something runs, or did a moment ago.
-fn look(polls: &mut Vec<Watched>, limit: Duration) -> bool {
-    let mut busy = false;
+/// Looks at all contexts once. Returns the pause before the next look: it is short if something
+/// runs, or did a moment ago.
+fn look(polls: &mut Vec<Watched>) -> Duration {
+    let mut pause = LOOK_IDLE;
     polls.retain_mut(|watched| {
         let epoch = watched.poll.epoch();
         if epoch != watched.epoch {
             (watched.epoch, watched.since) = (epoch, Instant::now());
-        } else if epoch % 2 == 1 && watched.since.elapsed() > limit {
+        } else if epoch % 2 == 1 && watched.since.elapsed() > watched.limit {
             watched.poll.kill(epoch, Kill::Time);
         }
-        busy |= epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE;
+        if epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE {
+            pause = pause.min(LOOK_BUSY).min(watched.limit / 2 + Duration::from_millis(1));
+        }
         !watched.poll.retired()
     });
-    busy
+    pause
 }
 
 /// Returns milliseconds since 1970.

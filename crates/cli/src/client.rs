@@ -255,8 +255,10 @@ impl Client {
 fn refusal(address: &Address, number: u32, text: &str) -> Failure {
     let failure = Failure::new(Exit::Refused, format!("{address} ended the session: {text}"));
     if number == ErrorNumber::BadToken as u32 {
-        return failure
-            .help("pass the server's token with `--token-file FILE` or the variable BIFROST_TOKEN");
+        return failure.help(match address.may_ask_for_token() {
+            true => "pass the server's token with `--token-file FILE` or the variable BIFROST_TOKEN",
+            false => "the server has roles: its settings say in [roles.NAME] which `uids` have one",
+        });
     }
     failure
 }

@@ -26,6 +26,7 @@ mod run;
 mod serve;
 mod shell;
 mod store;
+mod token;
 mod trace;
 mod veneer;
 
@@ -48,7 +49,7 @@ Exit status:
   1  the program or its sources failed
   2  the arguments or the settings are wrong
   3  no server listens at the address, or the address cannot be used
-  4  the server ended the session: wrong token, too many sessions, a limit
+  4  the server ended the session: wrong token, no role, too many sessions, a limit
 
 Environment:
   BIFROST_URL    the server that clients connect to
@@ -73,6 +74,7 @@ enum Command {
     Capsule(capsule::Args),
     Certificate(certificate::Args),
     Veneer(veneer::Args),
+    Token(token::Args),
     Demo(demo::Args),
     Store(store::Args),
     Bench(bench::Args),
@@ -112,6 +114,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Capsule(args) => capsule::run(&args, registry),
         Command::Certificate(args) => certificate::run(&args),
         Command::Veneer(args) => veneer::run(&args, registry),
+        Command::Token(args) => token::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Bench(args) => bench::run(args),

@@ -52,7 +52,7 @@ Examples:
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
 sessions and the figures of the collector, on one line of the standard error; SIGHUP makes the server read its
-certificate again, for new connections;
+certificate and the roles again, for new connections;
 BIFROST_LOG=bifrost=debug logs each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; their imports are found by themselves
@@ -156,6 +156,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.metrics_address()?;
     config.place()?;
     config.check_nodes()?;
+    config.checked_roles()?;
     if args.print_config {
         return Ok(print(&as_toml(&config))?);
     }
@@ -173,7 +174,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let addresses = shown(&server, is_self_made);
     announce(&server, &config, &addresses);
     tell_ready(&addresses, args.ready_fd)?;
-    wait(signals, &server);
+    wait(signals, &server, args);
     if args.gc_stats {
         say(server_line(&server));
     }
@@ -288,27 +289,42 @@ fn catch_signals() -> Result<Signals, Failure> {
 }
 
 /// Waits for a signal that ends the server.
-fn wait(mut signals: Signals, server: &Server) {
+fn wait(mut signals: Signals, server: &Server, args: &Args) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
-            SIGHUP => reload(server),
+            SIGHUP => reload(server, args),
             _ => return,
         }
     }
 }
 
-/// Has the server read its certificate again.
-fn reload(server: &Server) {
+/// Has the server read its certificate and the roles again, for new connections. Those in which
+/// there is a mistake stay as they are.
+fn reload(server: &Server, args: &Args) {
     match server.reload_certificate() {
         Ok(Some(pin)) => {
             tracing::info!(%pin, "certificate.read");
             say(format_args!("the certificate was read again; its pin is {pin}"));
         }
-        Ok(None) => say("SIGHUP has no effect without `tls://`: the settings are read at the start"),
+        Ok(None) => {}
         Err(error) => {
             tracing::warn!(%error, "certificate.kept: the certificate in use stays");
         }
+    }
+    match gather(args).and_then(|config| Ok(server.reload_roles(&config)?)) {
+        Ok(()) => {
+            let lines = server.role_lines();
+            lines.iter().for_each(say);
+            match (lines.is_empty(), server.pin()) {
+                (false, _) => say("the roles were read again; all other settings are read at the start"),
+                (true, None) => {
+                    say("SIGHUP has no effect without `tls://` or roles: the settings are read at the start");
+                }
+                (true, Some(_)) => {}
+            }
+        }
+        Err(failure) => say(format_args!("the roles were not changed: {failure}")),
     }
 }
 
@@ -340,10 +356,14 @@ fn announce(server: &Server, config: &Config, addresses: &[Address]) {
     for address in addresses {
         let secured = address.may_ask_for_token() && !(config.anonymous_loopback && address.is_loopback());
         match secured {
+            _ if !config.roles.is_empty() => {
+                say(format_args!("listening on {address} (clients need a role)"))
+            }
             true => say(format_args!("listening on {address} (clients need the token)")),
             false => say(format_args!("listening on {address}")),
         }
     }
+    server.role_lines().iter().for_each(say);
     if let Some(pin) = server.pin() {
         say(format_args!("the pin of the certificate is {pin}"));
     }
@@ -384,11 +404,7 @@ fn as_toml(config: &Config) -> String {
     let mut tables = String::new();
     for (name, value) in value.as_object().into_iter().flatten() {
         match value {
-            Value::Object(table) => {
-                tables += &format!("\n[{name}]\n");
-                // Numbers and strings of JSON are written the same in TOML.
-                table.iter().for_each(|(name, value)| tables += &format!("{name} = {value}\n"));
-            }
+            Value::Object(table) => put_table(&mut tables, name, table),
             _ if name == "store" && postgres::is_url(&config.store) => {
                 out += "# store is a database, and not shown\n";
             }
@@ -399,8 +415,24 @@ fn as_toml(config: &Config) -> String {
     out + &tables
 }
 
+/// Writes a table, and those in it behind it. An empty one says nothing.
+fn put_table(out: &mut String, name: &str, table: &Map<String, Value>) {
+    let (tables, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_object());
+    if !values.is_empty() {
+        *out += &format!("\n[{name}]\n");
+        // Numbers, strings and lists of them are written the same in JSON and in TOML.
+        values.iter().for_each(|(name, value)| *out += &format!("{name} = {value}\n"));
+    }
+    for (inner, value) in tables {
+        value.as_object().into_iter().for_each(|value| put_table(out, &format!("{name}.{inner}"), value));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use bifrost_server::RootNames;
+    use bifrost_server::roles::RoleSettings;
+
     use super::*;
 
     #[test]
@@ -409,6 +441,14 @@ mod tests {
         let file = dir.path().join("bifrost.toml");
         let config =
             Config { listen: vec!["unix:///tmp/\"x\"".into()], sessions_max: 3, ..Config::default() };
+        let role = RoleSettings {
+            tokens: vec!["blake3:00".into()],
+            uids: vec![7],
+            limits: [("fuel_max".to_owned(), 5)].into(),
+            root_names: Some(RootNames::ReadWrite),
+            ..RoleSettings::default()
+        };
+        let config = Config { roles: [("reader".to_owned(), role)].into(), ..config };
         std::fs::write(&file, as_toml(&config)).unwrap();
         assert_eq!(Config::gather(&file, Map::new()).unwrap(), config);
     }

@@ -19,6 +19,7 @@ use player::{Cut, Player};
 /// Lines that are not run here, and what covers them.
 const COVERED: &[(&str, &str)] = &[
     ("cargo run --release -p bifrost-cli -- demo", "the tests of `demo` run the program itself"),
+    ("bifrost token --role reader", "crates/cli/tests/roles.rs"),
     ("./test.sh", "it runs this test"),
     (
         "BIFROST_STORE=postgres://ann:secret@db.example/bank bifrost serve --listen tls://0.0.0.0:7447 bank.theta",
@@ -145,6 +146,11 @@ fn the_chapter_on_keeping_objects_is_true() {
 #[test]
 fn the_chapter_on_security_is_true() {
     play("docs/book/security.md");
+}
+
+#[test]
+fn the_chapter_on_roles_is_true() {
+    play("docs/book/roles.md");
 }
 
 #[test]

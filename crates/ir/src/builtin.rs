@@ -439,6 +439,7 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("nodes", "nodes () returns (int)"),
     routine("random", "random (n: int) returns (int) signals (bounds)"),
     routine("now_ms", "now_ms () returns (int)"),
+    routine("caller", "caller () returns (string)"),
     routine("print", "print (s: string)"),
     routine(ROOT, "root () returns (directory)"),
 ];
@@ -470,6 +471,21 @@ pub static TYPE_AS: BuiltinRoutine = generic("type.as", "as (x: any) returns (T)
 
 /// The routine that a client's command `is` calls. No program can name it.
 pub static TYPE_IS: BuiltinRoutine = generic("type.is", "is (x: any) returns (bool)");
+
+/// The methods of `directory` as clients of a role call them, with the directory as the first
+/// argument. No program can name them.
+pub static GRANTED: [BuiltinRoutine; 5] = [
+    routine("granted.lookup", "lookup (d: directory, name: string) returns (any) signals (not_found)"),
+    routine("granted.insert", "insert (d: directory, name: string, v: any)"),
+    routine("granted.remove", "remove (d: directory, name: string) signals (not_found)"),
+    routine("granted.names", "names (d: directory) yields (string)"),
+    routine("granted.list", "list (d: directory) yields (string, string)"),
+];
+
+/// Returns the row of [`GRANTED`] for a method of `directory`.
+pub fn granted(method: &str) -> Option<&'static BuiltinRoutine> {
+    GRANTED.iter().find(|row| row.name.strip_prefix("granted.") == Some(method))
+}
 
 /// Returns the family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
@@ -580,15 +596,20 @@ pub fn complete(types: &mut Types, first: usize) {
     }
 }
 
-/// True if clients' batches call a built-in routine of this name: [`ROOT`], and those behind the
-/// commands `cell`, `as` and `is`.
+/// True if clients' batches call a built-in routine of this name: [`ROOT`], those behind the
+/// commands `cell`, `as` and `is`, and those behind the methods of `directory` ([`GRANTED`]).
 pub fn is_for_clients(name: &str) -> bool {
-    name == ROOT || name == CELL_NEW || name == TYPE_AS.name || name == TYPE_IS.name
+    name == ROOT
+        || name == CELL_NEW
+        || name == TYPE_AS.name
+        || name == TYPE_IS.name
+        || GRANTED.iter().any(|row| row.name == name)
 }
 
 /// Returns the built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY, &GROUP_COUNT, &TYPE_AS, &TYPE_IS]).find(|r| r.name == name)
+    let hidden = [&CLONE, &MAP_ENTRY, &GROUP_COUNT, &TYPE_AS, &TYPE_IS].into_iter().chain(&GRANTED);
+    ROUTINES.iter().chain(hidden).find(|r| r.name == name)
 }
 
 /// Returns the instantiation of a built-in routine with these type arguments, made at its first

@@ -269,12 +269,15 @@ impl Program {
     ///
     /// - `cell[T]` and its creator for every public type; cells of cells are left out;
     /// - the routines behind `as` and `is` for every public type;
-    /// - the routine of the root directory;
+    /// - the routine of the root directory, and those behind its methods for clients of roles;
     /// - the arrays of the columns of tables.
     pub fn add_for_clients(&mut self) {
         self.add_cells();
         let root = builtin::find_routine(builtin::ROOT).expect("a row of the table");
         builtin::instantiate(self, root, &[]);
+        builtin::GRANTED.iter().for_each(|row| {
+            builtin::instantiate(self, row, &[]);
+        });
         let public: Vec<TypeId> = self.types.iter().filter(|(_, d)| d.public).map(|(id, _)| id).collect();
         for ty in public {
             builtin::instantiate(self, &builtin::TYPE_AS, &[ty]);

@@ -44,6 +44,12 @@ impl<'a> Cx<'a> {
         self.raw.now_ms()
     }
 
+    /// Returns the name of the role of the client for which this runs, as `caller` does; empty
+    /// without one.
+    pub fn caller(&self) -> &str {
+        self.raw.caller()
+    }
+
     /// Returns a number in `0..n` from the generator of `random`; 0 if `n` is.
     pub fn random(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.raw.random(n) }

@@ -13,6 +13,7 @@ use bifrost_heap::{Heap, Window};
 use bifrost_ir::SignalId;
 
 use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
+use crate::caller::Caller;
 use crate::collect::Collecting;
 use crate::image::Image;
 use crate::mode::{Doom, Transaction};
@@ -317,6 +318,8 @@ pub struct Cx {
     nodes: u32,
     /// The places of the failure under way.
     pub(crate) places: Places,
+    /// The role for which the context runs, if it is one of clients with roles.
+    caller: Option<Arc<Caller>>,
 }
 
 /// The host of the actors of a context's node.
@@ -493,6 +496,7 @@ impl Cx {
             make_way: || {},
             node: 0,
             nodes: 1,
+            caller: None,
         });
         if let Some(host) = cx.image.interpreter().map(|interpreter| interpreter.node_host()) {
             cx.node_state = Some(host.new_state(&limits, &mut cx.words));
@@ -518,6 +522,26 @@ impl Cx {
     #[inline]
     pub fn image(&self) -> &Arc<Image> {
         &self.image
+    }
+
+    /// Enters the role for which the context runs from now on.
+    pub fn set_caller(&mut self, caller: Option<Arc<Caller>>) {
+        self.caller = caller;
+    }
+
+    /// The name of the role for which the context runs; empty if it runs for none.
+    pub fn caller(&self) -> &str {
+        self.caller.as_ref().map_or("", |caller| &caller.role)
+    }
+
+    /// True if clients of the context may use a name of the root directory.
+    pub fn grants(&self, name: &str) -> bool {
+        self.caller.as_ref().is_none_or(|caller| caller.roots.contains(name))
+    }
+
+    /// Enters the number of persistent objects that one transaction may read.
+    pub fn set_transaction_objects(&mut self, most: usize) {
+        self.limits.transaction_objects = most;
     }
 
     /// The limits.

@@ -15,6 +15,7 @@
 pub mod abi;
 pub mod actor_class;
 pub mod actor_layout;
+pub mod caller;
 pub mod collect;
 pub mod content;
 pub mod cx;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connections;
 use crate::guests::HOSTS_MAX;
+use crate::roles::{self, Checked, RoleError, RoleSettings};
 
 /// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";
@@ -54,6 +55,15 @@ pub struct TlsConfig {
     pub clients: PathBuf,
     /// True if a client without a certificate is refused.
     pub required: bool,
+}
+
+impl From<RootNames> for bifrost_session::RootNames {
+    fn from(rights: RootNames) -> bifrost_session::RootNames {
+        match rights {
+            RootNames::ReadWrite => bifrost_session::RootNames::ReadWrite,
+            RootNames::ReadOnly => bifrost_session::RootNames::ReadOnly,
+        }
+    }
 }
 
 /// The settings of a server. Sizes are in bytes.
@@ -151,6 +161,9 @@ pub struct Config {
     pub tls: TlsConfig,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
+    /// The roles of clients, by name. With roles each client needs one, over unix sockets and
+    /// shared memory, too. Read again at SIGHUP.
+    pub roles: BTreeMap<String, RoleSettings>,
 }
 
 /// The clients that see the places of failures.
@@ -217,6 +230,7 @@ impl Default for Config {
             show_places: ShowPlaces::default(),
             tls: TlsConfig::default(),
             limits,
+            roles: BTreeMap::new(),
         }
     }
 }
@@ -262,6 +276,23 @@ pub enum ConfigError {
     /// The setting for the place of objects is no place.
     #[error("the setting `store` cannot be used: {0}")]
     Store(#[from] bifrost_repository::Error),
+    /// A role that cannot be used.
+    #[error("[roles.{role}] in the settings: {source}")]
+    Role {
+        /// The name of the role.
+        role: String,
+        /// The fault.
+        source: RoleError,
+    },
+    /// A setting that lets clients in without a role.
+    #[error(
+        "the setting `{0}` and roles exclude each other, since it lets clients in without one; a token \
+         may come from BIFROST_TOKEN"
+    )]
+    BesideRoles(&'static str),
+    /// The server was started without roles, and shall have some, or the reverse.
+    #[error("roles can be changed, but not be introduced or given up, while a server runs: restart it")]
+    RolesAtStart,
     /// An address that is none.
     #[error("cannot listen on `{url}`: {source}")]
     Address {
@@ -285,7 +316,17 @@ fn list(error: &figment::Error) -> String {
             if error.path.is_empty() { String::new() } else { format!("`{}` ", error.path.join(".")) };
         match &error.kind {
             figment::error::Kind::UnknownField(name, known) => {
-                format!("there is no setting `{name}` ({place}); the settings are {}", known.join(", "))
+                let table = match error.path.split_last() {
+                    Some((last, table)) if last == name && !table.is_empty() => table,
+                    Some((last, _)) if last == name => &[],
+                    _ => &error.path[..],
+                };
+                let table =
+                    if table.is_empty() { String::new() } else { format!(" in [{}]", table.join(".")) };
+                format!(
+                    "there is no setting `{name}`{table} ({place}); the settings are {}",
+                    known.join(", ")
+                )
             }
             kind => format!("{setting}{place}: {kind}"),
         }
@@ -419,27 +460,22 @@ impl Config {
     /// # Errors
     /// [`ConfigError::NoSuchLimit`]
     pub fn session_limits(&self) -> Result<Limits, ConfigError> {
-        let mut limits = Limits::default();
-        for (name, value) in &self.limits {
-            match Limit::ALL.iter().find(|l| l.name() == name) {
-                Some(limit) => limits.set(*limit, *value),
-                None => {
-                    let known = Limit::ALL.iter().map(|l| l.name()).collect::<Vec<_>>().join(", ");
-                    return Err(ConfigError::NoSuchLimit { name: name.clone(), known });
-                }
-            }
-        }
-        Ok(limits)
+        let mut all = Limits::default();
+        limits(&mut all, &self.limits)?;
+        Ok(all)
     }
 
-    /// Returns the rights of a session.
+    /// Returns the rights of a session without a role.
     pub fn policy(&self) -> Policy {
-        Policy {
-            root_names: match self.root_names {
-                RootNames::ReadWrite => bifrost_session::RootNames::ReadWrite,
-                RootNames::ReadOnly => bifrost_session::RootNames::ReadOnly,
-            },
-        }
+        Policy::of_all(self.root_names.into())
+    }
+
+    /// Returns the roles, or none if there are none.
+    ///
+    /// # Errors
+    /// [`ConfigError::Role`] and [`ConfigError::BesideRoles`].
+    pub fn checked_roles(&self) -> Result<Option<BTreeMap<String, Checked>>, ConfigError> {
+        roles::check(self)
     }
 
     /// Returns the bounds of connections.
@@ -484,6 +520,23 @@ impl Config {
         }
         options
     }
+}
+
+/// Sets limits by their names.
+///
+/// # Errors
+/// [`ConfigError::NoSuchLimit`]
+pub(crate) fn limits(to: &mut Limits, values: &BTreeMap<String, u64>) -> Result<(), ConfigError> {
+    for (name, value) in values {
+        match Limit::ALL.iter().find(|l| l.name() == name) {
+            Some(limit) => to.set(*limit, *value),
+            None => {
+                let known = Limit::ALL.iter().map(|l| l.name()).collect::<Vec<_>>().join(", ");
+                return Err(ConfigError::NoSuchLimit { name: name.clone(), known });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the time of collections, as `BIFROST_GC` says, which is for tests:

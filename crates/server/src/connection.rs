@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
-use bifrost_session::{LoggedFailure, Session, Welcome};
+use bifrost_session::{Limits, LoggedFailure, Session, Welcome};
 use bifrost_transport::{ReadError, Stream, Want, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 use bifrost_workers::{Events, Handle, Next, Work};
@@ -32,6 +32,7 @@ use bifrost_workers::{Events, Handle, Next, Work};
 use crate::bell::Bell;
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
+use crate::roles::{Door, Seat};
 use crate::server::Shared;
 use crate::text::TextForm;
 
@@ -74,8 +75,7 @@ pub(crate) struct Connection {
     stream: Stream,
     handle: Handle,
     bell: Arc<Bell>,
-    /// The token that a client must show, if it must.
-    token: Option<Arc<str>>,
+    door: Door,
     /// True while the job is rung when the socket has room.
     watches_room: bool,
     shared: Arc<Shared>,
@@ -111,7 +111,7 @@ impl Connection {
         shared: Arc<Shared>,
         stream: Stream,
         place: Place,
-        token: Option<Arc<str>>,
+        door: Door,
         handle: &Handle,
     ) -> std::io::Result<Connection> {
         let bell = Arc::new(Bell::default());
@@ -129,15 +129,15 @@ impl Connection {
         handle.watch(stream.descriptor())?;
         let stage = Stage::Greeting(Greeting::new(&shared, &stream));
         let handle = handle.clone();
-        Ok(Connection { stage, stream, handle, bell, token, watches_room: false, shared, place })
+        Ok(Connection { stage, stream, handle, bell, door, watches_room: false, shared, place })
     }
 
     /// Takes the next step.
     fn step(&mut self, timed: bool) -> Step {
-        let Connection { stage, stream, bell, shared, place, token, handle, .. } = self;
+        let Connection { stage, stream, bell, shared, place, door, handle, .. } = self;
         match stage {
             Stage::Greeting(greeting) => {
-                let greeted = AssertUnwindSafe(|| greeting.go_on(shared, stream, place, token.as_deref()));
+                let greeted = AssertUnwindSafe(|| greeting.go_on(shared, stream, place, door));
                 let ended = match catch_unwind(greeted) {
                     Ok(Ok(hello::Step::Waits(until))) => return Step::Rest(Want::Bytes, Some(until)),
                     Ok(Ok(hello::Step::WaitsForTurn(turn))) => return Step::Rest(Want::Nothing, Some(turn)),
@@ -234,6 +234,15 @@ fn open(
     greeted: Greeted,
 ) -> Result<Running, Refusal> {
     let form = greeted.form;
+    let (role, mut seat) = (greeted.role.as_deref(), None);
+    if let Some(role) = role {
+        seat = Some(role.take_seat().map_err(|text| {
+            tracing::warn!(role = role.name(), "session.refused");
+            Refusal::new(form, ErrorNumber::TooManySessions, text)
+        })?);
+    }
+    let limits = role.map_or(shared.limits, |role| role.limits());
+    let policy = role.map_or(&shared.policy, |role| role.policy()).clone();
     let number = place.open_session(stream).map_err(|most| {
         tracing::warn!(sessions_max = most, "session.refused");
         let text = format!("{most} sessions are open, and that is the limit (sessions_max)");
@@ -247,7 +256,7 @@ fn open(
         );
         return Err(Refusal::new(form, ErrorNumber::TooManySessions, text));
     }
-    let (space, cache) = shared.objects.space().map_err(|error| {
+    let (space, cache) = shared.objects.space_with(&limits).map_err(|error| {
         tracing::warn!(%error, "session.refused");
         Refusal::new(form, ErrorNumber::Internal, "no memory for the session's objects")
     })?;
@@ -259,12 +268,20 @@ fn open(
     }
     place.runs_in(&space);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
-    let mut session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
-    session.set_policy(shared.policy);
+    let mut session = Session::new(shared.tables, limits, Welcome { server, session: number }, cache);
+    session.set_policy(policy.clone());
     session.set_waker(bell.clone());
     session.set_shown_places(shared.show_places.shown(stream.peer_ip().is_none()));
-    tracing::info!(session = number, peer = stream.describe_peer(), "session.open");
-    Ok(Running::new(shared, number, space, session, greeted))
+    tracing::info!(session = number, peer = stream.describe_peer(), role = policy.role(), "session.open");
+    let form = match form {
+        hello::Form::Binary => Form::Binary,
+        hello::Form::Text { .. } => {
+            let numbering = Arc::new(policy.numbering(shared.tables).clone());
+            Form::Text(Box::new(TextForm::new(numbering, limits, greeted.lines)))
+        }
+    };
+    let times = Times::new(&limits, shared.patience.command);
+    Ok(Running::new((number, seat), space, session, (form, times), greeted.input))
 }
 
 /// Logs the failures of a client's calls. The log is bounded for all sessions together
@@ -343,6 +360,13 @@ struct Times {
 }
 
 impl Times {
+    /// The times of a session that begins now.
+    fn new(limits: &Limits, command: Duration) -> Times {
+        let idle = Duration::from_millis(limits.get(Limit::IdleMs));
+        let transaction_idle = idle.min(Duration::from_millis(limits.get(Limit::TransactionIdleMs)));
+        Times { idle, transaction_idle, command, since: Instant::now(), partial: None }
+    }
+
     /// Returns the time at which the session ends, or its transaction is aborted, if no command
     /// comes. `unused` bytes begin one.
     #[inline]
@@ -375,6 +399,8 @@ struct Running {
     space: Arc<Space>,
     session: Session,
     form: Form,
+    /// The place among the sessions of the role.
+    seat: Option<Seat>,
     /// Bytes that came, of which the first `done` were used.
     input: Vec<u8>,
     done: usize,
@@ -413,29 +439,20 @@ enum Phase {
 }
 
 impl Running {
-    fn new(shared: &Shared, number: u64, space: Arc<Space>, session: Session, greeted: Greeted) -> Running {
-        let form = match greeted.form {
-            hello::Form::Binary => Form::Binary,
-            hello::Form::Text { .. } => {
-                let numbering = Arc::new(shared.tables.numbering().clone());
-                Form::Text(Box::new(TextForm::new(numbering, shared.limits, greeted.lines)))
-            }
-        };
-        let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
-        let transaction_idle = Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs));
-        let times = Times {
-            idle,
-            transaction_idle: idle.min(transaction_idle),
-            command: shared.patience.command,
-            since: Instant::now(),
-            partial: None,
-        };
+    fn new(
+        (number, seat): (u64, Option<Seat>),
+        space: Arc<Space>,
+        session: Session,
+        (form, times): (Form, Times),
+        input: Vec<u8>,
+    ) -> Running {
         Running {
             number,
             space,
             session,
             form,
-            input: greeted.input,
+            seat,
+            input,
             done: 0,
             times,
             phase: Phase::Work,
@@ -633,7 +650,7 @@ impl Running {
 
     /// Lets go of the session. Its place keeps the figures of its heap.
     fn end(self, place: &Place) {
-        let Running { number, space, session, end, .. } = self;
+        let Running { number, space, session, end, seat, .. } = self;
         let c = session.counters();
         tracing::info!(
             session = number,
@@ -649,5 +666,6 @@ impl Running {
         let mut cx = space.lock();
         bifrost_actors::post_messages(&mut cx);
         place.runs_no_more(cx.heap_stats().past());
+        drop(seat);
     }
 }

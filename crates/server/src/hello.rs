@@ -12,9 +12,9 @@ use bifrost_transport::{ReadError, Stream};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::text::Translator;
 use bifrost_wire::{Command, Decoded, ErrorNumber, Reply, decode, encode};
-use subtle::ConstantTimeEq;
 
 use crate::connections::Place;
+use crate::roles::{Door, NoRole, Role};
 use crate::server::Shared;
 use crate::text::is_text;
 
@@ -32,6 +32,8 @@ pub(crate) struct Greeted {
     pub input: Vec<u8>,
     /// Lines of the text form before `input`.
     pub lines: u64,
+    /// The role, on a server with roles.
+    pub role: Option<Arc<Role>>,
 }
 
 /// The form in which a client speaks, which its first byte tells.
@@ -129,11 +131,11 @@ impl Greeting {
             Origin::Local => shared.patience.hello * LOCAL_PATIENCE,
             Origin::Address(_) => shared.patience.hello,
         };
-        let greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0 };
+        let greeted = Greeted { form: Form::Binary, input: Vec::new(), lines: 0, role: None };
         Greeting { greeted, origin, patience, deadline: Instant::now() + patience, shown: None }
     }
 
-    /// Looks for the client's `hello`, and at its token where one is required.
+    /// Looks for the client's `hello`, and at its token or its role where one is required.
     ///
     /// # Errors
     /// [`Ended`]
@@ -142,16 +144,16 @@ impl Greeting {
         shared: &Shared,
         stream: &mut Stream,
         place: &Place,
-        required: Option<&str>,
+        door: &Door,
     ) -> Result<Step, Ended> {
         if self.shown.is_none() {
             let Some(token) = self.read(shared, stream)? else { return Ok(Step::Waits(self.deadline)) };
             if !place.hear() {
                 return Err(Ended::Refused(Refusal::new(self.greeted.form, ErrorNumber::Expired, MAKES_WAY)));
             }
-            let turn = match required {
+            let turn = match door {
                 // A client that has a token shows it only where it is asked for, and asks so.
-                Some(_) if !token.is_empty() => {
+                Door::Token(_) | Door::Roles if !token.is_empty() => {
                     place.turn_of(self.origin, self.deadline).map_err(|time| {
                         let text = format!(
                             "this address has sent wrong tokens; the next is checked in {} ms",
@@ -173,19 +175,21 @@ impl Greeting {
         if *turn > Instant::now() {
             return Ok(Step::WaitsForTurn(*turn));
         }
-        if let Some(required) = required {
-            let right = !token.is_empty() && bool::from(required.as_bytes().ct_eq(token.as_bytes()));
-            if !right {
-                if !token.is_empty() {
+        let role = match shared.admit(door, &stream.identity(), token) {
+            Ok(role) => role,
+            Err(why) => {
+                if why == NoRole::Token {
                     place.count_wrong_token(self.origin);
                 }
-                return Err(self
-                    .greeted
-                    .blame(ErrorNumber::BadToken, "the token is missing or wrong".to_owned()));
+                shared.failed_logins.count(&why);
+                if why != NoRole::Nothing {
+                    tracing::warn!(peer = stream.describe_peer(), %why, "login.failed");
+                }
+                return Err(self.greeted.blame(ErrorNumber::BadToken, why.text()));
             }
-        }
-        let next = Greeted { form: self.greeted.form, input: Vec::new(), lines: 0 };
-        Ok(Step::LetIn(std::mem::replace(&mut self.greeted, next)))
+        };
+        let Greeted { form, input, lines, .. } = &mut self.greeted;
+        Ok(Step::LetIn(Greeted { form: *form, input: std::mem::take(input), lines: *lines, role }))
     }
 
     /// Reads until the `hello` is there, and returns its token; or until nothing is there to be

@@ -6,7 +6,7 @@
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store.
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
-//! session, and [`connection`] moves bytes between a stream and a session. The nodes of the
+//! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a session. The nodes of the
 //! program's actors are in `bifrost-capsule`, and [`guests`] joins sessions with them. [`metrics`]
 //! tells the counts of sessions and store, in the form that Prometheus reads.
 //!
@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod objects;
 mod process;
 pub mod program;
+pub mod roles;
 mod server;
 pub mod text;
 

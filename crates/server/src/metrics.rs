@@ -37,6 +37,8 @@ pub struct Measured {
     pub newcomers: u64,
     /// Connections that were refused before their `hello`.
     pub refused: u64,
+    /// Logins that have failed: wrong tokens, users and certificates without a role.
+    pub failed_logins: [u64; 3],
     /// Bytes of the heaps of all sessions and nodes.
     pub heap_bytes: u64,
     /// The limit of the bytes of the heaps.
@@ -126,6 +128,10 @@ pub fn text(measured: &Measured) -> String {
     gauge(to, "greeting_connections", help, measured.newcomers);
     let help = "Connections that were refused before `hello`.";
     counter(to, "refused_connections_total", help, measured.refused);
+    let [tokens, users, certificates] = measured.failed_logins;
+    let shown =
+        [("{by=\"token\"}", tokens), ("{by=\"user\"}", users), ("{by=\"certificate\"}", certificates)];
+    counters(to, "failed_logins_total", "Failed logins, by the thing that was shown.", &shown);
     gauge(to, "heap_bytes", "Bytes of the heaps of all sessions and nodes.", measured.heap_bytes);
     gauge(to, "heap_bytes_max", "The limit of the bytes of the heaps.", measured.heap_bytes_max);
     let Measured { counted: c, gauges, .. } = measured;

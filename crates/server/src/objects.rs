@@ -8,9 +8,11 @@ use bifrost_capsule::{Space, Watch};
 use bifrost_engine::{Engine, Raised};
 use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
+use bifrost_wire::Limit;
 
 use crate::collector::{self, Collector};
 use crate::memory::Memory;
+use crate::roles::batch_time;
 use crate::server::StartError;
 
 /// The reason why a server has no objects.
@@ -95,6 +97,21 @@ impl Objects {
     pub fn space(&self) -> Result<(Arc<Space>, Cache), StartError> {
         let (space, cache) = self.open_space(true)?;
         self.watch.iter().for_each(|watch| watch.add(&space));
+        Ok((space, cache))
+    }
+
+    /// As [`Objects::space`], for a session with limits of its own.
+    ///
+    /// # Errors
+    /// As for [`Objects::space`].
+    pub(crate) fn space_with(
+        &self,
+        limits: &bifrost_session::Limits,
+    ) -> Result<(Arc<Space>, Cache), StartError> {
+        let (space, cache) = self.open_space(true)?;
+        self.watch.iter().for_each(|watch| watch.add_for(&space, batch_time(limits)));
+        let most = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
+        space.lock().set_transaction_objects(most);
         Ok((space, cache))
     }
 

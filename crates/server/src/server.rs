@@ -11,11 +11,13 @@ use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{
-    Address, CertificateFileError, ListenError, ListenOptions, Listener, Pin, Stopper, Stream, TlsServer,
+    Address, CertificateFileError, Identity, ListenError, ListenOptions, Listener, Pin, Stopper, Stream,
+    TlsServer,
 };
 use bifrost_wire::{ErrorNumber, Limit};
 use bifrost_workers::{Work, Workers};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
+use subtle::ConstantTimeEq;
 
 use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection::{Connection, READ_BYTES};
@@ -26,6 +28,7 @@ use crate::memory::Memory;
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::process;
+use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
 
 /// The times for which slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +44,11 @@ pub(crate) struct Shared {
     pub objects: Objects,
     pub memory: Arc<Memory>,
     pub limits: Limits,
-    pub policy: Policy,
+    /// The rights of sessions without a role.
+    pub policy: Arc<Policy>,
+    /// The roles, if there are some.
+    pub roles: Option<RwLock<Roles>>,
+    pub failed_logins: FailedLogins,
     pub patience: Patience,
     pub tables: &'static Tables,
     pub connections: Arc<Connections>,
@@ -118,6 +125,28 @@ pub struct Server {
 }
 
 impl Shared {
+    /// Returns the role of a client, if clients have roles.
+    ///
+    /// # Errors
+    /// The client is not let in.
+    pub(crate) fn admit(
+        &self,
+        door: &Door,
+        identity: &Identity,
+        token: &str,
+    ) -> Result<Option<Arc<Role>>, NoRole> {
+        match (door, &self.roles) {
+            (Door::Roles, Some(roles)) => roles.read().admit(identity, token).cloned().map(Some),
+            (Door::Roles, None) => Err(NoRole::Nothing),
+            (Door::Open, _) => Ok(None),
+            (Door::Token(_), _) if token.is_empty() => Err(NoRole::Nothing),
+            (Door::Token(required), _) => match required.as_bytes().ct_eq(token.as_bytes()).into() {
+                true => Ok(None),
+                false => Err(NoRole::Token),
+            },
+        }
+    }
+
     /// Returns the metrics of the server.
     fn measured(&self) -> Measured {
         Measured {
@@ -125,6 +154,7 @@ impl Shared {
             sessions_opened: self.connections.sessions_opened(),
             newcomers: self.connections.newcomers() as u64,
             refused: self.connections.refused(),
+            failed_logins: self.failed_logins.get(),
             heap_bytes: self.memory.taken_bytes() as u64,
             heap_bytes_max: self.memory.limit_bytes() as u64,
             counted: self.objects.cached(),
@@ -149,10 +179,11 @@ impl Server {
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let place = config.place()?;
         config.check_nodes()?;
+        let roles = config.checked_roles()?;
         for limit in process::shortcomings(config) {
             tracing::warn!("limits.low: {limit}");
         }
-        let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
+        let watch = Watch::start(batch_time(&limits))?;
         let report: Report = |text| tracing::error!(text, "store.failed");
         let memory = Memory::new(config.server_heap_bytes_max);
         let (caching, shared) = (config.cache_options(), Some(memory.clone()));
@@ -168,6 +199,7 @@ impl Server {
             threads: config.workers.unwrap_or_else(bifrost_workers::threads_default),
             stack_bytes: objects.stack_bytes(),
         })?;
+        let tables = Tables::new(engine);
         let shared = Arc::new(Shared {
             workers,
             buffers: Buffers::default(),
@@ -175,13 +207,15 @@ impl Server {
             memory,
             hosts,
             limits,
-            policy: config.policy(),
+            policy: Arc::new(config.policy()),
+            roles: roles.map(|roles| RwLock::new(Roles::new(roles, tables, None))),
+            failed_logins: FailedLogins::default(),
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
                 command: Duration::from_millis(config.command_ms_max),
                 unread: Duration::from_millis(config.unread_ms_max),
             },
-            tables: Tables::new(engine),
+            tables,
             connections: Connections::new(config.connection_limits()),
             show_places: config.show_places,
             logged_failures: Mutex::default(),
@@ -207,20 +241,26 @@ impl Server {
     }
 
     fn listen(&mut self, address: &Address, config: &Config) -> Result<(), StartError> {
-        let options = ListenOptions { tls: self.tls.clone(), ..config.listen_options() };
+        let mut options = ListenOptions { tls: self.tls.clone(), ..config.listen_options() };
+        let own = rustix::process::geteuid().as_raw();
+        if self.shared.roles.as_ref().is_some_and(|roles| roles.read().has_other_users(own)) {
+            // The kernel tells who connects, and only users with a role get a session.
+            options.mode = 0o666;
+        }
         let listener = Listener::bind(address, &options)?;
         let open = !address.may_ask_for_token() || (config.anonymous_loopback && address.is_loopback());
-        let token = if open { None } else { Some(Arc::from(self.token(config)?)) };
+        let door = match (&self.shared.roles, open) {
+            (Some(_), _) => Door::Roles,
+            (None, true) => Door::Open,
+            (None, false) => Door::Token(Arc::from(self.token(config)?)),
+        };
         self.addresses.push(listener.local_address().clone());
         self.stoppers.push(listener.stopper());
         let shared = self.shared.clone();
         let name = format!("bifrost-{}", listener.local_address());
         let name = name.chars().take(15).collect();
-        self.threads.push(
-            std::thread::Builder::new()
-                .name(name)
-                .spawn(move || accept(&shared, &listener, token.as_ref()))?,
-        );
+        self.threads
+            .push(std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, &door))?);
         Ok(())
     }
 
@@ -262,7 +302,30 @@ impl Server {
         self.token.as_deref()
     }
 
-    /// Returns the interface that clients see.
+    /// Returns a line for each role, and one for each of their routines that the program lacks.
+    pub fn role_lines(&self) -> Vec<String> {
+        let roles = self.shared.roles.as_ref();
+        roles.map_or_else(Vec::new, |roles| roles.read().lines(self.shared.tables))
+    }
+
+    /// Replaces the roles by those of other settings. Open sessions keep their rights and limits
+    /// until they end, and count as sessions of the new role of the same name.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; the roles are as before.
+    pub fn reload_roles(&self, config: &Config) -> Result<(), ConfigError> {
+        match (&self.shared.roles, config.checked_roles()?) {
+            (None, None) => Ok(()),
+            (Some(roles), Some(checked)) => {
+                let mut roles = roles.write();
+                *roles = Roles::new(checked, self.shared.tables, Some(&roles));
+                Ok(())
+            }
+            (Some(_), None) | (None, Some(_)) => Err(ConfigError::RolesAtStart),
+        }
+    }
+
+    /// Returns the interface that clients without a role see.
     pub fn tables(&self) -> &'static Tables {
         self.shared.tables
     }
@@ -319,20 +382,13 @@ impl Drop for Server {
     }
 }
 
-/// Returns 128 random bits in hexadecimal.
-fn random_token() -> std::io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
-}
-
-fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<&Arc<str>>) {
+fn accept(shared: &Arc<Shared>, listener: &Listener, door: &Door) {
     let told = |shortage| tell_shortage(listener.local_address(), &shortage);
-    listener.serve(told, |stream| open(shared, stream, token.cloned()));
+    listener.serve(told, |stream| open(shared, stream, door.clone()));
 }
 
 /// Enters the job of a connection.
-fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
+fn open(shared: &Arc<Shared>, mut stream: Stream, door: Door) {
     let place = match shared.connections.enter(&stream) {
         Ok(place) => place,
         Err(why) => {
@@ -343,7 +399,7 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
     };
     let there = shared.clone();
     let entered = shared.workers.enter(|handle| {
-        let connection = Connection::new(there, stream, place, token, handle)?;
+        let connection = Connection::new(there, stream, place, door, handle)?;
         Ok::<_, std::io::Error>(Box::new(connection) as Box<dyn Work>)
     });
     if let Err(error) = entered {

@@ -24,13 +24,20 @@ use smallvec::{SmallVec, smallvec};
 use crate::casts::{Cast, cast_row, never};
 use crate::compounds::Shape;
 use crate::failures::{Failure, FailureKind};
+use crate::policy::Policy;
 use crate::scan::{Scan, is_inner};
 use crate::tables::{Dispatch, MethodRow, Tables};
 
 /// Builds the function of a structure in which [`Scan`] found no fault. `bytes` are its commands.
-pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Failure> {
+pub(crate) fn func(
+    (tables, policy): (&Tables, &Policy),
+    scan: &Scan,
+    bytes: &[u8],
+    frame: usize,
+) -> Result<Func, Failure> {
     let mut builder = Builder {
         tables,
+        policy,
         scan,
         vars: PrimaryMap::new(),
         futures: Vec::with_capacity(scan.numbers as usize),
@@ -81,6 +88,7 @@ enum Open {
 
 struct Builder<'t> {
     tables: &'t Tables,
+    policy: &'t Policy,
     scan: &'t Scan,
     vars: PrimaryMap<Var, VarDecl>,
     /// For each future made inside, its variable; none for calls without result.
@@ -432,7 +440,12 @@ impl<'t> Builder<'t> {
         match row.dispatch {
             Dispatch::Actor(_) => self.request(row, operands),
             Dispatch::Table(_) | Dispatch::Native(_) | Dispatch::Op(_) => {
-                self.call(Callee::Method(row.method), operands, &row.call.results)?;
+                // The scan has refused calls that have no way.
+                let callee = match row.names.as_ref().filter(|_| self.policy.has_bounds()) {
+                    Some(names) => Callee::Routine(names.granted.routine),
+                    None => Callee::Method(row.method),
+                };
+                self.call(callee, operands, &row.call.results)?;
             }
         }
         Ok(())
@@ -447,7 +460,8 @@ impl<'t> Builder<'t> {
     }
 
     fn routine_call(&mut self, routine: RoutineNumber, args: Args<'_>) -> Result<(), Failure> {
-        let Some(row) = self.tables.routine(routine) else {
+        let row = self.policy.routine(routine).and_then(|number| self.tables.routine(number));
+        let Some(row) = row else {
             return Err(self.internal("a routine number that was checked is gone"));
         };
         let mut operands = SmallVec::new();

@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use crate::causes::Cause;
 use crate::failures::FailureKind;
 use crate::futures::Future;
+use crate::policy::Way;
 use crate::session::Session;
 use crate::tables::{CallRow, Dispatch, MethodRow};
 
@@ -156,7 +157,7 @@ impl Session {
 
     /// Returns the receiver of a method's call, or the reason why there is no such call.
     #[inline(always)]
-    fn receiver(&self, row: &MethodRow, receiver: Ref, past: bool) -> Result<Word, FailureKind> {
+    pub(crate) fn receiver(&self, row: &MethodRow, receiver: Ref, past: bool) -> Result<Word, FailureKind> {
         if row.call.iterator {
             return Err(iterator(&self.tables.engine().program().types.method(row.method).name));
         }
@@ -182,8 +183,12 @@ impl Session {
             let text = format!("there is no method number {}", method.0);
             return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchMethod, text));
         };
-        if let Some(kind) = self.policy.refusal(row) {
-            return self.fail_call(row.call.numbers, kind);
+        if let Some(names) = &row.names {
+            match self.policy.way(names) {
+                Way::Free => {}
+                Way::Granted => return self.call_granted(cx, (row, names), receiver, args, past),
+                Way::Refused(kind) => return self.fail_call(row.call.numbers, kind),
+            }
         }
         let receiver = match self.receiver(row, receiver, past) {
             Ok(receiver) => receiver,
@@ -234,7 +239,7 @@ impl Session {
     /// Runs a routine call.
     pub(crate) fn call_routine(&mut self, cx: &mut Cx, routine: RoutineNumber, args: Args<'_>) {
         let tables = self.tables;
-        let Some(row) = tables.routine(routine) else {
+        let Some(row) = self.policy.routine(routine).and_then(|number| tables.routine(number)) else {
             let text = format!("there is no routine number {}", routine.0);
             return self.fail_call(1, FailureKind::refused(ErrorNumber::NoSuchRoutine, text));
         };

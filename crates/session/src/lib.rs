@@ -61,6 +61,6 @@ mod work;
 
 pub use limits::Limits;
 pub use places::{LoggedFailure, Shown};
-pub use policy::{Policy, RootNames};
+pub use policy::{Names, Policy, RootNames};
 pub use session::{Counters, Session, Welcome};
 pub use tables::Tables;

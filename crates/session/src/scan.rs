@@ -26,11 +26,12 @@ use crate::casts::{Cast, cast_row};
 use crate::compounds::Shape;
 use crate::failures::{Failure, FailureKind};
 use crate::handles::Freed;
+use crate::policy::Way;
 use crate::procedures::Procedure;
 use crate::rows::{Column, no_table};
 use crate::rules::{Inside, Open, Rule};
 use crate::session::Session;
-use crate::tables::Dispatch;
+use crate::tables::{Dispatch, RoutineRow};
 
 /// A structure under collection.
 #[derive(Debug)]
@@ -225,6 +226,8 @@ impl Scan {
 const INNER: Word = 1 << 56;
 const PARAM: Word = 2 << 56;
 const COMPOUND: Word = 3 << 56;
+/// Follows the operands of a call of the root directory that is bounded by a role's names.
+const GRANTED: Word = 4 << 56;
 
 /// True if a compound has a result of the structure whose base this is.
 pub(crate) fn is_inner(compound: Compound<'_>, base: u32) -> bool {
@@ -265,9 +268,12 @@ impl Session {
                 self.scan_message(scan, method);
             }
             Command::CallRoutine { routine, args } => {
-                scan.content.push(head(code, args.len(), routine.0, iterator));
-                self.scan_args(cx, scan, args, self.tables.routine(routine).map(|row| &*row.call.params));
-                self.scan_routine(scan, routine);
+                // Sessions of other roles, which have other numbers, share the content.
+                let known = self.policy.routine(routine);
+                scan.content.push(head(code, args.len(), known.unwrap_or(routine).0, iterator));
+                let row = known.and_then(|number| self.tables.routine(number));
+                self.scan_args(cx, scan, args, row.map(|row| &*row.call.params));
+                self.scan_routine(scan, routine, row);
             }
             Command::CallProcedure { procedure, args } => {
                 self.scan_procedure(scan, procedure, args.len());
@@ -344,8 +350,10 @@ impl Session {
     fn scan_method(&self, scan: &mut Scan, method: MethodNumber) {
         match self.tables.method(method) {
             Some(row) => {
-                if let Some(kind) = self.policy.refusal(row) {
-                    scan.fail(kind);
+                match row.names.as_ref().map_or(Way::Free, |names| self.policy.way(names)) {
+                    Way::Free => {}
+                    Way::Granted => scan.content.push(GRANTED),
+                    Way::Refused(kind) => scan.fail(kind),
                 }
                 scan.numbers += row.call.numbers;
             }
@@ -367,8 +375,8 @@ impl Session {
     }
 
     /// Adds the futures of a routine's call.
-    fn scan_routine(&self, scan: &mut Scan, routine: RoutineNumber) {
-        match self.tables.routine(routine) {
+    fn scan_routine(&self, scan: &mut Scan, routine: RoutineNumber, row: Option<&RoutineRow>) {
+        match row {
             Some(row) => scan.numbers += row.call.numbers,
             None => {
                 scan.refuse(ErrorNumber::NoSuchRoutine, format!("there is no routine number {}", routine.0));

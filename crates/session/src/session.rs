@@ -172,7 +172,9 @@ impl Batch {
 pub struct Session {
     pub(crate) tables: &'static Tables,
     pub(crate) limits: Limits,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
+    /// True if the context has the role of the policy.
+    pub(crate) is_entered: bool,
     pub(crate) welcome: Welcome,
     pub(crate) greeted: bool,
     pub(crate) ended: bool,
@@ -214,7 +216,8 @@ impl Session {
             transactions: Transactions::new(cache),
             tables,
             limits,
-            policy: Policy::default(),
+            policy: Arc::default(),
+            is_entered: false,
             welcome,
             greeted: false,
             ended: false,
@@ -255,6 +258,9 @@ impl Session {
             self.roots = Some(Roots::new(cx));
             bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
             cx.procedure_depth_max = self.limits.get(Limit::ProcedureDepth);
+        }
+        if !self.is_entered {
+            self.enter_role(cx);
         }
         self.more = false;
         self.transactions.refresh(cx, self.batch.commands == 0);

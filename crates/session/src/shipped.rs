@@ -67,7 +67,8 @@ impl Session {
     /// Executes `transaction`: the batch is collected from here on. The future is nil if all goes
     /// well.
     pub(crate) fn ship(&mut self, cx: &mut Cx, tries: u16, batch: Option<BatchName>) {
-        let batch = batch.map(|name| BatchId { session: name.client, number: name.number });
+        let batch =
+            batch.map(|name| BatchId { session: self.policy.batches_of(name.client), number: name.number });
         // Only commands that neither call nor make anything may come before.
         let refused = if !self.batch.futures.is_empty() || !self.batch.failures.is_empty() {
             Some((

@@ -135,7 +135,8 @@ impl Session {
             self.counters.prepared_hits += 1;
             return Ok(batch);
         }
-        let func = build::func(self.tables, scan, bytes, self.limits.size(Limit::FrameBytes))?;
+        let func =
+            build::func((self.tables, &self.policy), scan, bytes, self.limits.size(Limit::FrameBytes))?;
         let procedures: Vec<Arc<Prepared>> =
             scan.procedures.iter().map(|p| p.batch.prepared.clone()).collect();
         self.tables

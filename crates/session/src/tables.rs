@@ -46,8 +46,17 @@ pub(crate) struct MethodRow {
     pub method: MethodRef,
     pub dispatch: Dispatch,
     pub call: CallRow,
-    /// True if it gives and takes names of the root directory.
-    pub names: bool,
+    /// The part of a method that looks at names of the root directory.
+    pub names: Option<Box<NamesRow>>,
+}
+
+/// A method that looks at names of the root directory.
+#[derive(Debug)]
+pub(crate) struct NamesRow {
+    /// True if it gives and takes names.
+    pub changes: bool,
+    /// The routine that does the same within the names of a role.
+    pub granted: RoutineRow,
 }
 
 /// The meaning of a routine number.
@@ -105,6 +114,10 @@ impl Tables {
         for (number, ty) in types.iter().enumerate() {
             type_numbers[ty.index()] = TypeNumber(number as u32);
         }
+        let row = |routine: RoutineId| {
+            let call = CallRow::new(&program.routines[routine].signature);
+            RoutineRow { routine, desc: engine.image().routine(routine), call }
+        };
         let mut interface = Interface::default();
         let mut methods = Vec::new();
         for ty in &types {
@@ -127,14 +140,14 @@ impl Tables {
                     (false, _) if def.actor => Dispatch::Actor(engine.image().dispatch().slot(method)),
                     (false, _) => Dispatch::Table(engine.image().dispatch().slot(method)),
                 };
-                let names = def.kind == TypeKind::Directory && m.builtin.is_some_and(|b| b.changes());
+                let builtin = m.builtin.filter(|_| def.kind == TypeKind::Directory);
+                let names = builtin.and_then(|method| {
+                    let granted = program.find_routine(builtin::granted(method.name())?.name)?;
+                    Some(Box::new(NamesRow { changes: method.changes(), granted: row(granted) }))
+                });
                 methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature), names });
             }
         }
-        let row = |routine: RoutineId| {
-            let call = CallRow::new(&program.routines[routine].signature);
-            RoutineRow { routine, desc: engine.image().routine(routine), call }
-        };
         let casts = types.iter().map(|ty| {
             let name = program.types.name(*ty);
             let find = |row: &BuiltinRoutine| program.find_routine(&format!("{}[{name}]", row.name));
@@ -190,6 +203,13 @@ impl Tables {
     #[inline]
     pub(crate) fn routine(&self, number: RoutineNumber) -> Option<&RoutineRow> {
         self.routines.get(number.index())
+    }
+
+    /// True if a number is that of the routine of the root directory.
+    pub(crate) fn is_root(&self, number: RoutineNumber) -> bool {
+        let program = self.engine.program();
+        let body = self.routine(number).map(|row| program.routines[row.routine].body);
+        body.and_then(|body| program.native_name(body)) == Some(builtin::ROOT)
     }
 
     /// Returns the routine of `as` or `is` for a type; none if it has none.

@@ -222,7 +222,7 @@ impl Session {
                 self.flush(run, wanted, quiet, kept);
                 run.begin_next(&self.batch);
             }
-            Command::Describe => encode::interface(&mut self.output, self.tables.json()),
+            Command::Describe => encode::interface(&mut self.output, self.policy.json(self.tables)),
             Command::History => {
                 self.transactions.unseen = false;
                 self.send_history(run);
@@ -276,7 +276,7 @@ impl Session {
         }
         self.greeted = true;
         let limits: Vec<(Limit, u64)> = self.limits.iter().collect();
-        let digest = self.tables.numbering().digest();
+        let digest = self.policy.numbering(self.tables).digest();
         encode::welcome(&mut self.output, digest, &limits, self.welcome.session, &self.welcome.server);
         self.reset_batch(cx);
     }
@@ -308,10 +308,17 @@ impl Session {
             Some(true) => Ok(None),
             _ => cx.lookup(name),
         };
-        let found = match persistent {
-            Ok(None) if of_actor != Some(false) => {
-                bifrost_actors::published(cx, name).map(|found| found.map(|actor| actor.word()))
-            }
+        // A name that is not granted is looked up all the same: neither the time nor the reads of
+        // the transaction tell it from one that nobody has given.
+        let granted = self.policy.grants(name);
+        let found = match persistent.map(|found| found.filter(|_| granted)) {
+            Ok(None) if of_actor != Some(false) => match granted {
+                true => bifrost_actors::published(cx, name).map(|found| found.map(|actor| actor.word())),
+                false => {
+                    let _ = bifrost_actors::is_published(cx, name);
+                    Ok(None)
+                }
+            },
             found => found,
         };
         let found = match found {

@@ -39,7 +39,7 @@ fn each(count: usize, test: impl Fn(&mut [Client])) {
             World::over(tables, repository.clone(), collect).set_up();
             let client = || {
                 let mut client = World::over(tables, repository.clone(), collect).client();
-                client.session.set_policy(Policy { root_names: RootNames::ReadWrite });
+                client.session.set_policy(Policy::of_all(RootNames::ReadWrite));
                 client
             };
             test(&mut (0..count).map(|_| client()).collect::<Vec<_>>());
@@ -129,7 +129,7 @@ fn names_are_read_only_where_the_policy_says_so() {
     const REFUSED: &str = "NotAllowed: the names of the root directory are read-only for this session";
     each(1, |clients| {
         let client = &mut clients[0];
-        client.session.set_policy(Policy { root_names: RootNames::ReadOnly });
+        client.session.set_policy(Policy::of_all(RootNames::ReadOnly));
         play(client, LIST, "t = rows (\"a\", \"counter\") (\"b\", \"counter\")");
         play(
             client,

@@ -49,6 +49,9 @@ pub struct ListenOptions {
     pub backlog: i32,
     /// TLS: the certificate, which a `tls://` address needs. Default: none.
     pub tls: Option<TlsServer>,
+    /// The mode of the file of a unix socket, that of shared memory included: the users who may
+    /// connect. Default: 0600, this user alone.
+    pub mode: u32,
 }
 
 impl Default for ListenOptions {
@@ -58,6 +61,7 @@ impl Default for ListenOptions {
             spin_max: shm::spin_max_default(),
             backlog: 1024,
             tls: None,
+            mode: 0o600,
         }
     }
 }
@@ -189,7 +193,7 @@ impl Stopper {
 
 impl Listener {
     /// Listens on `address`. A missing directory of a socket is created with mode 0700; the socket
-    /// has mode 0600. A socket file of a server that is gone is replaced.
+    /// has the mode of the options. A socket file of a server that is gone is replaced.
     pub fn bind(address: &Address, options: &ListenOptions) -> Result<Listener, ListenError> {
         if !shm::is_ring_size(options.ring_bytes as u64) {
             return Err(ListenError::RingSize { ring_bytes: options.ring_bytes });
@@ -216,7 +220,7 @@ impl Listener {
                 (listener.into(), bound, None)
             }
             Address::Shm(path) | Address::Unix(path) => {
-                let (socket, file) = bind_path(address, path, options.backlog)?;
+                let (socket, file) = bind_path(address, path, options)?;
                 (socket, address.clone(), Some(file))
             }
         };
@@ -367,7 +371,11 @@ impl Drop for SocketFile {
 }
 
 /// Makes a socket that listens at the path, and its file.
-fn bind_path(address: &Address, path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), ListenError> {
+fn bind_path(
+    address: &Address,
+    path: &Path,
+    options: &ListenOptions,
+) -> Result<(OwnedFd, SocketFile), ListenError> {
     let fail = |source: io::Error| ListenError::Io { address: address.clone(), source };
     let name = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => ListenError::PathTooLong { address: address.clone() },
@@ -387,8 +395,8 @@ fn bind_path(address: &Address, path: &Path, backlog: i32) -> Result<(OwnedFd, S
     let found = std::fs::symlink_metadata(path).map_err(fail)?;
     let file = SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() };
     // Nobody can connect before `listen`, so nobody slips in before the mode is set.
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).map_err(fail)?;
-    rustix::net::listen(&socket, backlog).map_err(|error| fail(error.into()))?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(options.mode)).map_err(fail)?;
+    rustix::net::listen(&socket, options.backlog).map_err(|error| fail(error.into()))?;
     Ok((socket, file))
 }
 

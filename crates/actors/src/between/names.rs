@@ -50,6 +50,11 @@ pub fn withdraw(cx: &mut Cx, name: &str) -> Result<bool, Ret> {
     }
 }
 
+/// True if an actor has a name.
+pub fn is_published(cx: &mut Cx, name: &str) -> bool {
+    cx.actors().remote.find(name).is_some()
+}
+
 /// Returns the actor of a name, which the caller keeps.
 ///
 /// # Errors

@@ -23,6 +23,7 @@ pub fn bifrost() -> Command {
 pub const EXAMPLES: &[&str] = &[
     "auctions",
     "bags",
+    "boards",
     "catalogue",
     "database",
     "inventory",

@@ -67,7 +67,7 @@ pub(crate) fn put(cx: &mut Cx, this: Word, name: Word, object: Word) -> Result<(
     Ok(())
 }
 
-extern "C" fn lookup(cx: &mut Cx, this: Word, name: Word) -> Ret {
+pub(super) extern "C" fn lookup(cx: &mut Cx, this: Word, name: Word) -> Ret {
     // SAFETY: the argument is a string by the heading.
     match find(this, unsafe { text(name) }) {
         Some(object) => Ret::of(object),
@@ -75,12 +75,12 @@ extern "C" fn lookup(cx: &mut Cx, this: Word, name: Word) -> Ret {
     }
 }
 
-extern "C" fn insert(cx: &mut Cx, this: Word, name: Word, object: Word) -> Ret {
+pub(super) extern "C" fn insert(cx: &mut Cx, this: Word, name: Word, object: Word) -> Ret {
     heap!(cx, put(cx, this, name, object));
     Ret::NOTHING
 }
 
-extern "C" fn remove(cx: &mut Cx, this: Word, name: Word) -> Ret {
+pub(super) extern "C" fn remove(cx: &mut Cx, this: Word, name: Word) -> Ret {
     // SAFETY: the argument is a string by the heading.
     let Ok(at) = position(this, unsafe { text(name) }) else {
         return cx.signal(cx.image().signals().not_found);
@@ -100,10 +100,17 @@ extern "C" fn remove(cx: &mut Cx, this: Word, name: Word) -> Ret {
 
 /// The names that there are when each is its turn, in order.
 extern "C" fn names(cx: &mut Cx, this: Word, closure: Word) -> Ret {
+    names_if(cx, this, closure, |_, _| true)
+}
+
+/// As [`names`], without those that a test passes over.
+pub(super) fn names_if(cx: &mut Cx, this: Word, closure: Word, is_told: fn(&Cx, Word) -> bool) -> Ret {
     let last = cx.keep(0);
     while let Some([name, _]) = after(this, last.word()) {
         last.set(name);
-        step!(cx, closure, name);
+        if is_told(cx, name) {
+            step!(cx, closure, name);
+        }
     }
     Ret::NOTHING
 }
@@ -111,10 +118,18 @@ extern "C" fn names(cx: &mut Cx, this: Word, closure: Word) -> Ret {
 /// The names as [`names`] yields them, each with the name of its object's type. No object is
 /// fetched: a reference knows its class.
 extern "C" fn list(cx: &mut Cx, this: Word, closure: Word) -> Ret {
+    list_if(cx, this, closure, |_, _| true)
+}
+
+/// As [`list`], without those that a test passes over.
+pub(super) fn list_if(cx: &mut Cx, this: Word, closure: Word, is_told: fn(&Cx, Word) -> bool) -> Ret {
     let last = cx.keep(0);
     let image = cx.image().clone();
     while let Some([name, object]) = after(this, last.word()) {
         last.set(name);
+        if !is_told(cx, name) {
+            continue;
+        }
         // SAFETY: a directory holds references to objects.
         let info = unsafe { Table::of(object) }.info();
         let seen_as = info.boxed.unwrap_or(info.seen_as);

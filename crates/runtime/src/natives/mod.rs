@@ -12,6 +12,7 @@ mod clone;
 mod common;
 mod directory;
 mod generic;
+mod granted;
 mod hash;
 mod list;
 mod map;
@@ -45,6 +46,7 @@ pub fn registry() -> HashMap<&'static str, Code> {
         bytes::NATIVES,
         cell::NATIVES,
         directory::NATIVES,
+        granted::NATIVES,
         tagged::NATIVES,
         array::NATIVES,
         sort::NATIVES,

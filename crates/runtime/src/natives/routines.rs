@@ -31,6 +31,7 @@ natives! {
     "same_object" => same_object / 3,
     "random" => random / 2,
     "now_ms" => now_ms / 1,
+    "caller" => caller / 1,
     "print" => print / 2,
     "root" => root / 1,
 }
@@ -243,6 +244,11 @@ extern "C" fn random(cx: &mut Cx, _desc: Word, n: Word) -> Ret {
 
 extern "C" fn now_ms(cx: &mut Cx, _desc: Word) -> Ret {
     Ret::int(cx.now_ms())
+}
+
+extern "C" fn caller(cx: &mut Cx, _desc: Word) -> Ret {
+    let role = cx.caller().to_owned();
+    Ret::of(heap!(cx, cx.new_string(&role)))
 }
 
 extern "C" fn print(cx: &mut Cx, _desc: Word, line: Word) -> Ret {
