@@ -1,8 +1,8 @@
 //! [`Machine`]: the state of one TLS connection, without its socket.
 //!
 //! It owns rustls's state and three buffers: bytes that were received, bytes that are to be sent,
-//! and content that was opened and not read. A buffer that is empty has no memory; each thread keeps
-//! one for its next receive.
+//! and content that was opened and not read. A buffer that is empty has no memory; each thread
+//! keeps one for its next receive.
 //!
 //! ```text
 //! state        from                    to
