@@ -1,7 +1,8 @@
 //! [`Machine`]: the state of one TLS connection, without its socket.
 //!
 //! It owns rustls's state and three buffers: bytes that were received, bytes that are to be sent,
-//! and content that was opened and not read. A buffer that is empty has no memory.
+//! and content that was opened and not read. A buffer that is empty has no memory; each thread
+//! keeps one for its next receive.
 //!
 //! ```text
 //! state        from                    to
@@ -11,6 +12,7 @@
 //! failed       any error of rustls     -  (the alert is among the bytes to be sent)
 //! ```
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,6 +40,20 @@ const MESSAGE_BYTES: usize = 1 << 10;
 const UNSEALED: rustls::Error = rustls::Error::EncryptError;
 /// The overhead of a record: header, type and tag.
 const OVERHEAD_BYTES: usize = 5 + 1 + 16;
+
+thread_local! {
+    /// A buffer for the next receive of this thread, by any connection.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keeps a buffer for the next receive of this thread, if it is of the usual size.
+fn spare(mut bytes: Vec<u8>) {
+    if (ROOM_BYTES_MIN..=2 * RECEIVE_BYTES).contains(&bytes.capacity()) {
+        bytes.clear();
+        // A thread that ends keeps none.
+        let _ = SPARE.try_with(|kept| kept.set(bytes));
+    }
+}
 
 /// One side of a connection.
 enum Side {
@@ -253,7 +269,10 @@ impl Pipes {
                 Ok(_) => Err(rustls::Error::General("an unknown state".to_owned())),
                 Err(error) => Err(error),
             };
-            self.input.take(discard);
+            self.input.start += discard;
+            if self.input.is_empty() {
+                spare(std::mem::take(&mut self.input).bytes);
+            }
             outcome?;
             if !goes_on {
                 return Ok(was_sealed);
@@ -388,6 +407,9 @@ impl Machine {
         }
         let input = &mut self.pipes.input;
         input.compact();
+        if input.bytes.capacity() == 0 {
+            input.bytes = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
         if input.bytes.capacity() - input.bytes.len() < ROOM_BYTES_MIN {
             input.bytes.reserve_exact(RECEIVE_BYTES);
         }
@@ -419,7 +441,10 @@ impl Machine {
     pub(crate) fn release_input(&mut self) {
         let input = &mut self.pipes.input;
         input.compact();
-        input.bytes.shrink_to_fit();
+        match input.is_empty() {
+            true => spare(std::mem::take(&mut input.bytes)),
+            false => input.bytes.shrink_to_fit(),
+        }
     }
 
     /// Seals content, at most [`RECORD_BYTES`]. False if the handshake is not over.
