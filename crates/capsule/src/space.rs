@@ -169,7 +169,8 @@ struct Watched {
 }
 
 impl Watch {
-    /// Starts the watch: a run longer than `limit` is ended, unless its space has another limit. The watch ends when this is dropped.
+    /// Starts the watch: a run longer than `limit` is ended, unless its space has another limit.
+    /// The watch ends when this is dropped.
     ///
     /// # Errors
     /// When no thread can be started.

@@ -7,8 +7,8 @@ use crate::failure::{Outcome, print};
 
 /// Make a token of a role, and its entry for the settings
 ///
-/// The token is random (128 bits) and printed once: it is stored nowhere, and the settings have only
-/// a hash of it. Give it to the clients of the role, which send it with `--token-file` or
+/// The token is random (128 bits) and printed once: it is stored nowhere, and the settings have
+/// only a hash of it. Give it to the clients of the role, which send it with `--token-file` or
 /// BIFROST_TOKEN.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

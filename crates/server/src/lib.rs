@@ -6,9 +6,10 @@
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store.
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
-//! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a session. The nodes of the
-//! program's actors are in `bifrost-capsule`, and [`guests`] joins sessions with them. [`metrics`]
-//! tells the counts of sessions and store, in the form that Prometheus reads.
+//! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
+//! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
+//! sessions with them. [`metrics`] tells the counts of sessions and store, in the form that
+//! Prometheus reads.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.

@@ -7,7 +7,7 @@
 //! | the client shows | its role |
 //! | --- | --- |
 //! | a token | the role with its hash; none if the token is wrong, whatever else the client shows |
-//! | no token, a certificate | the role with its pin; else with its name; else with `*` for a part of its name |
+//! | no token, a certificate | the role with its pin; with its name; with `*` for a label |
 //! | no token, no certificate, a user of this machine | the role with the number of the user |
 //! | nothing | none: the client is asked for a token |
 //!

@@ -6,8 +6,8 @@
 //! | part | decides | asked |
 //! | --- | --- | --- |
 //! | root names | whether clients change names | at each call of a method of `directory` |
-//! | roots | the names that clients may use | by `lookup`, and by the routines behind those methods |
-//! | routines | the routines that exist for clients | when a number becomes a routine, by `describe` |
+//! | roots | the names that clients may use | by `lookup`, and by routines behind those methods |
+//! | routines | the routines that exist for clients | at each number of a routine, by `describe` |
 //!
 //! A handle is the only way to an object, so roots are the fence of a role. A client that calls a
 //! method of the root directory enters a routine of `bifrost_runtime` instead (`granted.lookup`
