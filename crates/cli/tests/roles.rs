@@ -350,7 +350,10 @@ fn roles_are_read_again_and_open_sessions_keep_theirs() {
     std::fs::write(&file, "[roles.one]\ntokens = [\"s3cret\"]\n").unwrap();
     kill(&server.child, "HUP");
     let told = wait_for(&mut said, "`bifrost token --role one` prints");
-    assert!(told.contains("the roles were not changed: [roles.one] in the settings: `tokens`, entry 1"), "{told}");
+    assert!(
+        told.contains("the roles were not changed: [roles.one] in the settings: `tokens`, entry 1"),
+        "{told}"
+    );
     assert!(!told.contains("s3cret"), "{told}");
     assert!(ask(&mut enter(), "board.news").contains("NoSuchName"));
     std::fs::write(&file, "sessions_max = 100\n").unwrap();

@@ -50,6 +50,8 @@ pub(crate) struct Block(usize);
 pub(crate) struct Hole {
     pub start: *mut Word,
     pub bytes: usize,
+    /// True if the memory is zero, since nobody has used it.
+    pub zero: bool,
 }
 
 impl Block {
@@ -93,13 +95,18 @@ impl Block {
         let start = (line.max(self.first_line())..BLOCK_LINES).find(|l| self.mark(*l) != epoch)?;
         let end = (start..BLOCK_LINES).find(|l| self.mark(*l) == epoch).unwrap_or(BLOCK_LINES);
         let bytes = (end - start) * LINE_BYTES;
-        Some((Hole { start: (self.0 + start * LINE_BYTES) as *mut Word, bytes }, end))
+        Some((Hole { start: (self.0 + start * LINE_BYTES) as *mut Word, bytes, zero: false }, end))
     }
 
-    /// The whole block, which is free.
-    pub fn whole(self) -> Hole {
+    /// The whole block, which is free; `zero` if nobody has used it.
+    pub fn whole(self, zero: bool) -> Hole {
         let start = self.first_line() * LINE_BYTES;
-        Hole { start: (self.0 + start) as *mut Word, bytes: BLOCK_BYTES - start }
+        Hole { start: (self.0 + start) as *mut Word, bytes: BLOCK_BYTES - start, zero }
+    }
+
+    /// The address of the block.
+    pub fn address(self) -> usize {
+        self.0
     }
 }
 

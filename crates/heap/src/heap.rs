@@ -7,6 +7,7 @@
 //! [`Source`] if several heaps share a limit. The roots belong to the caller; the marks are made by
 //! a [`Marker`].
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct Heap {
     chunks: Chunks,
     /// Blocks without a line in use, the one with the lowest address last.
     free: Vec<Block>,
+    /// The addresses of blocks of the last chunk that were never handed out, and are zero.
+    untouched: Range<usize>,
     /// Blocks that the last collection found used in part.
     partial: Vec<Block>,
     /// The number of them that have been handed out.
@@ -93,6 +96,7 @@ impl Heap {
         Heap {
             chunks: Chunks::default(),
             free: Vec::new(),
+            untouched: 0..0,
             partial: Vec::new(),
             partial_next: 0,
             current: None,
@@ -131,7 +135,7 @@ impl Heap {
 
     /// Bytes taken from the system, free blocks included.
     pub fn held_bytes(&self) -> usize {
-        self.chunks.len() * CHUNK_BYTES + self.large_bytes
+        self.chunks.len() * CHUNK_BYTES - self.untouched.len() + self.large_bytes
     }
 
     /// Takes bytes from the source that the heap shares with others, if it does.
@@ -299,7 +303,7 @@ impl Heap {
             return Ok(Some(object));
         }
         let hole = match self.next_free_block() {
-            Ok(block) => block.whole(),
+            Ok(hole) => hole,
             Err(full) => self.find_hole(words * size_of::<Word>()).ok_or(full)?,
         };
         self.overflow = self.open(hole);
@@ -308,8 +312,10 @@ impl Heap {
 
     /// Makes a hole usable.
     fn open(&mut self, hole: Hole) -> Window {
-        // SAFETY: nothing lives in a hole.
-        unsafe { hole.fill(0) };
+        if !hole.zero {
+            // SAFETY: nothing lives in a hole.
+            unsafe { hole.fill(0) };
+        }
         self.fresh_bytes += hole.bytes;
         // SAFETY: the end of the hole.
         Window { next: hole.start, end: unsafe { hole.start.add(hole.bytes / size_of::<Word>()) } }
@@ -330,7 +336,7 @@ impl Heap {
                 self.current = Some((*block, 0));
                 continue;
             }
-            return Ok(self.next_free_block()?.whole());
+            return self.next_free_block();
         }
     }
 
@@ -349,17 +355,30 @@ impl Heap {
         None
     }
 
-    /// A block without a line in use, within the limit.
-    fn next_free_block(&mut self) -> Result<Block, HeapFull> {
+    /// The whole of a block without a line in use, within the limit.
+    fn next_free_block(&mut self) -> Result<Hole, HeapFull> {
         if self.used_bytes() + BLOCK_BYTES > self.limit_bytes {
             return Err(self.full());
         }
         if self.free.is_empty() {
-            self.take(CHUNK_BYTES)?;
             let blocks = self.chunks.grow().ok_or_else(|| self.refused(CHUNK_BYTES))?;
             self.free.extend(blocks.rev());
+            // A small heap touches no page before it needs it.
+            let (first, last) = (self.free.last(), self.free.first());
+            self.untouched = match (first, last) {
+                (Some(first), Some(last)) => first.address()..last.address() + BLOCK_BYTES,
+                _ => 0..0,
+            };
         }
-        self.free.pop().ok_or(self.full())
+        let block = *self.free.last().ok_or(self.full())?;
+        let zero = self.untouched.contains(&block.address());
+        if zero {
+            let next = block.address() + BLOCK_BYTES;
+            self.take(next - self.untouched.start)?;
+            self.untouched.start = next;
+        }
+        self.free.pop();
+        Ok(block.whole(zero))
     }
 
     /// Frees the objects that the roots do not reach. `roots` passes all roots to the [`Marker`].
@@ -473,9 +492,13 @@ impl Heap {
             }
         }
         self.free.reverse();
+        let before = self.held_bytes();
+        if idle.iter().any(|chunk| (*chunk..*chunk + CHUNK_BYTES).contains(&self.untouched.start)) {
+            self.untouched = 0..0;
+        }
         // SAFETY: no line of these chunks is in use, and their blocks are in no list.
         unsafe { self.chunks.release(&idle) };
-        idle.len() * CHUNK_BYTES
+        before - self.held_bytes()
     }
 }
 

@@ -43,7 +43,7 @@ pub use heap::{Heap, HeapUse, LARGE_BYTES_MIN};
 pub use mark::Marker;
 pub use reference::Reference;
 pub use shape::{Finalizer, Shape};
-pub use source::{Need, Source};
+pub use source::{Need, Source, return_free_memory};
 pub use summary::Summary;
 
 /// One untagged value: a reference, or the bits of a basic value.

@@ -31,8 +31,8 @@ pub trait Source: Debug + Send + Sync {
 }
 
 /// Returns memory to the system that was freed and that the allocator keeps for the thread that has
-/// freed it: others could not use it, and would take more from the system.
-pub(crate) fn return_free_memory() {
+/// freed it: others could not use it, and would take more from the system. Takes milliseconds.
+pub fn return_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         unsafe extern "C" {

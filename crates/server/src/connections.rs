@@ -18,6 +18,7 @@ use bifrost_capsule::newcomers::{Bounds, Full, Newcomers, Origin};
 use bifrost_runtime::HeapStats;
 use bifrost_runtime::cx::Kill;
 use bifrost_transport::{Stream, StreamStopper};
+use bifrost_workers::Handle;
 use parking_lot::{Condvar, Mutex};
 
 /// The time that a stop waits for connections to end.
@@ -30,6 +31,8 @@ const BURST_SECONDS: f64 = 5.0;
 const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 /// Wrong tokens double the pause of an address so often at most.
 const DOUBLINGS_MAX: u32 = 3;
+/// Sessions that are worth looking at the memory when half of them have gone.
+const MANY_SESSIONS: usize = 64;
 /// Addresses that are remembered. With more, those that were seen longest ago are forgotten.
 const ADDRESSES_MAX: usize = 4096;
 
@@ -62,6 +65,9 @@ pub(crate) struct Connections {
 struct Open {
     newcomers: Newcomers,
     sessions: HashMap<u64, Means>,
+    /// The most sessions since memory was given back, and the job that gives it back.
+    peak: usize,
+    tidy: Option<Handle>,
     addresses: HashMap<Origin, Visits>,
     stopping: bool,
     /// The figures of the heaps of sessions that have ended.
@@ -112,6 +118,8 @@ impl Connections {
         let open = Open {
             newcomers: Newcomers::new(limits.newcomers),
             sessions: HashMap::new(),
+            peak: 0,
+            tidy: None,
             addresses: HashMap::new(),
             stopping: false,
             past: HeapStats::default(),
@@ -165,6 +173,11 @@ impl Connections {
             Full::Handshakes => format!("{handshakes} TLS handshakes are under way (handshakes_max)"),
             Full::All => format!("{all} connections have not sent `hello` (greetings_max)"),
         })
+    }
+
+    /// Enters the job that gives memory back when many sessions have gone.
+    pub(crate) fn set_tidy(&self, tidy: Handle) {
+        self.open.lock().tidy = Some(tidy);
     }
 
     /// Open sessions.
@@ -230,6 +243,17 @@ impl Connections {
 }
 
 impl Open {
+    /// Has memory given back when half of many sessions have gone.
+    fn note_gone(&mut self) {
+        let now = self.sessions.len();
+        if self.peak < MANY_SESSIONS || 2 * now > self.peak {
+            return;
+        }
+        self.peak = now;
+        self.sessions.shrink_to_fit();
+        self.tidy.iter().for_each(Handle::ring);
+    }
+
     fn visits(&mut self, origin: Origin, now: Instant) -> &mut Visits {
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&origin) {
             let oldest =
@@ -327,6 +351,7 @@ impl Place {
         open.newcomers.leave(self.newcomer);
         let means = Means { stopper: stream.stopper(), space: Weak::new() };
         open.sessions.insert(number, means);
+        open.peak = open.peak.max(open.sessions.len());
         self.session = Some(number);
         Ok(number)
     }
@@ -356,6 +381,7 @@ impl Drop for Place {
         open.newcomers.leave(self.newcomer);
         if let Some(number) = self.session {
             open.sessions.remove(&number);
+            open.note_gone();
         }
         drop(open);
         self.connections.changed.notify_all();

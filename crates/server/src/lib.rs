@@ -29,6 +29,7 @@ pub mod program;
 pub mod roles;
 mod server;
 pub mod text;
+mod tidy;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};

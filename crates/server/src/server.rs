@@ -15,7 +15,7 @@ use bifrost_transport::{
     TlsServer,
 };
 use bifrost_wire::{ErrorNumber, Limit};
-use bifrost_workers::{Work, Workers};
+use bifrost_workers::{Handle, Work, Workers};
 use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
 
@@ -29,6 +29,7 @@ use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::process;
 use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
+use crate::tidy::Tidy;
 
 /// The times for which slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +222,9 @@ impl Server {
             logged_failures: Mutex::default(),
             started: Instant::now(),
         });
+        let tidy = |_: &Handle| Ok::<_, std::convert::Infallible>(Box::new(Tidy::default()) as Box<dyn Work>);
+        let Ok(tidy) = shared.workers.enter(tidy);
+        shared.connections.set_tidy(tidy);
         let mut server = Server {
             shared,
             addresses: Vec::new(),

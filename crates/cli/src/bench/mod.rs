@@ -60,8 +60,8 @@ enum What {
     Commits(commits::Args),
     /// Ten thousand idle sessions, and up to 500 active ones beside Redis and gRPC
     Sessions(sessions::Args),
-    /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged is
-    /// lost, and the means of the server stay flat
+    /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged
+    /// is lost, and the means of the server stay flat
     Soak(soak::Args),
     #[command(hide = true)]
     SoakClients { url: String, seed: u64, accounts: i64, clients: Vec<String> },

@@ -78,8 +78,8 @@ pub struct Args {
     /// Measure this system only
     #[arg(long, conflicts_with = "peers")]
     alone: bool,
-    /// Another `bifrost`, such as one from before a change: its server is measured in turn with this
-    /// one's, by the same clients
+    /// Another `bifrost`, such as one from before a change: its server is measured in turn with
+    /// this one's, by the same clients
     #[arg(long, value_name = "PROGRAM")]
     against: Option<PathBuf>,
     /// Write the figures as JSON, one object a line; `-` for the standard output

@@ -5,8 +5,8 @@
 //! batches under way to an answer, and ends. It may be killed at any moment: another process then
 //! goes on from the answers that were said.
 //!
-//! Read [`Kind`] first: the batches of a client, of which each has a share. [`Worker::work`] chooses
-//! and runs them.
+//! Read [`Kind`] first: the batches of a client, of which each has a share. [`Worker::work`]
+//! chooses and runs them.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -169,7 +169,8 @@ pub fn serve(url: &str, seed: u64, accounts: i64, clients: &[String]) -> Result<
         let (client, answers) = numbers.ok_or_else(|| format!("`{client}` is no client with its answers"))?;
         let mut random = Random::new(seed ^ (client as u64) << 32 ^ answers as u64);
         random.next();
-        // The process before this one may have sent the next batch, and been killed before the answer.
+        // The process before this one may have sent the next batch, and been killed before the
+        // answer.
         let sent = answers + 1;
         workers.push(Worker { shared: &shared, url, client, accounts, answers, sent, random });
     }

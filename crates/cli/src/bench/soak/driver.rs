@@ -1,7 +1,8 @@
 //! The driver's side of the soak: client processes, the ledger of their answers, kills and stops.
 //!
-//! Read [`Ledger`] first, and [`Herd`]: the client processes. Each has a thread that reads its lines
-//! into the ledger. A process that is killed is started again with the answers that the ledger has.
+//! Read [`Ledger`] first, and [`Herd`]: the client processes. Each has a thread that reads its
+//! lines into the ledger. A process that is killed is started again with the answers that the
+//! ledger has.
 //!
 //! ```text
 //! running --SIGSTOP--> stopped --its time is over, SIGCONT--> running

@@ -8,7 +8,8 @@
 //! Read [`run`] first.
 //!
 //! ```text
-//! clients work --the time is over--> they end --compare--> SIGKILL, another server --compare--> end
+//! clients work --the time is over--> they end --compare--> SIGKILL, another server --compare-->
+//! end
 //! ```
 
 #[rustfmt::skip]

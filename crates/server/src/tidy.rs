@@ -1,0 +1,31 @@
+//! [`Tidy`]: gives memory back to the system when many sessions have gone.
+//!
+//! The allocator keeps what was freed for the next sessions. That is right for a few, and too much
+//! after thousands.
+
+use std::time::{Duration, Instant};
+
+use bifrost_heap::return_free_memory;
+use bifrost_workers::{Events, Next, Work, blocking};
+
+/// The rest between the first session that goes and the look at the memory: more may go.
+const REST: Duration = Duration::from_millis(300);
+
+/// The job that gives memory back, a short time after it was rung.
+#[derive(Debug, Default)]
+pub(crate) struct Tidy {
+    due: Option<Instant>,
+}
+
+impl Work for Tidy {
+    fn run(&mut self, events: Events) -> Next {
+        if events.has(Events::BELL) {
+            self.due.get_or_insert_with(|| Instant::now() + REST);
+        }
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.due = None;
+            blocking(return_free_memory);
+        }
+        Next::Rest(self.due)
+    }
+}
