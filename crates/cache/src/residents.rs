@@ -164,6 +164,20 @@ impl Residents {
         self.stuck = 0;
     }
 
+    /// Gives back the memory of numbers that no object has.
+    pub fn shrink(&mut self) {
+        while self.entries.last().is_some_and(Option::is_none) {
+            self.entries.pop();
+        }
+        let length = self.entries.len();
+        self.free.retain(|number| (*number as usize) < length);
+        self.entries.shrink_to_fit();
+        self.free.shrink_to_fit();
+        self.by_oref.shrink_to_fit();
+        self.lasting.shrink_to_fit();
+        self.gone.shrink_to_fit();
+    }
+
     /// Returns the bytes of the objects that are here.
     pub fn bytes(&self) -> usize {
         self.bytes

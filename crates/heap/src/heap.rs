@@ -15,7 +15,7 @@ use crate::blocks::{BLOCK_BYTES, Block, CHUNK_BYTES, Chunks, Hole, LINE_BYTES};
 use crate::large::Large;
 use crate::mark::Marker;
 use crate::source::return_free_memory;
-use crate::{Exhausted, HeapFull, LARGE, Need, POISON, Reference, SIZE_MASK, Source, Window, Word};
+use crate::{Exhausted, HeapFull, LARGE, Need, POISON, Reference, SIZE_MASK, Source, Window, Word, supply};
 
 /// Objects of so many bytes and more that do not fit the window are large: each has an allocation
 /// of its own.
@@ -459,6 +459,20 @@ impl Heap {
         });
         self.large_bytes -= freed;
         freed
+    }
+
+    /// Gives the memory of blocks without a line in use back to the system, after a collection. The
+    /// blocks stay, and take memory again when they are used.
+    pub fn release_free(&mut self) {
+        let mut used: Vec<Block> =
+            self.free.iter().filter(|block| !self.untouched.contains(&block.address())).copied().collect();
+        used.sort_unstable();
+        for run in used.chunk_by(|a, b| a.address() + BLOCK_BYTES == b.address() && a.chunk() == b.chunk()) {
+            let (first, last) = (run[0].whole(false), run[run.len() - 1].whole(false));
+            let (start, end) = (first.start as usize, last.start as usize + last.bytes);
+            // SAFETY: nothing lives in these blocks, whose tables of marks are elsewhere.
+            unsafe { supply::clear(start, end - start) };
+        }
     }
 
     /// Sorts the blocks by use, and gives chunks without use back, but for as much as will be

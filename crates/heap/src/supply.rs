@@ -41,6 +41,16 @@ pub(crate) unsafe fn give(chunk: NonNull<u8>) {
     }
 }
 
+/// Gives the memory of a part of a chunk back, which is zero then.
+///
+/// # Safety
+/// The part is whole pages of a chunk that came from [`take`], and nothing lives in it.
+pub(crate) unsafe fn clear(address: usize, bytes: usize) {
+    let start = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: promised by the caller. A refusal changes nothing.
+    let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
+}
+
 /// Maps chunks; returns the address of the first, and their number.
 fn map(count: usize) -> Option<(usize, usize)> {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);

@@ -312,6 +312,12 @@ impl Cx {
         self.collecting.pauses_ns += took;
     }
 
+    /// Frees the objects that nothing refers to any more, and gives the memory back that they had.
+    pub fn let_go(&mut self) {
+        self.collect();
+        self.heap.release_free();
+    }
+
     /// The living objects of which this is so, found by a collection; none if there can be none
     /// now. They live until the next one.
     pub fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {

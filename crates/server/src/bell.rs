@@ -3,7 +3,7 @@
 //! | event | rung by | the connection sees |
 //! | --- | --- | --- |
 //! | others have changed an object read | a commit, as the session's waker | [`Bell::take_rung`] |
-//! | the client has sent its last byte | the job's events, or the stream | [`Bell::has_sent_last`] |
+//! | the client has sent its last byte | the job's events or the stream | [`Bell::has_sent_last`] |
 //! | the client has hung up | the same | the function of [`Bell::on_hang_up`] is called |
 //! | the stream is stopped | the table of connections | its next read or write says so |
 

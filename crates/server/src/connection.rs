@@ -13,7 +13,7 @@
 //! 1. A connection waits for its `hello`.
 //! 2. [`open`] gives its client the place of a session, or a refusal.
 //! 3. [`Running::go_on`] moves bytes until there is nothing to do: then the job rests. Or until an
-//!    [`End`] is reached: the session, the client, the server, a slow client or a stream that fails.
+//!    [`End`] is reached: the session, the client, the server, a slow client, a stream that fails.
 //! 4. What is left to be sent is sent, for a short time.
 //!
 //! A connection that rests has its session and its stream, and no buffer of input. The session owns
@@ -40,6 +40,8 @@ use crate::text::TextForm;
 const PROGRESS_BYTES: u64 = 1024;
 /// Most bytes taken from the stream at once.
 pub(crate) const READ_BYTES: usize = 256 << 10;
+/// The time after which a session lets go of memory whose client is silent.
+const SILENCE: Duration = Duration::from_secs(1);
 /// The time that the last words to a client may take.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -188,6 +190,11 @@ impl Connection {
 impl Work for Connection {
     fn run(&mut self, events: Events) -> Next {
         self.stream.awake();
+        if events.has(Events::READY)
+            && let Stage::Session(running) = &mut self.stage
+        {
+            running.drained = false;
+        }
         let mut timed = events.has(Events::TIME);
         loop {
             match self.step(timed) {
@@ -276,7 +283,7 @@ fn open(
     let form = match form {
         hello::Form::Binary => Form::Binary,
         hello::Form::Text { .. } => {
-            let numbering = Arc::new(policy.numbering(shared.tables).clone());
+            let numbering = policy.numbering(shared.tables).clone();
             Form::Text(Box::new(TextForm::new(numbering, limits, greeted.lines)))
         }
     };
@@ -418,6 +425,8 @@ struct Running {
     told_last: bool,
     /// Nothing is there to be read before the job is rung.
     drained: bool,
+    /// It has let go of memory since its client said something.
+    let_go: bool,
     end: Option<End>,
 }
 
@@ -462,6 +471,7 @@ impl Running {
             unread: None,
             told_last: false,
             drained: false,
+            let_go: false,
             end: None,
         }
     }
@@ -523,6 +533,7 @@ impl Running {
                         Ok(Some(0)) => return Step::Close(End::Closed),
                         Ok(Some(count)) => {
                             self.drained = stream.is_drained(count, room);
+                            self.let_go = false;
                             (self.commands, self.answered) = (self.session.commands(), false);
                             self.phase = Phase::Work;
                         }
@@ -534,6 +545,15 @@ impl Running {
                                 }
                                 self.session.expire(&mut self.space.lock());
                                 until = self.times.next(self.session.in_transaction(), unused);
+                            }
+                            if !self.let_go {
+                                let at = self.times.since + SILENCE;
+                                if timed && at <= Instant::now() {
+                                    self.let_go = true;
+                                    self.session.let_go(&mut self.space.lock());
+                                } else {
+                                    until = until.min(at);
+                                }
                             }
                             return Step::Rest(Want::Bytes, Some(until));
                         }

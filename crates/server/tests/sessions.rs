@@ -290,3 +290,33 @@ fn a_stop_reaches_all() {
         assert!(last.lines().last().is_some_and(|line| line.contains("shutting down")), "{last}");
     }
 }
+
+/// A session whose client is silent lets go of its objects; its transaction goes on, and sees the
+/// commits of others as before.
+#[test]
+fn silent_sessions_let_go_of_memory_and_lose_nothing() {
+    let world = world();
+    let mut silent = Client::new(&world);
+    let mut other = Client::new(&world);
+    silent.call("$c := lookup counter: Counter\n? $c.value()");
+    let mut overtaken = Client::new(&world);
+    overtaken.call("$c := lookup counter: Counter\n? $c.value()");
+    let mut changed = Client::new(&world);
+    assert!(changed.call("$c := lookup counter: Counter\n? $c.add(100)").contains("= 100"));
+    std::thread::sleep(Duration::from_millis(1500));
+    // What it has changed and not committed is its own, and still there.
+    assert!(changed.call("? $c.value()").contains("= 100"));
+    assert!(silent.call("? $c.value()").contains("= 0"));
+    let evicted = world.server.cached().evicted;
+    assert!(evicted >= 2, "{evicted} objects were let go of");
+    assert!(other.call("$c := lookup counter: Counter\n? $c.add(3)").contains("= 3"));
+    other.call("commit\nflush");
+    // It has read what was changed since, although the object was let go of.
+    std::thread::sleep(Duration::from_millis(1500));
+    for client in [&mut overtaken, &mut changed] {
+        let answer = client.call("? $c.add(1)") + &client.call("commit\nflush");
+        assert!(answer.contains("onflict"), "{answer}");
+    }
+    assert!(other.call("? $c.value()").contains("= 3"));
+    assert!(silent.call("abort\n? $c.value()").contains("= 3"));
+}

@@ -54,7 +54,7 @@ pub struct Policy {
 /// The part of an interface that the clients of a role see.
 #[derive(Clone, Debug)]
 struct Shown {
-    numbering: Numbering,
+    numbering: Arc<Numbering>,
     json: Vec<u8>,
     /// For each routine number of the role, that of the program.
     routines: Vec<RoutineNumber>,
@@ -94,7 +94,11 @@ impl Policy {
                 .map(|(number, routine)| (number, routine.clone()))
                 .unzip();
             let interface = Interface { types: whole.types.clone(), routines: shown };
-            Shown { json: interface.to_json(), numbering: Numbering::new(interface), routines: numbers }
+            Shown {
+                json: interface.to_json(),
+                numbering: Arc::new(Numbering::new(interface)),
+                routines: numbers,
+            }
         });
         Policy { root_names, caller: Some(Arc::new(Caller { role: role.to_owned(), roots })), shown }
     }
@@ -105,7 +109,7 @@ impl Policy {
     }
 
     /// Returns the interface that clients see, with its numbers.
-    pub fn numbering<'a>(&'a self, tables: &'a Tables) -> &'a Numbering {
+    pub fn numbering<'a>(&'a self, tables: &'a Tables) -> &'a Arc<Numbering> {
         self.shown.as_ref().map_or(tables.numbering(), |shown| &shown.numbering)
     }
 

@@ -93,7 +93,7 @@ impl CallRow {
 #[derive(Debug)]
 pub struct Tables {
     engine: Arc<Engine>,
-    numbering: Numbering,
+    numbering: Arc<Numbering>,
     json: Vec<u8>,
     types: Vec<TypeId>,
     type_numbers: Vec<TypeNumber>,
@@ -167,7 +167,7 @@ impl Tables {
         let json = interface.to_json();
         let basic = program.types.iter().map(|(_, d)| d.kind.is_basic()).collect();
         Box::leak(Box::new(Tables {
-            numbering: Numbering::new(interface),
+            numbering: Arc::new(Numbering::new(interface)),
             json,
             types,
             type_numbers,
@@ -186,7 +186,7 @@ impl Tables {
     }
 
     /// Returns the interface with its numbers.
-    pub fn numbering(&self) -> &Numbering {
+    pub fn numbering(&self) -> &Arc<Numbering> {
         &self.numbering
     }
 

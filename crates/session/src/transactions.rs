@@ -208,6 +208,15 @@ impl Session {
         self.abort_transaction(cx);
     }
 
+    /// Lets go of objects that can be fetched again, and of memory, while the client is silent.
+    pub fn let_go(&mut self, cx: &mut Cx) {
+        if self.scan.is_some() || self.shipped.is_some() || self.resting.is_some() {
+            return;
+        }
+        self.transactions.cache().let_go(cx);
+        self.output.shrink_to_fit();
+    }
+
     /// Executes `abort`: the future is nil.
     pub(crate) fn abort(&mut self, cx: &mut Cx) {
         // Objects that answers bring are of the transaction that asked.

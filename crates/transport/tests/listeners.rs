@@ -139,8 +139,8 @@ fn a_shm_client_takes_only_a_shm_server() {
     let answers: [(&[u8], &str); 4] = [
         (b"", "closed the connection at once"),
         (b"HTTP/1.1 400 Bad Request", "not that of a shm listener"),
-        (b"BIFROSTR\x02\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0", "another version"),
-        (b"BIFROSTR\x01\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0", "sent no memory"),
+        (b"BIFROSTR\x01\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0", "another version"),
+        (b"BIFROSTR\x02\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0", "sent no memory"),
     ];
     for (answer, expected) in answers {
         let _ = std::fs::remove_file(&path);

@@ -1,7 +1,7 @@
 //! A conversation in the text form, however its lines are cut: the body of the fuzz target
 //! `text_form`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use bifrost_engine::Mode;
 use bifrost_runtime::cx::Limits as CxLimits;
@@ -135,7 +135,7 @@ fn converse<'d>(pieces: impl Iterator<Item = &'d [u8]>) -> String {
 
 fn converse_in<'d>(world: &mut World, pieces: impl Iterator<Item = &'d [u8]>) -> String {
     let mut client = world.stranger(limits());
-    let form = TextForm::new(Arc::new(world.tables.numbering().clone()), limits(), 0);
+    let form = TextForm::new(world.tables.numbering().clone(), limits(), 0);
     let mut conversation = Conversation { form, input: Vec::new(), done: 0, said: String::new() };
     for piece in std::iter::once(&b"hello 2\n"[..]).chain(pieces) {
         conversation.hear(&mut client.session, &mut client.cx, piece);
