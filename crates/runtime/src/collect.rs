@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bifrost_heap::{
-    Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, Reference, SIZE_MASK, Source, Window,
+    BLOCK_BYTES, Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, Reference, SIZE_MASK, Source, Window,
 };
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
@@ -313,7 +313,11 @@ impl Cx {
     }
 
     /// Frees the objects that nothing refers to any more, and gives the memory back that they had.
+    /// What fits a block is left as it is: marks would take as much.
     pub fn let_go(&mut self) {
+        if self.heap.used_bytes() <= BLOCK_BYTES {
+            return;
+        }
         self.collect();
         self.heap.release_free();
     }

@@ -41,7 +41,7 @@ const PROGRESS_BYTES: u64 = 1024;
 /// Most bytes taken from the stream at once.
 pub(crate) const READ_BYTES: usize = 256 << 10;
 /// The time after which a session lets go of memory whose client is silent.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(500);
 /// The time that the last words to a client may take.
 const CLOSING: Duration = Duration::from_secs(1);
 
