@@ -233,19 +233,20 @@ impl Cache {
     }
 
     /// Lets go of all objects that can be fetched again, also of those that the transaction has
-    /// read, and of their memory: the client is silent.
+    /// read, and of their memory: the client is silent. Returns the number of these objects.
     ///
     /// No code runs meanwhile or is to go on afterwards.
-    pub fn let_go(&self, cx: &mut Cx) {
-        {
+    pub fn let_go(&self, cx: &mut Cx) -> usize {
+        let evicted = {
             let mut residents = self.shared.residents.lock();
             let evicted = residents.evict(cx, 0, false) + residents.evict(cx, 0, true);
             self.shared.schema.counters().evicted.add(evicted);
             cx.set_kept_bytes(residents.bytes());
-        }
+            evicted
+        };
         self.shared.ahead.lock().clear();
         cx.let_go();
-        self.shared.residents.lock().shrink();
+        self.shared.residents.lock().shrink() + evicted
     }
 
     /// Returns the bytes of the objects that are here, and their number.

@@ -164,8 +164,9 @@ impl Residents {
         self.stuck = 0;
     }
 
-    /// Gives back the memory of numbers that no object has.
-    pub fn shrink(&mut self) {
+    /// Gives back the memory of numbers that no object has. Returns how many these were.
+    pub fn shrink(&mut self) -> usize {
+        let before = self.entries.capacity();
         while self.entries.last().is_some_and(Option::is_none) {
             self.entries.pop();
         }
@@ -176,6 +177,7 @@ impl Residents {
         self.by_oref.shrink_to_fit();
         self.lasting.shrink_to_fit();
         self.gone.shrink_to_fit();
+        before - self.entries.capacity()
     }
 
     /// Returns the bytes of the objects that are here.

@@ -550,7 +550,8 @@ impl Running {
                                 let at = self.times.since + SILENCE;
                                 if timed && at <= Instant::now() {
                                     self.let_go = true;
-                                    self.session.let_go(&mut self.space.lock());
+                                    let objects = self.session.let_go(&mut self.space.lock());
+                                    shared.connections.note_let_go(objects);
                                 } else {
                                     until = until.min(at);
                                 }

@@ -9,7 +9,7 @@
 //! would tell.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 const DOUBLINGS_MAX: u32 = 3;
 /// Sessions that are worth looking at the memory when half of them have gone.
 const MANY_SESSIONS: usize = 64;
+/// Objects that are worth looking at the memory when silent sessions have let go of them.
+const MANY_OBJECTS: usize = 10_000;
 /// Addresses that are remembered. With more, those that were seen longest ago are forgotten.
 const ADDRESSES_MAX: usize = 4096;
 
@@ -59,6 +61,8 @@ pub(crate) struct Connections {
     sessions: AtomicU64,
     /// Connections that were refused before their `hello`.
     refused: AtomicU64,
+    /// Objects that silent sessions have let go of.
+    let_go: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -130,6 +134,7 @@ impl Connections {
             changed: Condvar::new(),
             sessions: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            let_go: AtomicUsize::new(0),
         })
     }
 
@@ -178,6 +183,14 @@ impl Connections {
     /// Enters the job that gives memory back when many sessions have gone.
     pub(crate) fn set_tidy(&self, tidy: Handle) {
         self.open.lock().tidy = Some(tidy);
+    }
+
+    /// Has memory given back when silent sessions have let go of many objects.
+    pub(crate) fn note_let_go(&self, objects: usize) {
+        let before = self.let_go.fetch_add(objects, Ordering::Relaxed);
+        if before / MANY_OBJECTS != before.wrapping_add(objects) / MANY_OBJECTS {
+            self.open.lock().tidy.iter().for_each(Handle::ring);
+        }
     }
 
     /// Open sessions.

@@ -1,4 +1,4 @@
-//! [`Tidy`]: gives memory back to the system when many sessions have gone.
+//! [`Tidy`]: gives memory back to the system when many sessions have gone, or have let go of much.
 //!
 //! The allocator keeps what was freed for the next sessions. That is right for a few, and too much
 //! after thousands.
@@ -10,21 +10,27 @@ use bifrost_workers::{Events, Next, Work, blocking};
 
 /// The rest between the first session that goes and the look at the memory: more may go.
 const REST: Duration = Duration::from_millis(300);
+/// The least time between two looks, each of which takes milliseconds.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The job that gives memory back, a short time after it was rung.
 #[derive(Debug, Default)]
 pub(crate) struct Tidy {
     due: Option<Instant>,
+    last: Option<Instant>,
 }
 
 impl Work for Tidy {
     fn run(&mut self, events: Events) -> Next {
+        let now = Instant::now();
         if events.has(Events::BELL) {
-            self.due.get_or_insert_with(|| Instant::now() + REST);
+            let earliest = self.last.map_or(now, |last| last + PAUSE);
+            self.due.get_or_insert_with(|| earliest.max(now + REST));
         }
-        if self.due.is_some_and(|due| due <= Instant::now()) {
+        if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             blocking(return_free_memory);
+            self.last = Some(Instant::now());
         }
         Next::Rest(self.due)
     }

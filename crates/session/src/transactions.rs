@@ -209,12 +209,13 @@ impl Session {
     }
 
     /// Lets go of objects that can be fetched again, and of memory, while the client is silent.
-    pub fn let_go(&mut self, cx: &mut Cx) {
+    /// Returns about how many objects these were.
+    pub fn let_go(&mut self, cx: &mut Cx) -> usize {
         if self.scan.is_some() || self.shipped.is_some() || self.resting.is_some() {
-            return;
+            return 0;
         }
-        self.transactions.cache().let_go(cx);
         self.output.shrink_to_fit();
+        self.transactions.cache().let_go(cx)
     }
 
     /// Executes `abort`: the future is nil.
