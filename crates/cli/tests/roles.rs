@@ -1,4 +1,4 @@
-//! Roles from outside: who gets one, what a client of a role can do, and what nobody learns.
+//! Roles from outside: admission, the rights of clients, and the secrets that nobody learns.
 
 mod support;
 
@@ -523,7 +523,7 @@ fn limits_beside_the_session_are_those_of_the_role() {
     assert!(told.contains("Expired"), "{told}");
 }
 
-/// A program whose actors say for whom they run.
+/// A program whose actors answer with the role of their caller.
 const ACTORS: &str = "
 Asked = actor
   before: string

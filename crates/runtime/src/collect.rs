@@ -313,7 +313,7 @@ impl Cx {
     }
 
     /// Frees the objects that nothing refers to any more, and gives the memory back that they had.
-    /// What fits a block is left as it is: marks would take as much.
+    /// A heap that fits a block is left as it is: marks would take as much.
     pub fn let_go(&mut self) {
         if self.heap.used_bytes() <= BLOCK_BYTES {
             return;

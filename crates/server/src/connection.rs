@@ -32,7 +32,7 @@ use bifrost_workers::{Events, Handle, Next, Work};
 use crate::bell::Bell;
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
-use crate::roles::{Door, Seat};
+use crate::roles::{Door, Role, Seat};
 use crate::server::Shared;
 use crate::text::TextForm;
 
@@ -241,13 +241,14 @@ fn open(
     greeted: Greeted,
 ) -> Result<Running, Refusal> {
     let form = greeted.form;
-    let (role, mut seat) = (greeted.role.as_deref(), None);
-    if let Some(role) = role {
-        seat = Some(role.take_seat().map_err(|text| {
+    let role = greeted.role.as_deref();
+    let take_seat = |role: &Role| {
+        role.take_seat().map_err(|text| {
             tracing::warn!(role = role.name(), "session.refused");
             Refusal::new(form, ErrorNumber::TooManySessions, text)
-        })?);
-    }
+        })
+    };
+    let seat = role.map(take_seat).transpose()?;
     let limits = role.map_or(shared.limits, |role| role.limits());
     let policy = role.map_or(&shared.policy, |role| role.policy()).clone();
     let number = place.open_session(stream).map_err(|most| {
@@ -565,9 +566,7 @@ impl Running {
                 Phase::Close(until) => {
                     return match self.answer(stream, CLOSING) {
                         // A client that does not read them misses nothing that it waits for.
-                        Ok(Some(_)) if until > Instant::now() && !stream.is_stopped() => {
-                            Step::Rest(Want::Room, Some(until))
-                        }
+                        Ok(Some(_)) if until > Instant::now() => Step::Rest(Want::Room, Some(until)),
                         _ => Step::Over,
                     };
                 }

@@ -206,8 +206,10 @@ impl Greeting {
                     return refuse(ErrorNumber::Expired, text);
                 }
                 Ok(None) => {
-                    // Thousands may wait.
-                    greeted.input.shrink_to_fit();
+                    // Thousands may wait; one that sends byte by byte does not copy all each time.
+                    if greeted.input.capacity() > 2 * greeted.input.len() {
+                        greeted.input.shrink_to_fit();
+                    }
                     return Ok(None);
                 }
                 Ok(Some(_)) => {}

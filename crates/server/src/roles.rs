@@ -488,8 +488,8 @@ impl Roles {
         self.roles.iter().any(|role| role.checked.uids.iter().any(|uid| *uid != own))
     }
 
-    /// Returns a line for each role, for people who start a server, and one for each pattern that
-    /// no routine of the program fits.
+    /// Returns the lines about the roles for the start of a server: one for each, and one for each
+    /// pattern that no routine of the program fits.
     pub(crate) fn lines(&self, tables: &Tables) -> Vec<String> {
         let routines = &tables.numbering().interface().routines;
         let mut lines = Vec::new();

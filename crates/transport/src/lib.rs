@@ -20,7 +20,7 @@
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
 //!   machine    the state of a connection, without its socket
-//!   trust      certificates, and whom they are trusted from
+//!   trust      certificates, and the authorities that are trusted
 //!   error      failures, with their remedies
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
@@ -57,5 +57,5 @@ pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_P
 pub use pin::{Pin, PinError};
 pub use rest::{Closed, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
-pub use stream::{ConnectOptions, HangUp, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
+pub use stream::{ConnectOptions, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
 pub use tls::{CertificateFileError, Clients, KeyFiles, TlsError, TlsOptions, TlsServer};

@@ -49,8 +49,8 @@ pub struct ListenOptions {
     pub backlog: i32,
     /// TLS: the certificate, which a `tls://` address needs. Default: none.
     pub tls: Option<TlsServer>,
-    /// The mode of the file of a unix socket, that of shared memory included: the users who may
-    /// connect. Default: 0600, this user alone.
+    /// The permissions of the file of a unix socket, that of shared memory included. Default: 0600,
+    /// so that this user alone may connect.
     pub mode: u32,
 }
 

@@ -98,13 +98,6 @@ impl Drop for Connection {
     }
 }
 
-/// The watch for the end of a stream's peer, until it is dropped: [`Stream::on_hang_up`],
-/// [`Stream::on_sent_last`].
-#[derive(Debug)]
-pub struct HangUp {
-    _watch: shm::Watch,
-}
-
 /// Ends the reads and writes of one stream, from any thread.
 #[derive(Clone, Debug)]
 pub struct StreamStopper {
@@ -382,38 +375,6 @@ impl Stream {
         let Connection { socket, attention, tls } = &*self.connection;
         let carries = !matches!(self.medium, Medium::Shm(_));
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries, tls: tls.clone() }
-    }
-
-    /// Calls a function, from another thread and once at most, when the peer hangs up or dies,
-    /// which it may have done already. The function must not take long. It is not called after the
-    /// result was dropped.
-    ///
-    /// A peer that has shut down its sending half may still read, so that is no hang-up. Over TCP
-    /// the end of a peer looks the same until something is written to it.
-    ///
-    /// # Errors
-    /// The system has no means for it.
-    pub fn on_hang_up(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
-        let sign = match self.medium {
-            Medium::Shm(_) => shm::Sign::SentLast,
-            Medium::Socket(_) | Medium::Tls(_) => shm::Sign::Gone,
-        };
-        self.watch_peer(sign, called)
-    }
-
-    /// As [`Stream::on_hang_up`], but also when the peer has only shut down its sending half. Bytes
-    /// that it sent before may not have been read yet.
-    ///
-    /// # Errors
-    /// The system has no means for it.
-    pub fn on_sent_last(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
-        self.watch_peer(shm::Sign::SentLast, called)
-    }
-
-    fn watch_peer(&self, sign: shm::Sign, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
-        // Shared memory watches the socket itself, too.
-        let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?);
-        Ok(HangUp { _watch: shm::watch_with(socket, sign, Box::new(called))? })
     }
 
     /// Returns both halves, so that one thread reads and another writes. The peer sees the end when

@@ -18,7 +18,7 @@ struct Side {
     published: AtomicU32,
     sleeps: AtomicU32,
     woken: AtomicU32,
-    /// How often its bell was rung.
+    /// The number of rings of its bell.
     rung: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! Streams over TLS: whom clients and servers trust, errors, peers that misbehave, idle connections.
+//! Streams over TLS: trust of clients and servers, errors, peers that misbehave, idle connections.
 
 mod common;
 

@@ -125,11 +125,6 @@ pub(crate) fn pool() -> Option<Arc<Pool>> {
     current().map(|here| unsafe { here.as_ref() }.pool.clone())
 }
 
-/// True on a fiber.
-pub fn is_fiber() -> bool {
-    current().is_some()
-}
-
 /// True if other jobs wait for a worker. False outside of a job.
 pub fn is_pressed() -> bool {
     // SAFETY: it is on the stack of the fiber that runs, which calls this.

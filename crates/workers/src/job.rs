@@ -262,12 +262,6 @@ impl Handle {
         self.control(|epoll, data| epoll::modify(epoll, descriptor, data, flags))
     }
 
-    /// Watches a descriptor no more. One that is closed, and was not duplicated, need not be told.
-    pub fn forget(&self, descriptor: impl AsFd) {
-        // Fails if it was not watched.
-        let _ = self.control(|epoll, _| epoll::delete(epoll, descriptor));
-    }
-
     fn control(
         &self,
         work: impl FnOnce(&std::os::fd::OwnedFd, EventData) -> rustix::io::Result<()>,

@@ -45,6 +45,6 @@ mod ticker;
 mod timers;
 
 pub use condvar::{Condvar, sleep};
-pub use fiber::{blocking, is_fiber, is_pressed, make_way};
+pub use fiber::{blocking, is_pressed, make_way};
 pub use job::{End, Events, Handle, Next, Work};
 pub use pool::{Counts, Options, Workers, threads_default};

@@ -31,7 +31,7 @@ use crate::errors::{ReadError, WriteError};
 use crate::rest::Want;
 
 use mapped::{Direction, Region};
-pub(crate) use monitor::{Sign, Watch, watch_with};
+use monitor::Watch;
 use ring::{Consumer, Producer};
 use wait::{Spin, Waited, wait};
 
@@ -210,9 +210,13 @@ impl ShmStream {
             }
             Want::Nothing => false,
         };
-        // The waker is called for what comes later. What is there was seen, if the user wants
-        // nothing of the peer.
-        let ended = want != Want::Nothing && shared.attention.bits() != 0;
+        // The waker is called for what comes later. A stop of reads leaves writes as they are.
+        let ends = match want {
+            Want::Bytes => STOPPED | DEAF | CLOSED,
+            Want::Room => STOPPED | CLOSED,
+            Want::Nothing => 0,
+        };
+        let ended = shared.attention.bits() & ends != 0;
         if ready || ended {
             word::say_awake(&incoming.consumer_sleeps.0);
             word::say_awake(&outgoing.producer_sleeps.0);

@@ -3,7 +3,7 @@
 //! A peer that dies cannot say so in shared memory, but the kernel closes its end of the unix
 //! socket that the memory came through. The thread sleeps in `epoll_wait` on all those sockets at
 //! once. On a hang-up it raises [`CLOSED`] in the stream's private attention word, which wakes the
-//! stream's user. Users of streams of any kind can have it call a function, too.
+//! stream's user.
 //!
 //! Nothing is ever read from the sockets, so a peer cannot keep the thread busy: each socket
 //! reports once at most (`EPOLLONESHOT`).
@@ -27,11 +27,8 @@ struct Monitor {
 #[derive(Default)]
 struct Watched {
     next_id: u64,
-    called: HashMap<u64, Called>,
+    streams: HashMap<u64, Arc<Attention>>,
 }
-
-/// The function that is called when a peer hangs up.
-type Called = Box<dyn Fn() + Send>;
 
 /// A socket being watched, until dropped.
 #[derive(Debug)]
@@ -40,41 +37,23 @@ pub(crate) struct Watch {
     socket: Arc<OwnedFd>,
 }
 
-/// The sign by which a peer is taken to be gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sign {
-    /// It sends nothing any more. It may have said so itself, and still read.
-    SentLast,
-    /// Its end of the socket is closed, or broken.
-    Gone,
-}
-
-/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be
-/// already.
+/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, or sends nothing any
+/// more, which it may have done already.
 pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Result<Watch> {
-    watch_with(socket, Sign::SentLast, Box::new(move || attention.raise(CLOSED)))
-}
-
-/// Calls a function once the other end of `socket` gives this sign, which it may have given
-/// already. The function must not take long, nor watch anything.
-pub(crate) fn watch_with(socket: Arc<OwnedFd>, sign: Sign, called: Called) -> io::Result<Watch> {
     let monitor = Monitor::of_process()?;
     let id = {
         let mut watched = monitor.watched();
         let id = watched.next_id;
         watched.next_id += 1;
-        watched.called.insert(id, called);
+        watched.streams.insert(id, attention);
         id
     };
     // Hang-ups and errors are reported without being asked for.
-    let flags = match sign {
-        Sign::SentLast => EventFlags::RDHUP | EventFlags::ONESHOT,
-        Sign::Gone => EventFlags::ONESHOT,
-    };
+    let flags = EventFlags::RDHUP | EventFlags::ONESHOT;
     match epoll::add(&monitor.epoll, &socket, EventData::new_u64(id), flags) {
         Ok(()) => Ok(Watch { id, socket }),
         Err(error) => {
-            monitor.watched().called.remove(&id);
+            monitor.watched().streams.remove(&id);
             Err(error.into())
         }
     }
@@ -84,7 +63,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let monitor = Monitor::of_process().expect("a watch was made by a monitor that runs");
         let _ = epoll::delete(&monitor.epoll, self.socket.as_fd());
-        monitor.watched().called.remove(&self.id);
+        monitor.watched().streams.remove(&self.id);
     }
 }
 
@@ -119,8 +98,8 @@ impl Monitor {
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
             let watched = self.watched();
             for event in &events {
-                if let Some(called) = watched.called.get(&event.data.u64()) {
-                    called();
+                if let Some(attention) = watched.streams.get(&event.data.u64()) {
+                    attention.raise(CLOSED);
                 }
             }
         }

@@ -1,5 +1,4 @@
-//! Certificates, and whom they are trusted from: [`TlsOptions`] of a client, [`TlsServer`] of a
-//! listener.
+//! Certificates and their authorities: [`TlsOptions`] of a client, [`TlsServer`] of a listener.
 //!
 //! A client trusts a server by exactly one of these, the first that is there:
 //!

@@ -231,7 +231,7 @@ fn message(ledger: &Ledger, blows: Blows) -> String {
     )
 }
 
-/// Changes the last account again and again, so that those who wait for it get on.
+/// Changes the last account again and again, which ends the waits for it.
 fn pulse(url: &str, account: i64, over: &AtomicBool) -> Result<(), Error> {
     let session = Session::builder(&INTERFACE).timeout(Duration::from_secs(30)).connect(url);
     let Ok(session) = session else { return Ok(()) };
