@@ -10,14 +10,18 @@ use bifrost_wire::{DecodedReply, ErrorNumber, Hello, Ref, Reply, decode_reply, e
 
 const PATIENT: Duration = Duration::from_secs(30);
 
-/// A server on a unix socket and on TCP.
+/// A server on a unix socket, on TCP and over shared memory.
 fn server(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut sources = Sources::new();
     sources.add("text.theta", "remote long (n: int) returns (string) s: string := \"x\" for i: int in 1.to(n) do s := s || s end return (s) end long");
     let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled)).unwrap();
     let mut config = Config {
-        listen: vec![format!("unix://{}/socket", folder.path().display()), "tcp://127.0.0.1:0".into()],
+        listen: vec![
+            format!("unix://{}/socket", folder.path().display()),
+            "tcp://127.0.0.1:0".into(),
+            format!("shm://{}/shm", folder.path().display()),
+        ],
         anonymous_loopback: true,
         ..Config::default()
     };
@@ -56,7 +60,7 @@ const EXPIRED: Option<u32> = Some(ErrorNumber::Expired as u32);
 #[test]
 fn a_client_that_never_says_hello_is_shown_out() {
     let (server, _folder) = server(|c| c.hello_ms_max = 20);
-    for address in 0..2 {
+    for address in 0..3 {
         assert_eq!(ends_with(&mut connect(&server, address)), EXPIRED);
         let mut half = connect(&server, address);
         half.write(&hello()[..20], PATIENT).unwrap();
@@ -170,20 +174,82 @@ fn a_transaction_left_alone_is_aborted() {
 #[test]
 fn a_client_that_does_not_read_is_cut_off() {
     let (server, _folder) = server(|c| c.unread_ms_max = 20);
-    let mut stream = connect(&server, 0);
+    for address in 0..3 {
+        let mut stream = connect(&server, address);
+        // Megabytes of answers, none of which is read: the stream is full, and stays so.
+        stream.write(&long_answers(&server), PATIENT).unwrap();
+        stream.flush();
+        let until = Instant::now() + PATIENT;
+        let mut was_open = false;
+        while !was_open || server.sessions() > 0 {
+            was_open |= server.sessions() > 0;
+            assert!(Instant::now() < until, "the session is still there");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Calls with sixteen answers of a megabyte.
+fn long_answers(server: &Server) -> Vec<u8> {
     let mut bytes = hello();
     let long = server.tables().numbering().find_routine("long").unwrap();
     for _ in 0..16 {
         encode::call_routine(&mut bytes, long, &[bifrost_wire::Value::Int(20).into()]);
         encode::flush(&mut bytes, [1], false);
     }
-    // Megabytes of answers, none of which is read: the stream is full, and stays so.
-    stream.write(&bytes, PATIENT).unwrap();
+    bytes
+}
+
+/// The only worker serves others while a client does not read, which then has missed nothing.
+#[test]
+fn a_client_that_reads_late_holds_up_nobody_and_misses_nothing() {
+    let (server, _folder) = server(|c| c.workers = Some(1));
+    for address in 0..3 {
+        let mut late = connect(&server, address);
+        late.write(&long_answers(&server), PATIENT).unwrap();
+        late.flush();
+        std::thread::sleep(Duration::from_millis(100));
+        let mut other = connect(&server, address);
+        other.write(&hello(), PATIENT).unwrap();
+        let mut welcome = Vec::new();
+        other.read(&mut welcome, 1 << 20, PATIENT).unwrap();
+        let (mut bytes, mut answers) = (Vec::new(), 0);
+        while answers < 16 {
+            assert!(late.read(&mut bytes, 1 << 20, PATIENT).unwrap() > 0, "{answers} answers");
+            while let DecodedReply::Reply(reply, length) = decode_reply(&bytes, 1 << 30).unwrap() {
+                if let Reply::Flushed(flushed) = &reply {
+                    let text = format!("{:?}", flushed.outcomes().next());
+                    assert!(text.len() > 1 << 20, "{}", text.len());
+                    answers += 1;
+                }
+                bytes.drain(..length);
+            }
+        }
+    }
+}
+
+/// Clients whose stream is full do not keep a server from its end, nor busy.
+#[test]
+fn a_stop_passes_clients_that_do_not_read() {
+    let (mut server, _folder) = server(|_| {});
+    let full: Vec<Stream> = (0..3)
+        .map(|address| {
+            let mut stream = connect(&server, address);
+            stream.write(&long_answers(&server), PATIENT).unwrap();
+            stream.flush();
+            stream
+        })
+        .collect();
     let until = Instant::now() + PATIENT;
-    while server.sessions() > 0 {
-        assert!(Instant::now() < until, "the session is still there");
+    while server.sessions() < 3 {
+        assert!(Instant::now() < until, "the sessions are not open");
         std::thread::yield_now();
     }
+    std::thread::sleep(Duration::from_millis(100));
+    let start = Instant::now();
+    assert_eq!(server.stop(), 0);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    drop(full);
 }
 
 #[test]
