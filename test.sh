@@ -37,8 +37,8 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
   step apt-get install -y -qq --no-install-recommends postgresql
 fi
 
-# Clients of the text form in the examples are scripts, and one over TLS is OpenSSL's.
-for program in jq python3 openssl; do
+# Clients of the text form in the examples are scripts, one over TLS is OpenSSL's, and pages need a browser.
+for program in jq python3 openssl chromium; do
   if ! command -v "$program" >/dev/null; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
       echo "error: $program is missing; install it, with \`sudo apt-get install $program\` or alike" >&2

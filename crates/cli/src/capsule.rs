@@ -77,7 +77,11 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         )
         .help("pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN"));
     }
-    if matches!(args.listen, Address::Tcp { .. }) && !args.plain_networks && !args.listen.is_loopback() {
+    if args.listen.is_web() {
+        let text = "a capsule does not listen for websockets, which are for browsers";
+        return Err(Failure::new(Exit::Usage, text).help("listen on tls://host:port"));
+    }
+    if !args.plain_networks && !args.listen.is_private() {
         return Err(ConfigError::PlainNetwork(args.listen.clone()).into());
     }
     // Before the program is compiled, which may take a while: a process that connects meanwhile

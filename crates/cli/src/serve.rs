@@ -58,15 +58,15 @@ pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
-    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port; several times
-    /// for several
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port, and for browsers
+    /// wss://host:port/path, ws://host:port/path; several times for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// The token that TCP and TLS clients must show. Other users can read it in the process table,
+    /// The token that clients must show over TCP, TLS and websockets. Other users can read it in the process table,
     /// so better use a file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
-    /// A file with the token of TCP and TLS clients on its first line
+    /// A file with the token of clients on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Where metrics are exported, as Prometheus reads them, at `/metrics`: tcp://host:port,
-    /// unix:///path
+    /// unix:///path, or tls://host:port for HTTPS
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
     /// The number of threads for the program's actors, if it has some [default: 1]
@@ -91,19 +91,24 @@ pub struct Args {
     /// those over shared memory and unix sockets, never none [default: local]
     #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"])]
     show_places: Option<String>,
-    /// Accept all clients over TCP and TLS on loopback addresses
+    /// Accept all clients over TCP, TLS and websockets on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
-    /// The certificate of `tls://` listeners, in PEM [default: a self-made one, whose pin is in the
+    /// The certificate of `tls://` and `wss://` listeners, in PEM [default: a self-made one, whose pin is in the
     /// `ready` line]
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// The private key of the certificate, in PEM [default: in the certificate's file]
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Allow `tcp://` at addresses that other machines reach: tokens and objects pass unencrypted
+    /// Allow `tcp://` and `ws://` at addresses that other machines reach: tokens and objects pass
+    /// unencrypted
     #[arg(long)]
     plain_networks: bool,
+    /// The origin of pages that may open websockets, such as https://app.example or
+    /// `http://localhost:*`; several times for several [default: none]
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Vec<String>,
     /// The rights of clients to the names of the root directory [default: read-only]. With
     /// read-only, clients look names up and list them, and only the program changes them
     #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"])]
@@ -154,6 +159,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.session_limits()?;
     config.addresses()?;
     config.metrics_address()?;
+    config.origins()?;
     config.place()?;
     config.check_nodes()?;
     config.checked_roles()?;
@@ -248,6 +254,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(metrics) = &args.metrics {
         settings.insert("metrics".into(), metrics.clone().into());
+    }
+    if !args.origin.is_empty() {
+        settings.insert("websocket".into(), serde_json::json!({ "origins": args.origin }));
     }
     if let Some(nodes) = args.nodes {
         settings.insert("nodes".into(), nodes.into());

@@ -447,7 +447,7 @@ fn what_a_session_holds_lives() {
 /// What a server with metrics tells of one of them.
 fn metric(server: &Server, name: &str) -> u64 {
     let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let line = text.lines().find(|line| line.starts_with(&format!("bifrost_{name} "))).unwrap();

@@ -36,7 +36,7 @@ fn answer(server: &Server, request: &[u8]) -> String {
 
 /// The samples, by name and labels.
 fn metrics(server: &Server) -> BTreeMap<String, f64> {
-    let answer = answer(server, b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    let answer = answer(server, b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4;"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}\r\n", text.len())), "{head}");
@@ -154,7 +154,7 @@ fn other_requests() {
     assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405 Method Not Allowed");
     assert_eq!(status(b"GET /metrics?a=b HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 OK");
     assert_eq!(status(b"\xff\0 no request \r\n\r\n"), "HTTP/1.1 400 Bad Request");
-    assert_eq!(status(&[b'x'; 8 << 10]), "HTTP/1.1 400 Bad Request");
+    assert_eq!(status(&[b'x'; 20 << 10]), "HTTP/1.1 431 Request Header Fields Too Large");
     // One that ends in the middle gets nothing, and the next one is answered.
     assert_eq!(status(b"GET /metr"), "");
     // A store in memory is told of like others.
@@ -167,6 +167,7 @@ fn other_requests() {
     let (_, said) = tcp.end("TERM");
     assert!(said.contains("metrics on tcp://127.0.0.1:") && !said.contains("127.0.0.1:0\n"), "{said}");
     let output = bifrost().args(["serve", "--metrics", "shm:///metrics", "x.theta"]).output().unwrap();
-    let said = "metrics cannot be exported on `shm:///metrics`: write `tcp://host:port` or `unix:///path`";
+    let said = "metrics cannot be exported on `shm:///metrics`: write `tcp://host:port`, \
+        `unix:///path` or `tls://host:port`";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
 }

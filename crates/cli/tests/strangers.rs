@@ -314,7 +314,7 @@ fn metrics_do_not_wait_for_the_slow() {
     let start = Instant::now();
     let slow: Vec<UnixStream> = (0..40).map(|_| connect()).collect();
     let mut stream = connect();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("bifrost_greeting_connections 0"), "{answer}");

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connections;
 use crate::guests::HOSTS_MAX;
+use crate::origins::{OriginError, Origins};
 use crate::roles::{self, Checked, RoleError, RoleSettings};
 
 /// The place of objects if none is given.
@@ -57,6 +58,16 @@ pub struct TlsConfig {
     pub required: bool,
 }
 
+/// The settings of `ws://` and `wss://` listeners.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebsocketConfig {
+    /// The origins of the pages that may open websockets, as browsers send them:
+    /// `https://app.example`, or `http://localhost:*` for all ports. Empty: none, so that only
+    /// programs that are no browsers connect.
+    pub origins: Vec<String>,
+}
+
 impl From<RootNames> for bifrost_session::RootNames {
     fn from(rights: RootNames) -> bifrost_session::RootNames {
         match rights {
@@ -73,20 +84,20 @@ pub struct Config {
     /// The addresses to listen on, as URLs. Empty: shared memory and a unix socket in the default
     /// folder.
     pub listen: Vec<String>,
-    /// The token that clients must show to be let in over TCP and TLS. Empty: one is made up and
+    /// The token that clients must show to be let in over TCP, TLS and websockets. Empty: one is made up and
     /// printed at the start.
     pub token: String,
     /// True if a loopback address needs no token.
     pub anonymous_loopback: bool,
-    /// True if `tcp://` may listen at addresses that other machines reach, where tokens and objects
-    /// pass unencrypted.
+    /// True if `tcp://` and `ws://` may listen at addresses that other machines reach, where tokens
+    /// and objects pass unencrypted.
     pub plain_networks: bool,
     /// The rights of clients to the names of the root directory: `read-only`, so that only the
     /// program gives and takes names, or `read-write`.
     pub root_names: RootNames,
-    /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or
-    /// `unix:///path`. All that reach it can read them, so better a loopback address. Empty:
-    /// nowhere.
+    /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port`,
+    /// `unix:///path`, or `tls://host:port` for HTTPS. All that reach it can read them, so better a
+    /// loopback address. Empty: nowhere.
     pub metrics: String,
     /// The place of objects: a folder, a database as `postgres://...`, or `memory:`, where they are
     /// gone when the server ends.
@@ -157,8 +168,10 @@ pub struct Config {
     /// `always` all, `local` those over shared memory and unix sockets, `never` none. Clients
     /// elsewhere see absolute paths only by the name of the file.
     pub show_places: ShowPlaces,
-    /// The certificates of `tls://` listeners.
+    /// The certificates of `tls://` and `wss://` listeners.
     pub tls: TlsConfig,
+    /// The rules of `ws://` and `wss://` listeners.
+    pub websocket: WebsocketConfig,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
     /// The roles of clients, by name. With roles each client needs one, over unix sockets and
@@ -229,6 +242,7 @@ impl Default for Config {
             spin_us_max: None,
             show_places: ShowPlaces::default(),
             tls: TlsConfig::default(),
+            websocket: WebsocketConfig::default(),
             limits,
             roles: BTreeMap::new(),
         }
@@ -249,12 +263,16 @@ pub enum ConfigError {
         /// All names.
         known: String,
     },
-    /// TCP that other machines reach.
+    /// TCP that other machines reach, without TLS.
     #[error(
         "`{0}` can be reached from other machines, and tokens and objects would pass unencrypted: listen on \
-         `tls://` instead, or pass `--plain-networks` if every machine of the network is trusted"
+         `{instead}://` instead, or pass `--plain-networks` if every machine of the network is trusted",
+        instead = if .0.is_web() { "wss" } else { "tls" }
     )]
     PlainNetwork(Address),
+    /// A text in the list of origins is none.
+    #[error("the setting `websocket.origins` cannot be used: {0}")]
+    Origins(#[from] OriginError),
     /// There is no certificate for `tls://`.
     #[error("`{0}` needs a certificate: set `tls.certificate` and `tls.key`")]
     NoCertificate(Address),
@@ -264,8 +282,10 @@ pub enum ConfigError {
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Certificates(#[from] CertificateFileError),
-    /// Metrics over shared memory.
-    #[error("metrics cannot be exported on `{url}`: write `tcp://host:port` or `unix:///path`")]
+    /// Metrics over shared memory or websocket.
+    #[error(
+        "metrics cannot be exported on `{url}`: write `tcp://host:port`, `unix:///path` or `tls://host:port`"
+    )]
     Metrics {
         /// The URL as it was written.
         url: String,
@@ -393,19 +413,26 @@ impl Config {
         let parse =
             |url: &String| url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source });
         let addresses: Vec<Address> = self.listen.iter().map(parse).collect::<Result<_, _>>()?;
-        let plain = |address: &&Address| matches!(address, Address::Tcp { .. }) && !address.is_loopback();
-        match addresses.iter().find(plain) {
+        match addresses.iter().find(|address| !address.is_private()) {
             Some(address) if !self.plain_networks => Err(ConfigError::PlainNetwork(address.clone())),
             _ => Ok(addresses),
         }
     }
 
-    /// Returns the address of a `tls://` listener, if there is one.
+    /// Returns the address of a listener that needs a certificate, if there is one.
     ///
     /// # Errors
-    /// As [`Config::addresses`].
+    /// As [`Config::addresses`] and [`Config::metrics_address`].
     pub fn tls_address(&self) -> Result<Option<Address>, ConfigError> {
-        Ok(self.addresses()?.into_iter().find(|address| matches!(address, Address::Tls { .. })))
+        Ok(self.addresses()?.into_iter().chain(self.metrics_address()?).find(Address::is_tls))
+    }
+
+    /// Returns the pages of browsers that may open websockets.
+    ///
+    /// # Errors
+    /// [`ConfigError::Origins`]
+    pub fn origins(&self) -> Result<Origins, ConfigError> {
+        Ok(Origins::parse(&self.websocket.origins)?)
     }
 
     /// Reads the certificate of the `tls://` listeners, if there are some.
@@ -438,7 +465,9 @@ impl Config {
         }
         let url = &self.metrics;
         match url.parse() {
-            Ok(Address::Shm(_) | Address::Tls { .. }) => Err(ConfigError::Metrics { url: url.clone() }),
+            Ok(Address::Shm(_) | Address::Ws { .. } | Address::Wss { .. }) => {
+                Err(ConfigError::Metrics { url: url.clone() })
+            }
             Ok(address) => Ok(Some(address)),
             Err(source) => Err(ConfigError::Address { url: url.clone(), source }),
         }

@@ -5,12 +5,13 @@
 //! commands.
 //!
 //! ```text
-//! greeting (hello.rs) --> session --> closing --> over
-//!                            |
+//! (http.rs) --> greeting (hello.rs) --> session --> closing --> over
+//!                                          |
 //!    work --> answer --> (pause) --> read --> rest, or work
 //! ```
 //!
-//! 1. A connection waits for its `hello`.
+//! 1. A connection waits for its `hello`. Where the listener has pages, it speaks HTTP before, and
+//!    becomes a websocket.
 //! 2. [`open`] gives its client the place of a session, or a refusal.
 //! 3. [`Running::go_on`] moves bytes until there is nothing to do: then the job rests. Or until an
 //!    [`End`] is reached: the session, the client, the server, a slow client, a stream that fails.
@@ -25,15 +26,16 @@ use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
 use bifrost_session::{Limits, LoggedFailure, Session, Welcome};
-use bifrost_transport::{ReadError, Stream, Want, WriteError};
+use bifrost_transport::{PeerSilent, ReadError, Stream, Want, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 use bifrost_workers::{Events, Handle, Next, Work};
 
 use crate::bell::Bell;
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
+use crate::http::{self, Http};
 use crate::roles::{Door, Role, Seat};
-use crate::server::Shared;
+use crate::server::{Entrance, Shared};
 use crate::text::TextForm;
 
 /// The least progress of a client in a second, in bytes.
@@ -77,7 +79,7 @@ pub(crate) struct Connection {
     stream: Stream,
     handle: Handle,
     bell: Arc<Bell>,
-    door: Door,
+    entrance: Arc<Entrance>,
     /// True while the job is rung when the socket has room.
     watches_room: bool,
     shared: Arc<Shared>,
@@ -87,9 +89,20 @@ pub(crate) struct Connection {
 
 /// The state of a connection.
 enum Stage {
+    Http(Box<Http>),
     Greeting(Greeting),
     Session(Box<Running>),
     Over,
+}
+
+impl Stage {
+    /// Ends it, since the peer is gone.
+    fn end(&mut self, silent: PeerSilent) {
+        match self {
+            Stage::Session(running) => drop(running.close(End::Failed(silent.to_string()))),
+            stage => *stage = Stage::Over,
+        }
+    }
 }
 
 /// The next step of a connection.
@@ -113,7 +126,7 @@ impl Connection {
         shared: Arc<Shared>,
         stream: Stream,
         place: Place,
-        door: Door,
+        entrance: Arc<Entrance>,
         handle: &Handle,
     ) -> std::io::Result<Connection> {
         let bell = Arc::new(Bell::default());
@@ -129,16 +142,30 @@ impl Connection {
             hears.ring();
         });
         handle.watch(stream.descriptor())?;
-        let stage = Stage::Greeting(Greeting::new(&shared, &stream));
+        let stage = match &entrance.pages {
+            Some(pages) => Stage::Http(Box::new(Http::new(&shared, &stream, pages))),
+            None => Stage::Greeting(Greeting::new(&shared, &stream)),
+        };
         let handle = handle.clone();
-        Ok(Connection { stage, stream, handle, bell, door, watches_room: false, shared, place })
+        Ok(Connection { stage, stream, handle, bell, entrance, watches_room: false, shared, place })
     }
 
     /// Takes the next step.
     fn step(&mut self, timed: bool) -> Step {
-        let Connection { stage, stream, bell, shared, place, door, handle, .. } = self;
+        let Connection { stage, stream, bell, shared, place, entrance, handle, .. } = self;
         match stage {
+            Stage::Http(http) => match catch_unwind(AssertUnwindSafe(|| http.go_on(stream))) {
+                Ok(http::Step::Waits(want, until)) => Step::Rest(want, Some(until)),
+                Ok(http::Step::Websocket(read)) if entrance.door.is_some() => {
+                    stream.serve_websocket(read);
+                    *stage = Stage::Greeting(Greeting::new(shared, stream));
+                    Step::GoOn
+                }
+                Ok(http::Step::Websocket(_) | http::Step::Over) | Err(_) => Step::Over,
+            },
             Stage::Greeting(greeting) => {
+                // Without a door there is no websocket.
+                let door = entrance.door.as_ref().unwrap_or(&Door::Roles);
                 let greeted = AssertUnwindSafe(|| greeting.go_on(shared, stream, place, door));
                 let ended = match catch_unwind(greeted) {
                     Ok(Ok(hello::Step::Waits(until))) => return Step::Rest(Want::Bytes, Some(until)),
@@ -204,6 +231,13 @@ impl Work for Connection {
                     if want == Want::Bytes && self.stream.linger(|| !bifrost_workers::is_pressed()) {
                         continue;
                     }
+                    let until = match self.stream.beat() {
+                        Ok(beat) => until.into_iter().chain(beat).min(),
+                        Err(silent) => {
+                            self.stage.end(silent);
+                            continue;
+                        }
+                    };
                     if let Stage::Session(running) = &mut self.stage {
                         running.let_go_of_input(&self.shared);
                     }

@@ -8,8 +8,8 @@
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
-//! sessions with them. [`metrics`] tells the counts of sessions and store, in the form that
-//! Prometheus reads.
+//! sessions with them. [`http`] answers requests of HTTP, of which websockets come; [`metrics`] has
+//! the counts of sessions and store, in the form that Prometheus reads.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
@@ -21,9 +21,11 @@ mod connection;
 mod connections;
 mod guests;
 mod hello;
+pub mod http;
 pub mod memory;
 pub mod metrics;
 pub mod objects;
+mod origins;
 mod process;
 pub mod program;
 pub mod roles;
@@ -33,6 +35,7 @@ mod tidy;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};
-pub use config::{Config, ConfigError, RootNames, TlsConfig};
+pub use config::{Config, ConfigError, RootNames, TlsConfig, WebsocketConfig};
 pub use objects::StoreError;
+pub use origins::{OriginError, Origins};
 pub use server::{Server, StartError};

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use bifrost_cache::Report;
 use bifrost_capsule::Watch;
-use bifrost_capsule::newcomers::tell_shortage;
+use bifrost_capsule::newcomers::{Bounds, tell_shortage};
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{
-    Address, CertificateFileError, Identity, ListenError, ListenOptions, Listener, Pin, Stopper, Stream,
-    TlsServer,
+    Address, CertificateFileError, Identity, ListenError, ListenOptions, Listener, Pin, Protocol, Stopper,
+    Stream, TlsServer,
 };
 use bifrost_wire::{ErrorNumber, Limit};
 use bifrost_workers::{Handle, Work, Workers};
@@ -21,11 +21,12 @@ use subtle::ConstantTimeEq;
 
 use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection::{Connection, READ_BYTES};
-use crate::connections::Connections;
+use crate::connections::{self, Connections};
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
+use crate::http::{self, Pages};
 use crate::memory::Memory;
-use crate::metrics::{Endpoint, Measured};
+use crate::metrics::Measured;
 use crate::objects::{Objects, StoreError};
 use crate::process;
 use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
@@ -63,6 +64,17 @@ pub(crate) struct Shared {
     /// The threads that run the sessions.
     pub workers: Workers,
     pub buffers: Buffers,
+}
+
+/// The things that a listener lets clients have.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    /// The table of its connections.
+    pub connections: Arc<Connections>,
+    /// The condition for a session. None: there are only pages.
+    pub door: Option<Door>,
+    /// The things over HTTP, if its clients speak that.
+    pub pages: Option<Arc<Pages>>,
 }
 
 /// Buffers of input, for sessions that have something to do.
@@ -120,10 +132,23 @@ pub struct Server {
     stoppers: Vec<Stopper>,
     threads: Vec<JoinHandle<()>>,
     token: Option<String>,
-    metrics: Option<Endpoint>,
+    metrics: Option<Metrics>,
     /// The certificate of the `tls://` listeners, if there are some.
     tls: Option<TlsServer>,
 }
+
+/// The listener of metrics.
+#[derive(Debug)]
+struct Metrics {
+    address: Address,
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+    connections: Arc<Connections>,
+}
+
+/// Most connections of the listener of metrics. Those of sessions are counted apart, so that
+/// neither keeps the other out.
+const METRICS_CONNECTIONS_MAX: usize = 32;
 
 impl Shared {
     /// Returns the role of a client, if clients have roles.
@@ -149,7 +174,7 @@ impl Shared {
     }
 
     /// Returns the metrics of the server.
-    fn measured(&self) -> Measured {
+    pub(crate) fn measured(&self) -> Measured {
         Measured {
             sessions: self.connections.sessions() as u64,
             sessions_opened: self.connections.sessions_opened(),
@@ -235,8 +260,7 @@ impl Server {
             tls,
         };
         if let Some(address) = metrics {
-            let shared = server.shared.clone();
-            server.metrics = Some(Endpoint::start(&address, move || shared.measured())?);
+            server.metrics = Some(server.listen_for_metrics(&address, config)?);
         }
         for address in addresses {
             server.listen(&address, config)?;
@@ -258,14 +282,43 @@ impl Server {
             (None, true) => Door::Open,
             (None, false) => Door::Token(Arc::from(self.token(config)?)),
         };
+        let pages = match listener.local_address().web_path() {
+            Some(path) => {
+                let websocket = Some((path.to_owned(), config.origins()?));
+                Some(Arc::new(Pages { metrics: false, websocket }))
+            }
+            None => None,
+        };
+        let connections = self.shared.connections.clone();
+        let entrance = Arc::new(Entrance { connections, door: Some(door), pages });
         self.addresses.push(listener.local_address().clone());
         self.stoppers.push(listener.stopper());
+        let thread = self.take_clients(listener, entrance)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    fn listen_for_metrics(&self, address: &Address, config: &Config) -> Result<Metrics, StartError> {
+        let protocol = Protocol::Http;
+        let options = ListenOptions { tls: self.tls.clone(), protocol, ..ListenOptions::default() };
+        let listener = Listener::bind(address, &options)?;
+        let (address, stopper) = (listener.local_address().clone(), listener.stopper());
+        let all = METRICS_CONNECTIONS_MAX;
+        let newcomers = Bounds { all, of_origin: all, handshakes: all };
+        let limits = connections::Limits { newcomers, ..config.connection_limits() };
+        let connections = Connections::new(limits);
+        let pages = Some(Arc::new(Pages { metrics: true, websocket: None }));
+        let entrance = Arc::new(Entrance { connections: connections.clone(), door: None, pages });
+        let thread = self.take_clients(listener, entrance)?;
+        Ok(Metrics { address, stopper, thread, connections })
+    }
+
+    /// Starts the thread that takes the clients of a listener.
+    fn take_clients(&self, listener: Listener, entrance: Arc<Entrance>) -> std::io::Result<JoinHandle<()>> {
         let shared = self.shared.clone();
         let name = format!("bifrost-{}", listener.local_address());
         let name = name.chars().take(15).collect();
-        self.threads
-            .push(std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, &door))?);
-        Ok(())
+        std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, &entrance))
     }
 
     /// Returns the token of the settings, or a random one.
@@ -284,7 +337,7 @@ impl Server {
     /// Returns the address where metrics are told, with the port that the system chose, if they
     /// are.
     pub fn metrics_address(&self) -> Option<&Address> {
-        self.metrics.as_ref().map(Endpoint::address)
+        self.metrics.as_ref().map(|metrics| &metrics.address)
     }
 
     /// Returns the pin of the certificate of the `tls://` listeners, if there are some.
@@ -364,7 +417,6 @@ impl Server {
     /// a few seconds the remaining sessions are abandoned. Returns the number of sessions that did
     /// not end in time.
     pub fn stop(&mut self) -> usize {
-        self.metrics = None;
         for stopper in &self.stoppers {
             stopper.stop();
         }
@@ -376,6 +428,12 @@ impl Server {
         if let Some(hosts) = &self.shared.hosts {
             hosts.lock().stop();
         }
+        // Last: so long it says that the server is stopping.
+        if let Some(Metrics { stopper, thread, connections, .. }) = self.metrics.take() {
+            stopper.stop();
+            let _ = thread.join();
+            connections.stop();
+        }
         left
     }
 }
@@ -386,24 +444,27 @@ impl Drop for Server {
     }
 }
 
-fn accept(shared: &Arc<Shared>, listener: &Listener, door: &Door) {
+fn accept(shared: &Arc<Shared>, listener: &Listener, entrance: &Arc<Entrance>) {
     let told = |shortage| tell_shortage(listener.local_address(), &shortage);
-    listener.serve(told, |stream| open(shared, stream, door.clone()));
+    listener.serve(told, |stream| open(shared, stream, entrance));
 }
 
 /// Enters the job of a connection.
-fn open(shared: &Arc<Shared>, mut stream: Stream, door: Door) {
-    let place = match shared.connections.enter(&stream) {
+fn open(shared: &Arc<Shared>, mut stream: Stream, entrance: &Arc<Entrance>) {
+    let place = match entrance.connections.enter(&stream) {
         Ok(place) => place,
         Err(why) => {
             tracing::debug!(peer = stream.describe_peer(), why, "connection.refused");
             // The form of a client that has said nothing is not known.
-            return Refusal::new(Form::Binary, ErrorNumber::TooManySessions, why).tell(&mut stream);
+            return match entrance.pages {
+                Some(_) => http::refuse(&mut stream, &why),
+                None => Refusal::new(Form::Binary, ErrorNumber::TooManySessions, why).tell(&mut stream),
+            };
         }
     };
-    let there = shared.clone();
+    let (there, entrance) = (shared.clone(), entrance.clone());
     let entered = shared.workers.enter(|handle| {
-        let connection = Connection::new(there, stream, place, door, handle)?;
+        let connection = Connection::new(there, stream, place, entrance, handle)?;
         Ok::<_, std::io::Error>(Box::new(connection) as Box<dyn Work>)
     });
     if let Err(error) = entered {

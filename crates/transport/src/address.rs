@@ -1,4 +1,5 @@
-//! The place where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`.
+//! The place where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`,
+//! `tls://host:port`, `ws://host:port/path`, `wss://host:port/path`.
 //!
 //! Read [`Address`] first; [`AddressError`] names the faults of a text that is none. Paths are
 //! taken as they are written: there are no percent escapes. [`Address::is_loopback`] and
@@ -40,6 +41,26 @@ pub enum Address {
         /// The key that the server must have. A listener takes none.
         pin: Option<Pin>,
     },
+    /// A websocket over a TCP socket, which browsers can open.
+    Ws {
+        /// As for TCP.
+        host: String,
+        /// As for TCP; 80 if the text has none.
+        port: u16,
+        /// The path of the URL, with its slash.
+        path: String,
+    },
+    /// A websocket over TLS.
+    Wss {
+        /// As for TLS.
+        host: String,
+        /// As for TCP; 443 if the text has none.
+        port: u16,
+        /// The path of the URL, with its slash.
+        path: String,
+        /// As for TLS. Browsers know no pins.
+        pin: Option<Pin>,
+    },
 }
 
 /// The reason why a text is no [`Address`], and the form of a right one.
@@ -47,17 +68,17 @@ pub enum Address {
 pub enum AddressError {
     /// There is no `://` in the text.
     #[error(
-        "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path`, `tcp://host:port` or \
-         `tls://host:port`"
+        "`{text}` is not an address: add a scheme, as in `shm:///path`, `unix:///path`, `tcp://host:port`, \
+         `tls://host:port`, `ws://host:port` or `wss://host:port`"
     )]
     NoScheme {
         /// The text as given.
         text: String,
     },
-    /// The scheme is none of the four.
+    /// The scheme is none of the six.
     #[error(
-        "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path`, `tcp://host:port` or \
-         `tls://host:port`"
+        "`{scheme}` is not a transport: an address is `shm:///path`, `unix:///path`, `tcp://host:port`, \
+         `tls://host:port`, `ws://host:port` or `wss://host:port`"
     )]
     UnknownScheme {
         /// The text before `://`.
@@ -109,10 +130,21 @@ pub enum AddressError {
         host: String,
     },
     /// The text after `#` is no pin.
-    #[error("`{pin}` cannot follow `#` in a `tls://` address: {PinError}")]
+    #[error("`{pin}` cannot follow `#` in a `{scheme}://` address: {PinError}")]
     BadPin {
+        /// `tls` or `wss`.
+        scheme: &'static str,
         /// The text after `#`.
         pin: String,
+    },
+    /// The path of a websocket has a character that a URL cannot have there.
+    #[error(
+        "`{path}` is not the path of a URL: write letters, digits and `-._~!$&'()*+,;=:@%/`, as in \
+         `ws://localhost:7449/bifrost`"
+    )]
+    BadPath {
+        /// The text in the path's place.
+        path: String,
     },
 }
 
@@ -125,29 +157,77 @@ impl Address {
     pub fn is_loopback(&self) -> bool {
         match self {
             Address::Shm(_) | Address::Unix(_) => true,
-            Address::Tcp { host, port } | Address::Tls { host, port, .. } => {
-                match (host.as_str(), *port).to_socket_addrs() {
-                    Ok(resolved) => {
-                        let mut count = 0;
-                        let all = resolved.inspect(|_| count += 1).all(|one| is_loopback_ip(one.ip()));
-                        all && count > 0
-                    }
-                    Err(_) => false,
+            Address::Tcp { host, port }
+            | Address::Tls { host, port, .. }
+            | Address::Ws { host, port, .. }
+            | Address::Wss { host, port, .. } => match (host.as_str(), *port).to_socket_addrs() {
+                Ok(resolved) => {
+                    let mut count = 0;
+                    let all = resolved.inspect(|_| count += 1).all(|one| is_loopback_ip(one.ip()));
+                    all && count > 0
                 }
-            }
+                Err(_) => false,
+            },
         }
     }
 
     /// True if a server here may ask clients for a token. The mode of a socket file says which
     /// users may connect: a listener that asks for a token there is to be told none.
     pub fn may_ask_for_token(&self) -> bool {
-        matches!(self, Address::Tcp { .. } | Address::Tls { .. })
+        self.path().is_none()
+    }
+
+    /// True if bytes are encrypted between the client and the server, or do not leave the machine.
+    pub fn is_private(&self) -> bool {
+        !matches!(self, Address::Tcp { .. } | Address::Ws { .. }) || self.is_loopback()
+    }
+
+    /// True if a listener here speaks HTTP, and then websocket.
+    pub fn is_web(&self) -> bool {
+        matches!(self, Address::Ws { .. } | Address::Wss { .. })
+    }
+
+    /// Returns the path of the URL of a websocket.
+    pub fn web_path(&self) -> Option<&str> {
+        match self {
+            Address::Ws { path, .. } | Address::Wss { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// True if it is one of TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Address::Tls { .. } | Address::Wss { .. })
+    }
+
+    /// Returns the port, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Address::Shm(_) | Address::Unix(_) => None,
+            Address::Tcp { port, .. }
+            | Address::Tls { port, .. }
+            | Address::Ws { port, .. }
+            | Address::Wss { port, .. } => Some(*port),
+        }
+    }
+
+    /// Returns the address with another port, and without a pin: that of a listener.
+    pub(crate) fn bound_to(mut self, bound: u16) -> Address {
+        match &mut self {
+            Address::Shm(_) | Address::Unix(_) => {}
+            Address::Tcp { port, .. } | Address::Ws { port, .. } => *port = bound,
+            Address::Tls { port, pin, .. } | Address::Wss { port, pin, .. } => {
+                (*port, *pin) = (bound, None);
+            }
+        }
+        self
     }
 
     /// Returns the address with the pin of the server's key, if it is one of TLS.
     pub fn with_pin(self, key: Pin) -> Address {
         match self {
             Address::Tls { host, port, .. } => Address::Tls { host, port, pin: Some(key) },
+            Address::Wss { host, port, path, .. } => Address::Wss { host, port, path, pin: Some(key) },
             other => other,
         }
     }
@@ -156,7 +236,7 @@ impl Address {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Address::Shm(path) | Address::Unix(path) => Some(path),
-            Address::Tcp { .. } | Address::Tls { .. } => None,
+            Address::Tcp { .. } | Address::Tls { .. } | Address::Ws { .. } | Address::Wss { .. } => None,
         }
     }
 }
@@ -176,8 +256,22 @@ impl fmt::Display for Address {
                 write_host(out, "tls", host, *port)?;
                 pin.iter().try_for_each(|pin| write!(out, "#{pin}"))
             }
+            Address::Ws { host, port, path } => {
+                write_host(out, "ws", host, *port)?;
+                out.write_str(shown_path(path))
+            }
+            Address::Wss { host, port, path, pin } => {
+                write_host(out, "wss", host, *port)?;
+                out.write_str(shown_path(path))?;
+                pin.iter().try_for_each(|pin| write!(out, "#{pin}"))
+            }
         }
     }
+}
+
+/// Returns the path of a URL, as it is shown: the root is left out.
+fn shown_path(path: &str) -> &str {
+    if path == "/" { "" } else { path }
 }
 
 fn write_host(out: &mut fmt::Formatter<'_>, scheme: &str, host: &str, port: u16) -> fmt::Result {
@@ -202,12 +296,20 @@ impl FromStr for Address {
                 Ok(Address::Tcp { host, port })
             }
             "tls" => {
-                let (rest, pin) = match rest.split_once('#') {
-                    Some((rest, pin)) => (rest, Some(expect_pin(pin)?)),
-                    None => (rest, None),
-                };
+                let (rest, pin) = split_pin("tls", rest)?;
                 let (host, port) = expect_host_and_port("tls", rest)?;
                 Ok(Address::Tls { host, port, pin })
+            }
+            "ws" => {
+                let (rest, path) = split_path(rest)?;
+                let (host, port) = expect_host_and_port("ws", &with_port(rest, 80))?;
+                Ok(Address::Ws { host, port, path })
+            }
+            "wss" => {
+                let (rest, pin) = split_pin("wss", rest)?;
+                let (rest, path) = split_path(rest)?;
+                let (host, port) = expect_host_and_port("wss", &with_port(rest, 443))?;
+                Ok(Address::Wss { host, port, path, pin })
             }
             _ => Err(AddressError::UnknownScheme { scheme: scheme.to_owned() }),
         }
@@ -225,8 +327,34 @@ fn expect_path(scheme: &'static str, path: &str) -> Result<PathBuf, AddressError
     Ok(PathBuf::from(path))
 }
 
-fn expect_pin(pin: &str) -> Result<Pin, AddressError> {
-    pin.parse().map_err(|PinError| AddressError::BadPin { pin: pin.to_owned() })
+/// Splits the pin off.
+fn split_pin<'t>(scheme: &'static str, rest: &'t str) -> Result<(&'t str, Option<Pin>), AddressError> {
+    let Some((rest, pin)) = rest.split_once('#') else { return Ok((rest, None)) };
+    match pin.parse() {
+        Ok(pin) => Ok((rest, Some(pin))),
+        Err(PinError) => Err(AddressError::BadPin { scheme, pin: pin.to_owned() }),
+    }
+}
+
+/// Splits the path of a URL off, which is `/` if there is none.
+fn split_path(rest: &str) -> Result<(&str, String), AddressError> {
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (rest, path) = rest.split_at(at);
+    let allowed = |one: char| one.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%/".contains(one);
+    match path.chars().all(allowed) {
+        true if path.is_empty() => Ok((rest, "/".to_owned())),
+        true => Ok((rest, path.to_owned())),
+        false => Err(AddressError::BadPath { path: path.to_owned() }),
+    }
+}
+
+/// Returns a host with the usual port of its scheme, if it has none.
+fn with_port(rest: &str, usual: u16) -> String {
+    let after_host = rest.rsplit(']').next().unwrap_or(rest);
+    match after_host.contains(':') {
+        true => rest.to_owned(),
+        false => format!("{rest}:{usual}"),
+    }
 }
 
 fn expect_host_and_port(scheme: &'static str, rest: &str) -> Result<(String, u16), AddressError> {
@@ -296,6 +424,26 @@ mod tests {
         Address::Tls { host: host.to_owned(), port, pin }
     }
 
+    fn ws(host: &str, port: u16, path: &str) -> Address {
+        Address::Ws { host: host.to_owned(), port, path: path.to_owned() }
+    }
+
+    fn wss(host: &str, path: &str, pin: Option<Pin>) -> Address {
+        Address::Wss { host: host.to_owned(), port: 443, path: path.to_owned(), pin }
+    }
+
+    #[test]
+    fn websockets_have_the_ports_of_the_web() {
+        let table = [
+            ("ws://db1.example", ws("db1.example", 80, "/")),
+            ("ws://[::1]/x", ws("::1", 80, "/x")),
+            ("wss://db1.example/", wss("db1.example", "/", None)),
+        ];
+        for (text, address) in table {
+            assert_eq!(text.parse(), Ok(address), "{text}");
+        }
+    }
+
     fn tcp(host: &str, port: u16) -> Address {
         Address::Tcp { host: host.to_owned(), port }
     }
@@ -311,6 +459,10 @@ mod tests {
             ("tcp://my-host_1.example.org:80", tcp("my-host_1.example.org", 80)),
             ("tls://db1.example:7448", tls("db1.example", 7448, None)),
             ("tls://[::1]:1", tls("::1", 1, None)),
+            ("ws://localhost:7449", ws("localhost", 7449, "/")),
+            ("ws://[::1]:1/a/b-c", ws("::1", 1, "/a/b-c")),
+            ("wss://db1.example:443", wss("db1.example", "/", None)),
+            (&format!("wss://db1.example:443/x#{PIN}"), wss("db1.example", "/x", PIN.parse().ok())),
             (&format!("tls://db1.example:7448#{PIN}"), tls("db1.example", 7448, PIN.parse().ok())),
         ];
         for (text, address) in table {
@@ -351,11 +503,16 @@ mod tests {
             ("tls://localhost", "write `tls://host:port`"),
             ("tls://localhost:80#", "`` cannot follow `#` in a `tls://` address"),
             ("tls://localhost:80#sha256-x", "`sha256-x` cannot follow `#`"),
+            ("wss://localhost/#sha256-x", "`sha256-x` cannot follow `#` in a `wss://` address"),
+            ("ws://localhost:/", "`` is not a port"),
+            ("ws://localhost/a b", "`/a b` is not the path of a URL"),
+            ("ws://localhost/a?b", "`/a?b` is not the path of a URL"),
+            ("ws:///a", "`` is not a host"),
         ];
         for (text, expected) in table {
             let message = text.parse::<Address>().expect_err(text).to_string();
             assert!(message.contains(expected), "{text}: {message}");
-            let shown = ["tcp://", "tls://", ":///"].iter().any(|form| message.contains(form));
+            let shown = ["tcp://", "tls://", "ws://", ":///"].iter().any(|form| message.contains(form));
             assert!(shown, "{message}");
         }
     }
@@ -373,6 +530,8 @@ mod tests {
             ("tcp://192.0.2.1:1", false),
             ("tls://127.0.0.1:1", true),
             ("tls://192.0.2.1:1", false),
+            ("ws://127.0.0.1:1/x", true),
+            ("wss://192.0.2.1", false),
         ];
         for (text, expected) in table {
             assert_eq!(text.parse::<Address>().unwrap().is_loopback(), expected, "{text}");

@@ -9,9 +9,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::address::{Address, default_directory, is_private};
-use crate::errors::ConnectError;
+use crate::errors::{ConnectError, ReadError};
 use crate::stream::ConnectOptions;
 use crate::tls::HandshakeError;
+use crate::websocket::RequestError;
 
 /// Connects to the socket file of an address.
 pub(crate) fn connect_unix(
@@ -102,5 +103,21 @@ pub(crate) fn handshake_error(
         HandshakeError::Closed => ConnectError::Closed { address },
         HandshakeError::Tls(source) => ConnectError::Tls { address, source: Box::new(source) },
         HandshakeError::Io(error) => ConnectError::Io { address, source: error.into() },
+    }
+}
+
+/// The error of a request for a websocket.
+pub(crate) fn request_error(
+    error: RequestError,
+    address: &Address,
+    options: &ConnectOptions,
+) -> ConnectError {
+    let address = address.clone();
+    match error {
+        RequestError::TimedOut => ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() },
+        RequestError::Closed => ConnectError::Closed { address },
+        RequestError::Web(source) => ConnectError::Web { address, source },
+        RequestError::Read(ReadError::Tls(source)) => ConnectError::Tls { address, source: Box::new(source) },
+        RequestError::Read(error) => ConnectError::Io { address, source: io::Error::other(error) },
     }
 }

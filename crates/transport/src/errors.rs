@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::address::Address;
 use crate::tls::{CertificateFileError, TlsError};
+use crate::websocket::WebError;
 
 /// The reason why there is no connection. Nothing is left behind.
 #[derive(Debug, Error)]
@@ -67,6 +68,14 @@ pub enum ConnectError {
         /// The fault.
         source: Box<TlsError>,
     },
+    /// The websocket was not opened.
+    #[error("cannot connect to {address}: {source}")]
+    Web {
+        /// The address.
+        address: Address,
+        /// The fault.
+        source: WebError,
+    },
     /// A file of certificates cannot be used.
     #[error(transparent)]
     Certificates(#[from] CertificateFileError),
@@ -101,6 +110,9 @@ pub enum ReadError {
     /// TLS failed, or the stream ended without the close of TLS; every later read says the same.
     #[error(transparent)]
     Tls(TlsError),
+    /// The peer broke the rules of websockets; every later read says the same.
+    #[error(transparent)]
+    Web(WebError),
     /// The system refused.
     #[error("cannot read from the peer: {0}")]
     Io(#[source] io::Error),

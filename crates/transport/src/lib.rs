@@ -1,4 +1,4 @@
-//! Byte streams between processes: shared memory, unix sockets, TCP and TLS.
+//! Byte streams between processes: shared memory, unix sockets, TCP, TLS and websocket.
 //!
 //! A [`Stream`] carries bytes in order, both ways, between a client process and a server process,
 //! over any of the transports. It knows nothing of the meaning of the bytes: frames, limits on
@@ -6,7 +6,8 @@
 //! [`Listener`] and [`Address`].
 //!
 //! Deliberately absent are: an async runtime, a protocol, and any periodic wake-up. A stream that
-//! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue.
+//! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue. Frames of websockets
+//! are tungstenite's.
 //!
 //! ```text
 //! address    names of listeners, as URLs
@@ -15,12 +16,15 @@
 //! identity   the proof of a peer about itself
 //! errors     the reasons why a stream is not made, or gives and takes no bytes
 //! connect    a client's sockets
-//! stream     Stream, its stopper; chooses one of the three below
+//! stream     Stream, its stopper; chooses one of the four below
 //! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
 //!   machine    the state of a connection, without its socket
 //!   trust      certificates, and the authorities that are trusted
+//!   error      failures, with their remedies
+//! websocket  a stream over a websocket
+//!   carrier    the stream under it
 //!   error      failures, with their remedies
 //! shm        a stream over two rings in memory shared by both processes
 //!   mapped     the shared memory itself: the only unsafe code
@@ -48,6 +52,7 @@ mod shm;
 mod socket;
 mod stream;
 mod tls;
+mod websocket;
 
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
@@ -55,7 +60,8 @@ pub use errors::{ConnectError, ReadError, WriteError};
 pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};
-pub use rest::{Closed, Want};
+pub use rest::{Closed, PeerSilent, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
-pub use tls::{CertificateFileError, Clients, KeyFiles, TlsError, TlsOptions, TlsServer};
+pub use tls::{CertificateFileError, Clients, KeyFiles, Protocol, TlsError, TlsOptions, TlsServer};
+pub use websocket::{CONTROL_FRAMES_PER_SECOND_MAX, MESSAGE_BYTES_MAX, PING_EVERY, SUBPROTOCOL, WebError};

@@ -28,7 +28,7 @@ use thiserror::Error;
 use crate::address::{Address, default_directory, is_private};
 use crate::shm::{self, RING_BYTES_DEFAULT};
 use crate::stream::Stream;
-use crate::tls::TlsServer;
+use crate::tls::{Machine, Protocol, TlsServer};
 
 /// The options of a listener.
 #[derive(Clone, Debug)]
@@ -47,8 +47,11 @@ pub struct ListenOptions {
     pub spin_max: Duration,
     /// Connections that may wait to be accepted. Default: 1024; the system may have a lower limit.
     pub backlog: i32,
-    /// TLS: the certificate, which a `tls://` address needs. Default: none.
+    /// TLS: the certificate, which a `tls://` or `wss://` address needs. Default: none.
     pub tls: Option<TlsServer>,
+    /// The protocol that clients of TLS agree on. For a `ws://` or `wss://` address it is always
+    /// HTTP: the user answers the requests for websockets. Default: this system's.
+    pub protocol: Protocol,
     /// The permissions of the file of a unix socket, that of shared memory included. Default: 0600,
     /// so that this user alone may connect.
     pub mode: u32,
@@ -61,6 +64,7 @@ impl Default for ListenOptions {
             spin_max: shm::spin_max_default(),
             backlog: 1024,
             tls: None,
+            protocol: Protocol::default(),
             mode: 0o600,
         }
     }
@@ -204,20 +208,21 @@ impl Listener {
         };
         let stopper = Stopper::new().map_err(fail)?;
         let (socket, address, file) = match address {
-            Address::Tls { pin: Some(_), .. } => return Err(ListenError::Pin { address: address.clone() }),
-            Address::Tls { .. } if options.tls.is_none() => {
+            Address::Tls { pin: Some(_), .. } | Address::Wss { pin: Some(_), .. } => {
+                return Err(ListenError::Pin { address: address.clone() });
+            }
+            Address::Tls { .. } | Address::Wss { .. } if options.tls.is_none() => {
                 return Err(ListenError::NoCertificate { address: address.clone() });
             }
-            Address::Tcp { host, port } | Address::Tls { host, port, .. } => {
+            Address::Tcp { host, port }
+            | Address::Tls { host, port, .. }
+            | Address::Ws { host, port, .. }
+            | Address::Wss { host, port, .. } => {
                 let listener = TcpListener::bind((host.as_str(), *port)).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 rustix::net::listen(&listener, options.backlog).map_err(io::Error::from).map_err(fail)?;
-                let (host, port) = (host.clone(), listener.local_addr().map_err(fail)?.port());
-                let bound = match address {
-                    Address::Tls { .. } => Address::Tls { host, port, pin: None },
-                    _ => Address::Tcp { host, port },
-                };
-                (listener.into(), bound, None)
+                let port = listener.local_addr().map_err(fail)?.port();
+                (listener.into(), address.clone().bound_to(port), None)
             }
             Address::Shm(path) | Address::Unix(path) => {
                 let (socket, file) = bind_path(address, path, options)?;
@@ -314,8 +319,12 @@ impl Listener {
         let stream = match self.address {
             Address::Unix(_) => Ok(Stream::over_socket(socket, "unix")),
             Address::Tcp { .. } => Stream::over_tcp(socket.into()),
-            Address::Tls { .. } => match self.options.tls.as_ref().map(TlsServer::accept) {
-                Some(Ok(machine)) => Stream::over_tls(socket.into(), machine),
+            Address::Ws { .. } => Stream::over_tcp_as("ws", socket.into()),
+            Address::Tls { .. } | Address::Wss { .. } => match self.accept_tls() {
+                Some(Ok(machine)) => {
+                    let scheme = if self.address.is_web() { "wss" } else { "tls" };
+                    Stream::over_tls_as(scheme, socket.into(), machine)
+                }
                 Some(Err(error)) => Err(io::Error::other(error)),
                 // `bind` has refused it.
                 None => return Ok(None),
@@ -327,6 +336,13 @@ impl Listener {
             Err(error) if Errno::from_io_error(&error).is_some_and(is_clients_fault) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Listener {
+    fn accept_tls(&self) -> Option<Result<Machine, rustls::Error>> {
+        let protocol = if self.address.is_web() { Protocol::Http } else { self.options.protocol };
+        self.options.tls.as_ref().map(|tls| tls.accept(protocol))
     }
 }
 

@@ -9,9 +9,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use thiserror::Error;
 
 use crate::attention::{Attention, CLOSED};
 use crate::stream::{Medium, Stream};
+use crate::websocket::PING_EVERY;
 
 /// The knowledge about the end of a stream's peer.
 #[derive(Debug)]
@@ -23,6 +27,11 @@ impl Closed {
         self.0.upgrade().is_some_and(|attention| attention.bits() & CLOSED != 0)
     }
 }
+
+/// The peer of a websocket has not answered a ping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("the peer has not answered a ping within {} s", PING_EVERY.as_secs())]
+pub struct PeerSilent;
 
 /// The end of a rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +51,7 @@ impl Stream {
             Medium::Shm(stream) => stream.bell().map_or(self.connection.socket.as_fd(), AsFd::as_fd),
             Medium::Socket(stream) => stream.socket().as_fd(),
             Medium::Tls(stream) => stream.socket().as_fd(),
+            Medium::Web(stream) => stream.socket().as_fd(),
         }
     }
 
@@ -65,7 +75,7 @@ impl Stream {
     /// True if the descriptor is the socket that the bytes go through, so that a poller must look
     /// for room.
     pub fn watches_socket(&self) -> bool {
-        matches!(self.medium, Medium::Socket(_) | Medium::Tls(_))
+        !matches!(self.medium, Medium::Shm(_))
     }
 
     /// True if a `try_read` that gave so many bytes, with room for more, has left none: what comes
@@ -82,7 +92,7 @@ impl Stream {
     pub fn linger(&mut self, goes_on: impl Fn() -> bool) -> bool {
         match &mut self.medium {
             Medium::Shm(stream) => stream.linger(goes_on),
-            Medium::Socket(_) | Medium::Tls(_) => false,
+            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => false,
         }
     }
 
@@ -95,7 +105,19 @@ impl Stream {
         match &mut self.medium {
             Medium::Shm(stream) => stream.rest(want),
             // The kernel has an edge for whatever came after the last look.
-            Medium::Socket(_) | Medium::Tls(_) => true,
+            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => true,
+        }
+    }
+
+    /// Keeps the connection alive, and returns the time at which it is to be called again: a
+    /// websocket sends a ping. None for other streams, whose peers the system watches.
+    ///
+    /// # Errors
+    /// The peer has sent nothing since the last ping, so it is gone.
+    pub fn beat(&mut self) -> Result<Option<Instant>, PeerSilent> {
+        match &self.medium {
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Tls(_) => Ok(None),
+            Medium::Web(stream) => stream.beat(Instant::now()).map(Some),
         }
     }
 
@@ -104,7 +126,7 @@ impl Stream {
     pub fn awake(&mut self) {
         match &mut self.medium {
             Medium::Shm(stream) => stream.awake(),
-            Medium::Socket(_) | Medium::Tls(_) => {}
+            Medium::Socket(_) | Medium::Tls(_) | Medium::Web(_) => {}
         }
     }
 }

@@ -6,7 +6,8 @@
 //! half that several threads read from.
 //!
 //! The stream owns its socket, over which all transports notice a hang-up, and its `Medium`: the
-//! rings of `crate::shm`, the buffer of `crate::socket`, or the state of `crate::tls`. The reasons
+//! rings of `crate::shm`, the buffer of `crate::socket`, or the state of `crate::tls` or
+//! `crate::websocket`. The reasons
 //! why it gives and takes no bytes are in `crate::errors`.
 
 use std::io;
@@ -20,13 +21,17 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
 use crate::address::Address;
 use crate::attention::{Attention, DEAF, STOPPED};
-use crate::connect::{connect_error, connect_tcp, connect_unix, handover_error, handshake_error};
+use crate::connect::{
+    connect_error, connect_tcp, connect_unix, handover_error, handshake_error, request_error,
+};
 use crate::deadline::Deadline;
 use crate::errors::{ConnectError, ReadError, WriteError};
 use crate::identity::Identity;
+use crate::pin::Pin;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::{SocketStream, wait_readable};
-use crate::tls::{self, Machine, TlsOptions, TlsStream};
+use crate::tls::{self, Machine, Protocol, TlsOptions, TlsStream};
+use crate::websocket::{self, Base, WebStream};
 
 /// The options of a connection.
 #[derive(Clone, Debug)]
@@ -73,6 +78,32 @@ pub(crate) enum Medium {
     Shm(ShmStream),
     Socket(SocketStream),
     Tls(TlsStream),
+    Web(WebStream),
+}
+
+/// The layer over a socket that has a last word.
+#[derive(Clone, Debug)]
+enum Layer {
+    Tls(TlsStream),
+    Web(WebStream),
+}
+
+impl Layer {
+    fn close(&self) {
+        match self {
+            Layer::Tls(stream) => stream.close(),
+            Layer::Web(stream) => stream.close(),
+        }
+    }
+
+    /// True if the peer can be told something.
+    fn is_established(&self) -> bool {
+        match self {
+            Layer::Tls(stream) => stream.is_established(),
+            // It is opened when all before it is over.
+            Layer::Web(_) => true,
+        }
+    }
 }
 
 /// The socket under every stream, and the word that stops it. Shut down when dropped, because a
@@ -81,8 +112,8 @@ pub(crate) enum Medium {
 pub(crate) struct Connection {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) attention: Arc<Attention>,
-    /// The state of TLS, whose last word is said before the socket is shut down.
-    tls: Option<TlsStream>,
+    /// The layer whose last word is said before the socket is shut down.
+    layer: Option<Layer>,
 }
 
 /// The longest wait for one direction of shared memory before the other one is looked at.
@@ -90,8 +121,8 @@ const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(tls) = &self.tls {
-            tls.close();
+        if let Some(layer) = &self.layer {
+            layer.close();
         }
         // Fails if the peer was first.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
@@ -106,7 +137,7 @@ pub struct StreamStopper {
     /// True if the bytes go through the socket; for shared memory the socket only tells that the
     /// peer lives.
     carries: bool,
-    tls: Option<TlsStream>,
+    layer: Option<Layer>,
 }
 
 impl StreamStopper {
@@ -114,8 +145,8 @@ impl StreamStopper {
     /// end.
     pub fn stop(&self) {
         self.attention.raise(STOPPED);
-        if let Some(tls) = &self.tls {
-            tls.close();
+        if let Some(layer) = &self.layer {
+            layer.close();
         }
         // After the bit, so that a reader woken by the shutdown knows the reason.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
@@ -129,7 +160,7 @@ impl StreamStopper {
 
     /// True if the peer can be told something: for TLS once the handshake is over, else always.
     pub fn is_established(&self) -> bool {
-        self.tls.as_ref().is_none_or(TlsStream::is_established)
+        self.layer.as_ref().is_none_or(Layer::is_established)
     }
 
     /// Ends a blocked read, and all later ones, with `Stopped`. Bytes that are written still
@@ -165,20 +196,90 @@ impl Stream {
                 Stream::over_tcp(stream).map_err(|error| connect_error(error, address, options))
             }
             Address::Tls { host, port, pin } => {
-                if pin.is_some() && options.tls.authorities.is_some() {
-                    return Err(ConnectError::TwoTrusts { address: address.clone() });
-                }
-                // First: a mistake in the files is found without the server.
-                let machine = tls::connect(host, *pin, &options.tls)?;
+                let place = (host.as_str(), *port, *pin, Protocol::Bifrost);
+                Stream::connect_tls(address, place, options, deadline)
+            }
+            Address::Ws { host, port, path } => {
                 let stream = connect_tcp(host, *port, deadline)
-                    .and_then(|stream| Stream::over_tls(stream, machine))
+                    .and_then(Stream::over_tcp)
                     .map_err(|error| connect_error(error, address, options))?;
-                if let Medium::Tls(tls) = &stream.medium {
-                    tls.shake_hands(deadline).map_err(|error| handshake_error(error, address, options))?;
-                }
-                Ok(stream)
+                stream.ask_for_websocket(address, (host, path), options, deadline)
+            }
+            Address::Wss { host, port, path, pin } => {
+                let place = (host.as_str(), *port, *pin, Protocol::Http);
+                let stream = Stream::connect_tls(address, place, options, deadline)?;
+                stream.ask_for_websocket(address, (host, path), options, deadline)
             }
         }
+    }
+
+    fn connect_tls(
+        address: &Address,
+        (host, port, pin, protocol): (&str, u16, Option<Pin>, Protocol),
+        options: &ConnectOptions,
+        deadline: Instant,
+    ) -> Result<Stream, ConnectError> {
+        if pin.is_some() && options.tls.authorities.is_some() {
+            return Err(ConnectError::TwoTrusts { address: address.clone() });
+        }
+        // First: a mistake in the files is found without the server.
+        let machine = tls::connect(host, pin, &options.tls, protocol)?;
+        let stream = connect_tcp(host, port, deadline)
+            .and_then(|stream| Stream::over_tls(stream, machine))
+            .map_err(|error| connect_error(error, address, options))?;
+        if let Medium::Tls(tls) = &stream.medium {
+            tls.shake_hands(deadline).map_err(|error| handshake_error(error, address, options))?;
+        }
+        Ok(stream)
+    }
+
+    /// Asks the server for a websocket.
+    fn ask_for_websocket(
+        mut self,
+        address: &Address,
+        (host, path): (&str, &str),
+        options: &ConnectOptions,
+        deadline: Instant,
+    ) -> Result<Stream, ConnectError> {
+        let usual = if address.is_tls() { 443 } else { 80 };
+        let bracketed = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let host = match address.port() {
+            Some(port) if port != usual => format!("{bracketed}:{port}"),
+            _ => bracketed,
+        };
+        let Connection { socket, attention, .. } = &*self.connection;
+        let (socket, attention) = (socket.clone(), attention.clone());
+        let web = websocket::connect(self.base(), socket, attention, (&host, path), deadline)
+            .map_err(|error| request_error(error, address, options))?;
+        self.use_websocket(web);
+        Ok(self)
+    }
+
+    /// Turns a stream of a server, on which the request for a websocket was answered, into one over
+    /// the websocket. `read` are the bytes that were read behind the request.
+    ///
+    /// # Panics
+    /// If it is one of shared memory.
+    pub fn serve_websocket(&mut self, read: Vec<u8>) {
+        let Connection { socket, attention, .. } = &*self.connection;
+        let web = WebStream::serve(self.base(), socket.clone(), attention.clone(), read);
+        self.use_websocket(web);
+    }
+
+    fn base(&self) -> Base {
+        match &self.medium {
+            Medium::Tls(stream) => Base::Tls(stream.clone()),
+            Medium::Socket(_) => Base::Socket,
+            Medium::Shm(_) | Medium::Web(_) => panic!("a websocket is opened over a socket or TLS"),
+        }
+    }
+
+    fn use_websocket(&mut self, web: WebStream) {
+        // A stream that is whole has the only reference.
+        if let Some(connection) = Arc::get_mut(&mut self.connection) {
+            connection.layer = Some(Layer::Web(web.clone()));
+        }
+        self.medium = Medium::Web(web);
     }
 
     /// Makes two ends of one stream within this process, over a socket pair.
@@ -224,20 +325,30 @@ impl Stream {
 
     /// Makes a stream over a connected TCP socket.
     pub(crate) fn over_tcp(stream: TcpStream) -> io::Result<Stream> {
+        Stream::over_tcp_as("tcp", stream)
+    }
+
+    /// The same, with another name for logs.
+    pub(crate) fn over_tcp_as(scheme: &str, stream: TcpStream) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
         let address = stream.peer_addr()?;
-        let (peer, ip) = (format!("tcp {address}"), address.ip().to_canonical());
+        let (peer, ip) = (format!("{scheme} {address}"), address.ip().to_canonical());
         Ok(Stream::over_described_socket(stream.into(), peer, Some(ip)))
     }
 
     /// Makes a stream over a TCP socket on which the handshake of TLS begins.
     pub(crate) fn over_tls(stream: TcpStream, machine: Machine) -> io::Result<Stream> {
+        Stream::over_tls_as("tls", stream, machine)
+    }
+
+    /// The same, with another name for logs.
+    pub(crate) fn over_tls_as(scheme: &str, stream: TcpStream, machine: Machine) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
         let address = stream.peer_addr()?;
-        let (peer, ip) = (format!("tls {address}"), address.ip().to_canonical());
+        let (peer, ip) = (format!("{scheme} {address}"), address.ip().to_canonical());
         let mut connection = Connection::new(stream.into());
         let tls = TlsStream::new(connection.socket.clone(), connection.attention.clone(), machine);
-        connection.tls = Some(tls.clone());
+        connection.layer = Some(Layer::Tls(tls.clone()));
         Ok(Stream { medium: Medium::Tls(tls), connection: Arc::new(connection), peer, ip: Some(ip) })
     }
 
@@ -268,6 +379,7 @@ impl Stream {
             Medium::Shm(stream) => stream.read(into, limit, deadline.into()),
             Medium::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
             Medium::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
+            Medium::Web(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 
@@ -283,6 +395,7 @@ impl Stream {
             Medium::Shm(stream) => stream.try_read(into, limit),
             Medium::Socket(stream) => stream.try_read(into, limit),
             Medium::Tls(stream) => stream.try_read(into, limit),
+            Medium::Web(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -295,26 +408,30 @@ impl Stream {
             Medium::Shm(stream) => stream.write(bytes, deadline.into()),
             Medium::Socket(stream) => stream.write(bytes, deadline.into().instant()),
             Medium::Tls(stream) => stream.write(bytes, deadline.into().instant()),
+            Medium::Web(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 
     /// Writes the bytes for which there is room now, and returns their number. The peer is woken.
     ///
-    /// TLS accepts bytes only if all before them were sent, none before the end of the handshake,
-    /// and may keep the last of them until [`Stream::try_flush`] or another call.
+    /// TLS and websocket accept bytes only if all before them were sent, TLS none before the end of
+    /// the handshake, and may keep the last of them until [`Stream::try_flush`] or another call.
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
         match &mut self.medium {
             Medium::Shm(stream) => stream.try_write(bytes),
             Medium::Socket(stream) => stream.try_write(bytes),
             Medium::Tls(stream) => stream.try_write(bytes),
+            Medium::Web(stream) => stream.try_write(bytes),
         }
     }
 
-    /// True if bytes that were accepted wait for room in the socket. Only TLS keeps such bytes.
+    /// True if bytes that were accepted wait for room in the socket. Only TLS and websocket keep
+    /// such bytes.
     pub fn wants_write(&self) -> bool {
         match &self.medium {
             Medium::Shm(_) | Medium::Socket(_) => false,
             Medium::Tls(stream) => stream.wants_write(),
+            Medium::Web(stream) => stream.wants_write(),
         }
     }
 
@@ -328,6 +445,7 @@ impl Stream {
         match &self.medium {
             Medium::Shm(_) | Medium::Socket(_) => Ok(true),
             Medium::Tls(stream) => stream.try_flush(),
+            Medium::Web(stream) => stream.try_flush(),
         }
     }
 
@@ -344,6 +462,7 @@ impl Stream {
             }
             Medium::Socket(stream) => stream.wait_ready(deadline),
             Medium::Tls(stream) => stream.wait_ready(deadline),
+            Medium::Web(stream) => stream.wait_ready(deadline),
         }
     }
 
@@ -355,6 +474,7 @@ impl Stream {
             Medium::Shm(_) => None,
             Medium::Socket(stream) => Some(stream.socket()),
             Medium::Tls(stream) => Some(stream.socket()),
+            Medium::Web(stream) => Some(stream.socket()),
         }
     }
 
@@ -367,14 +487,15 @@ impl Stream {
             Medium::Socket(_) => {}
             // An error is found by the next read or write.
             Medium::Tls(stream) => drop(stream.try_flush()),
+            Medium::Web(stream) => drop(stream.try_flush()),
         }
     }
 
     /// Returns the stopper, which ends a blocked read or write of this stream from another thread.
     pub fn stopper(&self) -> StreamStopper {
-        let Connection { socket, attention, tls } = &*self.connection;
+        let Connection { socket, attention, layer } = &*self.connection;
         let carries = !matches!(self.medium, Medium::Shm(_));
-        StreamStopper { socket: socket.clone(), attention: attention.clone(), carries, tls: tls.clone() }
+        StreamStopper { socket: socket.clone(), attention: attention.clone(), carries, layer: layer.clone() }
     }
 
     /// Returns both halves, so that one thread reads and another writes. The peer sees the end when
@@ -392,6 +513,7 @@ impl Stream {
                 (Reading::Socket(reading), Writing::Socket(writing))
             }
             Medium::Tls(stream) => (Reading::Tls(stream.clone()), Writing::Tls(stream)),
+            Medium::Web(stream) => (Reading::Web(stream.clone()), Writing::Web(stream)),
         };
         let reading = StreamReading { medium: reading, _connection: connection.clone() };
         (reading, StreamWriting { medium: writing, _connection: connection })
@@ -406,7 +528,7 @@ impl Stream {
     /// True if the peer can be told something: for TLS once the handshake is over, else always.
     pub fn is_established(&self) -> bool {
         match &self.medium {
-            Medium::Shm(_) | Medium::Socket(_) => true,
+            Medium::Shm(_) | Medium::Socket(_) | Medium::Web(_) => true,
             Medium::Tls(stream) => stream.is_established(),
         }
     }
@@ -415,6 +537,7 @@ impl Stream {
     pub fn identity(&self) -> Identity {
         match &self.medium {
             Medium::Tls(stream) => stream.identity(),
+            Medium::Web(stream) => stream.identity(),
             _ if self.ip.is_some() => Identity::None,
             _ => match sockopt::socket_peercred(&self.connection.socket) {
                 Ok(peer) => Identity::Local { uid: peer.uid.as_raw() },
@@ -423,8 +546,8 @@ impl Stream {
         }
     }
 
-    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333` or `tls
-    /// 127.0.0.1:3333`.
+    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333`, and the same
+    /// with `tls`, `ws` and `wss`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
     }
@@ -442,6 +565,7 @@ enum Reading {
     Shm(ShmReading),
     Socket(SocketStream),
     Tls(TlsStream),
+    Web(WebStream),
 }
 
 impl StreamReading {
@@ -463,6 +587,7 @@ impl StreamReading {
             Reading::Shm(stream) => stream.read(into, limit, deadline.into(), || {}),
             Reading::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
             Reading::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
+            Reading::Web(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 }
@@ -481,6 +606,7 @@ impl StreamReading {
             Reading::Shm(stream) => stream.try_read(into, limit),
             Reading::Socket(stream) => stream.try_read(into, limit),
             Reading::Tls(stream) => stream.try_read(into, limit),
+            Reading::Web(stream) => stream.try_read(into, limit),
         }
     }
 
@@ -489,7 +615,7 @@ impl StreamReading {
     pub fn waiter(&self) -> Option<StreamWaiter> {
         match &self.medium {
             Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
-            Reading::Socket(_) | Reading::Tls(_) => None,
+            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => None,
         }
     }
 
@@ -497,7 +623,7 @@ impl StreamReading {
     pub fn position(&self) -> u64 {
         match &self.medium {
             Reading::Shm(stream) => stream.position(),
-            Reading::Socket(_) | Reading::Tls(_) => 0,
+            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => 0,
         }
     }
 }
@@ -540,6 +666,7 @@ enum Writing {
     Shm(ShmWriting),
     Socket(SocketStream),
     Tls(TlsStream),
+    Web(WebStream),
 }
 
 impl StreamWriting {
@@ -557,13 +684,14 @@ impl StreamWriting {
             }
             Writing::Socket(stream) => stream.write(bytes, deadline.into().instant()),
             Writing::Tls(stream) => stream.write(bytes, deadline.into().instant()),
+            Writing::Web(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 }
 
 impl Connection {
     fn new(socket: OwnedFd) -> Connection {
-        Connection { socket: Arc::new(socket), attention: Arc::default(), tls: None }
+        Connection { socket: Arc::new(socket), attention: Arc::default(), layer: None }
     }
 }
 

@@ -21,7 +21,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus, WriteTraffic};
 
 use super::error::TlsError;
-use super::trust::{ALPN, Witness, names_of};
+use super::trust::{Protocol, Witness, names_of};
 use crate::identity::Identity;
 use crate::pin::Pin;
 
@@ -57,7 +57,7 @@ fn spare(mut bytes: Vec<u8>) {
 
 /// One side of a connection.
 enum Side {
-    Client(Box<UnbufferedClientConnection>, Arc<Witness>),
+    Client(Box<UnbufferedClientConnection>, Arc<Witness>, Protocol),
     Server(Box<UnbufferedServerConnection>),
 }
 
@@ -295,9 +295,13 @@ impl Pipes {
 
 impl Machine {
     /// Makes a client's side; its first message is to be sent.
-    pub(crate) fn client(connection: UnbufferedClientConnection, witness: Arc<Witness>) -> Machine {
+    pub(crate) fn client(
+        connection: UnbufferedClientConnection,
+        witness: Arc<Witness>,
+        protocol: Protocol,
+    ) -> Machine {
         let trusts_names = witness.trusts_names();
-        Machine::new(Side::Client(Box::new(connection), witness), trusts_names)
+        Machine::new(Side::Client(Box::new(connection), witness, protocol), trusts_names)
     }
 
     /// Makes a server's side. `trusts_names` is true if an authority signs all certificates of
@@ -331,7 +335,7 @@ impl Machine {
             content.bytes.extend_from_slice(later);
         };
         let worked = match side {
-            Side::Client(session, _) => pipes.work(&mut **session, seal, opened),
+            Side::Client(session, ..) => pipes.work(&mut **session, seal, opened),
             Side::Server(session) => pipes.work(&mut **session, seal, opened),
         };
         match worked {
@@ -341,11 +345,11 @@ impl Machine {
             }
             Err(error) => {
                 match side {
-                    Side::Client(session, _) => pipes.add_alert(&mut **session),
+                    Side::Client(session, ..) => pipes.add_alert(&mut **session),
                     Side::Server(session) => pipes.add_alert(&mut **session),
                 }
                 let (host, expected, seen) = match side {
-                    Side::Client(_, witness) => (witness.host(), witness.expected(), witness.seen()),
+                    Side::Client(_, witness, _) => (witness.host(), witness.expected(), witness.seen()),
                     Side::Server(_) => ("", None, None),
                 };
                 let error = TlsError::new(error, host, expected, seen);
@@ -357,8 +361,9 @@ impl Machine {
     /// Checks that a server has agreed to the protocol: other kinds of servers leave it out.
     fn check_protocol(&mut self) -> Result<(), TlsError> {
         match &self.side {
-            Side::Client(session, _)
-                if self.pipes.is_established && session.alpn_protocol() != Some(ALPN) =>
+            // Servers of the web may agree to none.
+            Side::Client(session, _, Protocol::Bifrost)
+                if self.pipes.is_established && session.alpn_protocol() != Some(Protocol::Bifrost.name()) =>
             {
                 Err(self.fail(TlsError::NotBifrost))
             }
@@ -477,7 +482,7 @@ impl Machine {
     /// Returns the peer's proof about itself, once the handshake is over.
     pub(crate) fn identity(&self) -> Identity {
         let certificates = match &self.side {
-            Side::Client(session, _) => session.peer_certificates(),
+            Side::Client(session, ..) => session.peer_certificates(),
             Side::Server(session) => session.peer_certificates(),
         };
         let own = certificates.and_then(|chain| chain.first()).filter(|_| self.is_established());

@@ -32,8 +32,25 @@ use thiserror::Error;
 use super::machine::Machine;
 use crate::pin::Pin;
 
-/// The name of the protocol inside TLS.
-pub(crate) const ALPN: &[u8] = b"bifrost/1";
+/// The protocol inside TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Protocol {
+    /// The forms of bytes of this system.
+    #[default]
+    Bifrost,
+    /// HTTP, of which a websocket may come.
+    Http,
+}
+
+impl Protocol {
+    /// The name that a handshake agrees on.
+    pub(crate) fn name(self) -> &'static [u8] {
+        match self {
+            Protocol::Bifrost => b"bifrost/1",
+            Protocol::Http => b"http/1.1",
+        }
+    }
+}
 
 /// The variable with the file of authorities, for clients that were told none.
 const AUTHORITIES: &str = "BIFROST_CA";
@@ -101,6 +118,8 @@ struct Own {
 #[derive(Clone)]
 struct Now {
     config: Arc<ServerConfig>,
+    /// The same for HTTP.
+    web: Arc<ServerConfig>,
     pin: Pin,
 }
 
@@ -142,8 +161,10 @@ impl TlsServer {
     }
 
     /// Makes the server's side of a connection.
-    pub(crate) fn accept(&self) -> Result<Machine, rustls::Error> {
-        let connection = UnbufferedServerConnection::new(self.now().config)?;
+    pub(crate) fn accept(&self, protocol: Protocol) -> Result<Machine, rustls::Error> {
+        let Now { config, web, .. } = self.now();
+        let config = if protocol == Protocol::Http { web } else { config };
+        let connection = UnbufferedServerConnection::new(config)?;
         Ok(Machine::server(connection, matches!(self.0.clients, Clients::Authorities { .. })))
     }
 }
@@ -185,10 +206,14 @@ fn read_server(files: &KeyFiles, clients: &Clients) -> Result<Now, CertificateFi
             }
             why => wrong(&why),
         })?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Now { config: Arc::new(config), pin })
+    let speaking = |protocol: Protocol| {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![protocol.name().to_vec()];
+        Arc::new(config)
+    };
+    Ok(Now { config: speaking(Protocol::Bifrost), web: speaking(Protocol::Http), pin })
 }
 
 fn file_error(path: &Path, why: &dyn fmt::Display) -> CertificateFileError {
@@ -279,6 +304,7 @@ pub(crate) fn connect(
     host: &str,
     pin: Option<Pin>,
     options: &TlsOptions,
+    protocol: Protocol,
 ) -> Result<Machine, CertificateFileError> {
     let authorities = || {
         let named = || std::env::var_os(AUTHORITIES).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -315,13 +341,13 @@ pub(crate) fn connect(
             builder.with_client_auth_cert(chain, key).map_err(|why| wrong(&why))?
         }
     };
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![protocol.name().to_vec()];
     config.resumption = Resumption::disabled();
     // A name that no certificate can have is no secret to be sent, and none of a pinned server.
     let name = ServerName::try_from(host.to_owned()).or_else(|_| ServerName::try_from("pinned.invalid"));
     let name = name.map_err(|why| wrong(&why))?;
     let connection = UnbufferedClientConnection::new(Arc::new(config), name).map_err(|why| wrong(&why))?;
-    Ok(Machine::client(connection, witness))
+    Ok(Machine::client(connection, witness, protocol))
 }
 
 impl Witness {

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use bifrost_transport::{
     Address, Clients, ConnectOptions, KeyFiles, ListenOptions, Listener, RING_BYTES_MIN, Stream, TlsServer,
 };
+use tungstenite::handshake::machine::TryParse;
+use tungstenite::handshake::server::{create_response, write_response};
 
 /// Every medium without certificates, rings small and large.
 pub const MEDIA: [&str; 4] = ["shm-small", "shm", "unix", "tcp"];
 /// Every medium.
-pub const STREAMS: [&str; 5] = ["shm-small", "shm", "unix", "tcp", "tls"];
+pub const STREAMS: [&str; 7] = ["shm-small", "shm", "unix", "tcp", "tls", "ws", "wss"];
 
 /// A certificate that its own key has signed, and the options of a listener that has it.
 pub fn self_signed(directory: &std::path::Path) -> ListenOptions {
@@ -51,10 +53,12 @@ fn listen_in(directory: &std::path::Path, path: &std::path::Path, medium: &str) 
         "unix" => (Address::Unix(path), 1 << 20),
         "tcp" => (Address::Tcp { host: host(), port: 0 }, 1 << 20),
         "tls" => (Address::Tls { host: host(), port: 0, pin: None }, 1 << 20),
+        "ws" => (Address::Ws { host: host(), port: 0, path: "/x".to_owned() }, 1 << 20),
+        "wss" => (Address::Wss { host: host(), port: 0, path: "/x".to_owned(), pin: None }, 1 << 20),
         other => panic!("no medium {other}"),
     };
     let options = match medium {
-        "tls" => self_signed(directory),
+        "tls" | "wss" => self_signed(directory),
         _ => ListenOptions { ring_bytes, ..ListenOptions::default() },
     };
     (Listener::bind(&address, &options).unwrap(), options)
@@ -68,7 +72,29 @@ pub fn connected(medium: &str) -> (Stream, Stream) {
     let client = std::thread::spawn(move || Stream::connect(&address, &ConnectOptions::default()).unwrap());
     let mut server = listener.accept().unwrap().unwrap();
     shake_hands(&mut server);
+    if listener.local_address().is_web() {
+        open_websocket(&mut server);
+    }
     (client.join().unwrap(), server)
+}
+
+/// Answers the request for a websocket, as a server does, and returns the request.
+pub fn open_websocket(server: &mut Stream) -> tungstenite::handshake::server::Request {
+    let mut read = Vec::new();
+    let (length, request) = loop {
+        if let Some(parsed) = tungstenite::handshake::server::Request::try_parse(&read).unwrap() {
+            break parsed;
+        }
+        assert!(server.read(&mut read, 1 << 16, far()).unwrap() > 0, "a whole request");
+    };
+    let mut answer = create_response(&request).unwrap();
+    let protocol = request.headers()["Sec-WebSocket-Protocol"].clone();
+    answer.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
+    let mut bytes = Vec::new();
+    write_response(&mut bytes, &answer).unwrap();
+    server.write(&bytes, far()).unwrap();
+    server.serve_websocket(read.split_off(length));
+    request
 }
 
 /// Reads until the handshake of TLS is over, as a server does that waits for its client.
