@@ -67,6 +67,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    if args.listen.is_web() {
+        let text = "a capsule does not listen for websockets, which are for browsers";
+        return Err(Failure::new(Exit::Usage, text).help("listen on tls://host:port"));
+    }
     let token = args.token.token()?;
     let (tls, options) = certificates(args)?;
     let clients_are_known = tls.is_some() && (args.tls.ca.is_some() || !args.peer.is_empty());
@@ -76,10 +80,6 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             "a capsule on TCP or TLS needs a token, or any process could join",
         )
         .help("pass the same token to all capsules with `--token-file FILE` or the variable BIFROST_TOKEN"));
-    }
-    if args.listen.is_web() {
-        let text = "a capsule does not listen for websockets, which are for browsers";
-        return Err(Failure::new(Exit::Usage, text).help("listen on tls://host:port"));
     }
     if !args.plain_networks && !args.listen.is_private() {
         return Err(ConfigError::PlainNetwork(args.listen.clone()).into());

@@ -40,8 +40,9 @@ fn theta_programs_give_what_others_give() {
 
 #[test]
 fn calls_are_measured_over_all_streams() {
-    let bench =
-        bifrost().args(["bench", "calls", "--quick", "--over", "shm,unix,tcp,tls", "--json", "-"]).output();
+    let bench = bifrost()
+        .args(["bench", "calls", "--quick", "--over", "shm,unix,tcp,tls,ws,wss", "--json", "-"])
+        .output();
     let output = bench.unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let said = stdout(&output);
@@ -51,7 +52,7 @@ fn calls_are_measured_over_all_streams() {
         let line = lines.iter().find(|line| line["case"] == case);
         line.unwrap_or_else(|| panic!("no case `{case}`")).clone()
     };
-    for stream in ["", "unix: ", "tcp: ", "tls: "] {
+    for stream in ["", "unix: ", "tcp: ", "tls: ", "ws: ", "wss: "] {
         for series in ["null call", "list descent"] {
             let name = format!("{stream}{series}");
             let (t_c, t_d) = (value(&format!("{name}: t_c fitted")), value(&format!("{name}: t_d fitted")));
@@ -85,6 +86,11 @@ fn calls_are_measured_over_all_streams() {
     assert!(one["min"].as_f64().unwrap() >= 2000.0, "{one}");
     assert!(waiting["min"].as_f64().unwrap() >= 16.0 * 2000.0, "{waiting}");
     assert!(overlapping["min"].as_f64().unwrap() < 8.0 * 2000.0, "{overlapping}");
+    for stream in ["tls", "ws", "wss"] {
+        assert!(value(&format!("a pair of crossings over {stream}"))["value"].as_f64().unwrap() > 0.0);
+        let target = format!("a pair of crossings over {stream} / over tcp");
+        assert!(lines.iter().any(|line| line["target"] == target), "{target}");
+    }
     for paper in ["local IPC", "remote Thor"] {
         assert!(said.contains(paper), "{said}");
     }

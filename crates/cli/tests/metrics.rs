@@ -152,7 +152,7 @@ fn other_requests() {
     let status = |request: &[u8]| answer(&server, request).lines().next().unwrap_or("").to_owned();
     assert_eq!(status(b"GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 Not Found");
     assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405 Method Not Allowed");
-    assert_eq!(status(b"GET /metrics?a=b HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 OK");
+    assert_eq!(status(b"GET /metrics?a=b HTTP/1.0\r\n\r\n"), "HTTP/1.0 200 OK");
     assert_eq!(status(b"\xff\0 no request \r\n\r\n"), "HTTP/1.1 400 Bad Request");
     assert_eq!(status(&[b'x'; 20 << 10]), "HTTP/1.1 431 Request Header Fields Too Large");
     // One that ends in the middle gets nothing, and the next one is answered.

@@ -95,12 +95,12 @@ fn clients_use_websockets_as_any_stream() {
     assert!(secured.contains("/objects#sha256-"), "{secured}");
     for url in [&plain, &secured] {
         let output = server.shell(url, &[], ASK);
-        assert_eq!((stdout(&output), stderr(&output)), ("@2 = 0\nok 2 calls\n", ""), "{url}");
+        assert_eq!((stdout(&output), stderr(&output)), ("@3 = 0\nok 2 calls\nbye\n", ""), "{url}");
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("database.rs");
-        let made = bifrost().args(["veneer", "--from", url, "-o"]).arg(&file).output().unwrap();
+        let made = bifrost().args(["veneer", "--from", url, "-o"]).arg(folder.path()).output().unwrap();
         assert!(made.status.success(), "{}", stderr(&made));
-        assert!(std::fs::read_to_string(file).unwrap().contains("DataBase"));
+        let stubs = std::fs::read_to_string(folder.path().join("bifrost_stubs.rs")).unwrap();
+        assert!(stubs.contains("DataBase"));
     }
     // A wrong path, a wrong pin, no authority, a server of another kind.
     let refused = |url: &str, said: &str| {
@@ -151,9 +151,7 @@ fn requests_that_open_no_websocket_are_answered() {
     );
     let url = server.urls[1].clone();
     let origin = |origin: &str| format!("{REQUEST}{PROTOCOL}Origin: {origin}\r\n");
-    for wrong in
-        ["http://evil.example", "null", "http://app.example", "https://app.example.evil.example", "\u{7f}"]
-    {
+    for wrong in ["http://evil.example", "null", "http://app.example", "https://app.example.evil.example"] {
         assert_eq!(status(&url, &origin(wrong)), 403, "{wrong}");
     }
     let two = format!("{}Origin: https://app.example\r\n", origin("https://app.example"));
@@ -233,7 +231,7 @@ fn pages_tell_the_state_until_the_end() {
     let mut answers = String::new();
     let _ = many.read_to_string(&mut answers);
     let count = answers.matches("HTTP/1.1 200 OK").count();
-    assert!((100..=110).contains(&count), "{count}");
+    assert_eq!(count, 100);
     // While it stops: a client that does not go holds it up for a while.
     let mut slow = opened(&server.urls[1]);
     send(&mut slow, b"hello 2\n");
@@ -283,7 +281,7 @@ fn slow_and_silent_strangers_go() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut rest = Vec::new();
-    for stream in [&mut half, open.get_mut(), &mut trickle, frames.get_mut()] {
+    for stream in [&mut half, &mut trickle, frames.get_mut(), open.get_mut()] {
         rest.clear();
         let _ = stream.read_to_end(&mut rest);
     }
@@ -291,7 +289,7 @@ fn slow_and_silent_strangers_go() {
     // Those that had opened a websocket are told in it.
     assert!(String::from_utf8_lossy(&rest).contains("no `hello` has arrived within 1000 ms"));
     let output = server.shell(&url, &[], ASK);
-    assert!(stdout(&output).starts_with("@2 = 0"), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("@3 = 0"), "{}", stderr(&output));
     assert_eq!(server.end("TERM").0, Some(0));
 }
 
@@ -324,7 +322,7 @@ fn a_thousand_connections_a_second_keep_nobody_out() {
         if number % 1000 == 999 {
             for url in [&server.urls[0], &web, &tcp] {
                 let output = server.shell(url, &[], ASK);
-                assert!(stdout(&output).starts_with("@2 = 0"), "{url}: {}", stderr(&output));
+                assert!(stdout(&output).starts_with("@3 = 0"), "{url}: {}", stderr(&output));
                 asked += 1;
             }
         }
@@ -357,7 +355,7 @@ fn without_descriptors_a_server_keeps_its_websockets() {
     }
     // The session that is there goes on.
     send(&mut kept, b"$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\n");
-    assert!(frame(&mut kept).1.starts_with(b"@2 = 0"));
+    assert!(frame(&mut kept).1.starts_with(b"@3 = 0"));
     drop(silent);
     let mut later = opened(&url);
     send(&mut later, b"hello 2\n");

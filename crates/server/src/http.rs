@@ -143,10 +143,6 @@ impl Http {
             self.deadline = Instant::now() + self.patience;
         }
         match polled {
-            Poll::Pending if exchange.requests >= REQUESTS_MAX => {
-                drop(exchange);
-                Pin::new(&mut self.connection).graceful_shutdown();
-            }
             Poll::Pending => {}
             // After an error, too, the answer that says so is sent.
             Poll::Ready(_) => self.ends = Some(exchange.upgrade.take()),
@@ -297,7 +293,11 @@ impl Service<Request<Incoming>> for Answers {
     type Future = Ready<Result<Answer, Infallible>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        lock(&self.exchange).requests += 1;
+        let requests = {
+            let mut exchange = lock(&self.exchange);
+            exchange.requests += 1;
+            exchange.requests
+        };
         let asks = |(path, origins): &(String, Origins)| {
             (path == request.uri().path()).then(|| websocket(&request, origins, &self.peer))
         };
@@ -307,10 +307,14 @@ impl Service<Request<Incoming>> for Answers {
         };
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             lock(&self.exchange).upgrade = Some(hyper::upgrade::on(&mut request));
+            return ready(Ok(answer));
         }
         let headers = answer.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if requests >= REQUESTS_MAX {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         ready(Ok(answer))
     }
 }

@@ -157,6 +157,15 @@ impl SocketStream {
         }
     }
 
+    /// Writes the last bytes of a stream, which may be stopped, as far as there is room.
+    pub(crate) fn write_last(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(count) => Ok(count),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(_) => Err(WriteError::Closed),
+        }
+    }
+
     /// Waits until there are bytes to be read or room for bytes to be written; false if the
     /// deadline passed.
     pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {

@@ -112,6 +112,20 @@ impl TlsStream {
         }
     }
 
+    /// Writes the last bytes of a stream, which may be stopped, if there is room for them.
+    pub(crate) fn write_last(&self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let mut machine = self.shared.machine();
+        if self.shared.send(&mut machine)? != Sent::All {
+            return Ok(0);
+        }
+        let record = &bytes[..bytes.len().min(RECORD_BYTES)];
+        if !machine.seal(record).map_err(|_| WriteError::Closed)? {
+            return Ok(0);
+        }
+        let _ = self.shared.send(&mut machine);
+        Ok(record.len())
+    }
+
     /// Says the last word as far as that needs no waiting.
     pub(crate) fn close(&self) {
         let mut machine = self.shared.machine();

@@ -195,25 +195,29 @@ fn read_server(files: &KeyFiles, clients: &Clients) -> Result<Now, CertificateFi
             builder.build().map_err(|why| file_error(file, &why))?
         }
     };
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(|why| wrong(&why))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain, key)
-        .map_err(|why| match why {
+    // Browsers that are asked for a certificate, and have none, open no websocket.
+    let asks_browsers = !matches!(clients, Clients::Any);
+    let config = |protocol: Protocol| {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|why| wrong(&why))?;
+        let builder = match protocol {
+            Protocol::Http if !asks_browsers => builder.with_no_client_auth(),
+            _ => builder.with_client_cert_verifier(verifier.clone()),
+        };
+        let own = builder.with_single_cert(chain.clone(), key.clone_key());
+        let mut config = own.map_err(|why| match why {
             rustls::Error::InconsistentKeys(_) => {
                 wrong(&format_args!("`{}` is the key of another certificate", files.key.display()))
             }
             why => wrong(&why),
         })?;
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    let speaking = |protocol: Protocol| {
-        let mut config = config.clone();
         config.alpn_protocols = vec![protocol.name().to_vec()];
-        Arc::new(config)
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
     };
-    Ok(Now { config: speaking(Protocol::Bifrost), web: speaking(Protocol::Http), pin })
+    Ok(Now { config: config(Protocol::Bifrost)?, web: config(Protocol::Http)?, pin })
 }
 
 fn file_error(path: &Path, why: &dyn fmt::Display) -> CertificateFileError {

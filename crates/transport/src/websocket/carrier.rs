@@ -26,11 +26,18 @@ pub(super) struct Carrier {
     /// Bytes that were read from the stream and not taken. No memory if there are none.
     input: Vec<u8>,
     taken: usize,
+    /// True if the last word is written, of a stream that may be stopped already.
+    is_last: bool,
 }
 
 impl Carrier {
     pub(super) fn new(below: Below) -> Carrier {
-        Carrier { below, input: Vec::new(), taken: 0 }
+        Carrier { below, input: Vec::new(), taken: 0, is_last: false }
+    }
+
+    /// Lets what is written from now on pass a stop, which comes before the last word.
+    pub(super) fn begin_last_word(&mut self) {
+        self.is_last = true;
     }
 
     /// True if the stream has sealed bytes that wait for room.
@@ -75,6 +82,8 @@ impl Read for Carrier {
 impl Write for Carrier {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.below {
+            Below::Socket(stream) if self.is_last => stream.write_last(bytes),
+            Below::Tls(stream) if self.is_last => stream.write_last(bytes),
             Below::Socket(stream) => stream.try_write(bytes),
             Below::Tls(stream) => stream.try_write(bytes),
         };
@@ -87,6 +96,9 @@ impl Write for Carrier {
 
     fn flush(&mut self) -> io::Result<()> {
         let Below::Tls(stream) = &mut self.below else { return Ok(()) };
+        if self.is_last {
+            return Ok(());
+        }
         match stream.try_flush() {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::ErrorKind::WouldBlock.into()),

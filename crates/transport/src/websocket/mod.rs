@@ -230,6 +230,7 @@ impl WebStream {
     pub(crate) fn close(&self) {
         let mut machine = self.shared.machine();
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        machine.socket.get_mut().begin_last_word();
         // A peer that does not take it finds the stream cut off.
         let _ = machine.socket.close(Some(frame));
         drop(machine);

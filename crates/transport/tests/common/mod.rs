@@ -71,16 +71,17 @@ pub fn connected(medium: &str) -> (Stream, Stream) {
     let address = address_of(&listener, &options);
     let client = std::thread::spawn(move || Stream::connect(&address, &ConnectOptions::default()).unwrap());
     let mut server = listener.accept().unwrap().unwrap();
-    shake_hands(&mut server);
-    if listener.local_address().is_web() {
-        open_websocket(&mut server);
+    let read = shake_hands(&mut server);
+    match listener.local_address().is_web() {
+        true => drop(open_websocket(&mut server, read)),
+        false => assert_eq!(read, b""),
     }
     (client.join().unwrap(), server)
 }
 
 /// Answers the request for a websocket, as a server does, and returns the request.
-pub fn open_websocket(server: &mut Stream) -> tungstenite::handshake::server::Request {
-    let mut read = Vec::new();
+/// `read` was read before.
+pub fn open_websocket(server: &mut Stream, mut read: Vec<u8>) -> tungstenite::handshake::server::Request {
     let (length, request) = loop {
         if let Some(parsed) = tungstenite::handshake::server::Request::try_parse(&read).unwrap() {
             break parsed;
@@ -97,12 +98,16 @@ pub fn open_websocket(server: &mut Stream) -> tungstenite::handshake::server::Re
     request
 }
 
-/// Reads until the handshake of TLS is over, as a server does that waits for its client.
-pub fn shake_hands(server: &mut Stream) {
+/// Reads until the handshake of TLS is over, as a server does that waits for its client. Returns the
+/// bytes that came right behind it.
+pub fn shake_hands(server: &mut Stream) -> Vec<u8> {
+    let mut read = Vec::new();
     while !server.is_established() {
-        assert_eq!(server.try_read(&mut Vec::new(), 1).unwrap(), None);
-        assert!(server.wait_ready(far().unwrap()));
+        if server.try_read(&mut read, 1 << 16).unwrap().is_none() {
+            assert!(server.wait_ready(far().unwrap()));
+        }
     }
+    read
 }
 
 /// A deadline that only a failing test reaches.

@@ -2,14 +2,15 @@
 //!
 //! [`run`] starts a server and the other side of the raw exchange, each a process of its own.
 //! [`measure`] takes the figures over shared memory, [`batches`] those of batches over any stream,
-//! [`overlap`] those over a link with a delay, and [`nodes`] compares the nodes of the interpreter
-//! in this process.
+//! [`streams`] compares crossings over TLS and websockets with TCP, [`overlap`] has batches over a
+//! link with a delay, and [`nodes`] compares the nodes of the interpreter in this process.
 
 pub mod batches;
 mod many;
 pub mod measure;
 mod nodes;
 mod overlap;
+mod streams;
 
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use bifrost_transport::Address;
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::streams::Beside;
 use super::bifrost_stubs as stubs;
 use super::common::{Failed, note_debug_build, pin, say};
 use super::helper::Helper;
@@ -37,7 +39,7 @@ pub const THETA: &str = include_str!("../bench.theta");
 #[command(
     after_help = "The client runs on one core, the server on another; without two cores the figures are \
         not valid. Use a release build.\n\nExamples:\n  bifrost bench calls\n  bifrost bench calls \
-                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over shm,unix,tcp,tls"
+                        --json calls.jsonl --svg loops.svg\n  bifrost bench calls --over shm,unix,tcp,tls,ws,wss"
 )]
 pub struct Args {
     /// Write the figures as JSON, one object a line; `-` for the standard output
@@ -68,6 +70,10 @@ enum Over {
     Tcp,
     /// TLS on this machine
     Tls,
+    /// A websocket on this machine
+    Ws,
+    /// A websocket over TLS on this machine
+    Wss,
 }
 
 /// Runs the command.
@@ -154,6 +160,8 @@ fn start_and_measure(
             Over::Unix => ("unix://", "unix", "Batches over a unix socket (001 figures 4 to 6)"),
             Over::Tcp => ("tcp://", "tcp", "Batches over TCP (001 figures 4 to 6)"),
             Over::Tls => ("tls://", "tls", "Batches over TLS (001 figures 4 to 6)"),
+            Over::Ws => ("ws://", "ws", "Batches over a websocket (001 figures 4 to 6)"),
+            Over::Wss => ("wss://", "wss", "Batches over a websocket in TLS (001 figures 4 to 6)"),
         };
         let session = stubs::connect(url(scheme)?)?;
         bar.set_message(format!("batches over {name}"));
@@ -161,6 +169,21 @@ fn start_and_measure(
         measured.sections.push((title, batches.cases));
         measured.fits.extend(batches.rows);
         session.close()?;
+    }
+    let beside = |over: Over, scheme: &'static str, name, most| {
+        others.contains(&over).then(|| url(scheme).map(|url| Beside { name, url, most }))
+    };
+    let beside = [
+        beside(Over::Tls, "tls://", "tls", 1.15),
+        beside(Over::Ws, "ws://", "ws", 1.3),
+        beside(Over::Wss, "wss://", "wss", 1.5),
+    ];
+    let beside: Vec<Beside<'_>> = beside.into_iter().flatten().collect::<Result<_, _>>()?;
+    if !beside.is_empty() {
+        bar.set_message("crossings beside TCP");
+        let (cases, targets) = streams::measure(url("tcp://")?, &beside, effort, &bar)?;
+        measured.sections.push(("Crossings over other streams beside TCP, in turn", cases));
+        measured.targets.extend(targets);
     }
     bar.set_message("batches that overlap");
     let address = url("tcp://")?.trim_start_matches("tcp://");
@@ -191,6 +214,8 @@ pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
         format!("unix://{folder}/unix"),
         "tcp://127.0.0.1:0".to_owned(),
         "tls://127.0.0.1:0".to_owned(),
+        "ws://127.0.0.1:0".to_owned(),
+        "wss://127.0.0.1:0".to_owned(),
     ];
     let tls = TlsConfig { certificate, ..TlsConfig::default() };
     let config = Config { listen, tls, anonymous_loopback: true, ..Config::default() };
