@@ -58,12 +58,12 @@ pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
-    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port, and for browsers
-    /// wss://host:port/path, ws://host:port/path; several times for several
+    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port, and for
+    /// browsers wss://host:port/path, ws://host:port/path; several times for several
     #[arg(long, value_name = "URL")]
     listen: Vec<String>,
-    /// The token that clients must show over TCP, TLS and websockets. Other users can read it in the process table,
-    /// so better use a file
+    /// The token that clients must show over TCP, TLS and websockets. Other users can read it in
+    /// the process table, so better use a file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     token: Option<String>,
     /// A file with the token of clients on its first line
@@ -94,7 +94,8 @@ pub struct Args {
     /// Accept all clients over TCP, TLS and websockets on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
-    /// The certificate of `tls://` and `wss://` listeners, in PEM [default: a self-made one, whose pin is in the
+    /// The certificate of `tls://` and `wss://` listeners, in PEM [default: a self-made one, whose
+    /// pin is in the
     /// `ready` line]
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,

@@ -84,8 +84,8 @@ pub struct Config {
     /// The addresses to listen on, as URLs. Empty: shared memory and a unix socket in the default
     /// folder.
     pub listen: Vec<String>,
-    /// The token that clients must show to be let in over TCP, TLS and websockets. Empty: one is made up and
-    /// printed at the start.
+    /// The token that clients must show to be let in over TCP, TLS and websockets. Empty: one is
+    /// made up and printed at the start.
     pub token: String,
     /// True if a loopback address needs no token.
     pub anonymous_loopback: bool,

@@ -25,9 +25,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_capsule::Space;
-use bifrost_session::{Limits, LoggedFailure, Session, Welcome};
+use bifrost_session::{LoggedFailure, Session, Welcome};
 use bifrost_transport::{PeerSilent, ReadError, Stream, Want, WriteError};
-use bifrost_wire::{ErrorNumber, Limit};
+use bifrost_wire::ErrorNumber;
 use bifrost_workers::{Events, Handle, Next, Work};
 
 use crate::bell::Bell;
@@ -37,9 +37,8 @@ use crate::http::{self, Http};
 use crate::roles::{Door, Role, Seat};
 use crate::server::{Entrance, Shared};
 use crate::text::TextForm;
+use crate::times::Times;
 
-/// The least progress of a client in a second, in bytes.
-const PROGRESS_BYTES: u64 = 1024;
 /// Most bytes taken from the stream at once.
 pub(crate) const READ_BYTES: usize = 256 << 10;
 /// The time after which a session lets go of memory whose client is silent.
@@ -385,53 +384,6 @@ impl Form {
             Form::Text(_) => unused > 0,
             Form::Binary => unused > session.scanned(),
         }
-    }
-}
-
-/// The times by which a client must have sent something. Bytes renew none of them: only whole
-/// commands do.
-struct Times {
-    idle: Duration,
-    /// As `idle`, in a transaction: at most that.
-    transaction_idle: Duration,
-    command: Duration,
-    /// The time at which the client sent its last whole command, or was answered.
-    since: Instant,
-    /// The time at which the command began whose rest is missing.
-    partial: Option<Instant>,
-}
-
-impl Times {
-    /// The times of a session that begins now.
-    fn new(limits: &Limits, command: Duration) -> Times {
-        let idle = Duration::from_millis(limits.get(Limit::IdleMs));
-        let transaction_idle = idle.min(Duration::from_millis(limits.get(Limit::TransactionIdleMs)));
-        Times { idle, transaction_idle, command, since: Instant::now(), partial: None }
-    }
-
-    /// Returns the time at which the session ends, or its transaction is aborted, if no command
-    /// comes. `unused` bytes begin one.
-    #[inline]
-    fn next(&self, in_transaction: bool, unused: usize) -> Instant {
-        let idle = self.since + if in_transaction { self.transaction_idle } else { self.idle };
-        match self.partial {
-            None => idle,
-            Some(partial) => idle.min(self.command_end(partial, unused)),
-        }
-    }
-
-    // Out of line: else all of it is computed for each batch.
-    #[cold]
-    #[inline(never)]
-    fn command_end(&self, partial: Instant, unused: usize) -> Instant {
-        partial + self.command + Duration::from_millis(unused as u64 * 1000 / PROGRESS_BYTES)
-    }
-
-    /// True if the session ends now, since no command has come.
-    #[cold]
-    #[inline(never)]
-    fn is_over(&self, unused: usize) -> bool {
-        Instant::now() >= self.next(false, unused)
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Http`]: a connection that speaks HTTP, until it has become a websocket.
 //!
-//! There is one HTTP server for all that is served so: [`Pages`] says what a listener has. The crate
+//! There is one HTTP server for all that is served so: [`Pages`] says what a listener has. The
+//! crate
 //! `hyper` knows the protocol. It reads and writes two buffers in memory, and [`Http::go_on`] moves
 //! bytes between these and the stream, so that no thread waits and no runtime is needed.
 //!

@@ -32,6 +32,7 @@ pub mod roles;
 mod server;
 pub mod text;
 mod tidy;
+mod times;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};

@@ -48,7 +48,7 @@ pub enum Address {
         /// As for TCP; 80 if the text has none.
         port: u16,
         /// The path of the URL, with its slash.
-        path: String,
+        path: Box<str>,
     },
     /// A websocket over TLS.
     Wss {
@@ -57,7 +57,7 @@ pub enum Address {
         /// As for TCP; 443 if the text has none.
         port: u16,
         /// The path of the URL, with its slash.
-        path: String,
+        path: Box<str>,
         /// As for TLS. Browsers know no pins.
         pin: Option<Pin>,
     },
@@ -337,13 +337,13 @@ fn split_pin<'t>(scheme: &'static str, rest: &'t str) -> Result<(&'t str, Option
 }
 
 /// Splits the path of a URL off, which is `/` if there is none.
-fn split_path(rest: &str) -> Result<(&str, String), AddressError> {
+fn split_path(rest: &str) -> Result<(&str, Box<str>), AddressError> {
     let at = rest.find('/').unwrap_or(rest.len());
     let (rest, path) = rest.split_at(at);
     let allowed = |one: char| one.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%/".contains(one);
     match path.chars().all(allowed) {
-        true if path.is_empty() => Ok((rest, "/".to_owned())),
-        true => Ok((rest, path.to_owned())),
+        true if path.is_empty() => Ok((rest, "/".into())),
+        true => Ok((rest, path.into())),
         false => Err(AddressError::BadPath { path: path.to_owned() }),
     }
 }
@@ -425,11 +425,11 @@ mod tests {
     }
 
     fn ws(host: &str, port: u16, path: &str) -> Address {
-        Address::Ws { host: host.to_owned(), port, path: path.to_owned() }
+        Address::Ws { host: host.to_owned(), port, path: path.into() }
     }
 
     fn wss(host: &str, path: &str, pin: Option<Pin>) -> Address {
-        Address::Wss { host: host.to_owned(), port: 443, path: path.to_owned(), pin }
+        Address::Wss { host: host.to_owned(), port: 443, path: path.into(), pin }
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(crate) fn request_error(
     match error {
         RequestError::TimedOut => ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() },
         RequestError::Closed => ConnectError::Closed { address },
-        RequestError::Web(source) => ConnectError::Web { address, source },
+        RequestError::Web(source) => ConnectError::Web { address, source: Box::new(source) },
         RequestError::Read(ReadError::Tls(source)) => ConnectError::Tls { address, source: Box::new(source) },
         RequestError::Read(error) => ConnectError::Io { address, source: io::Error::other(error) },
     }

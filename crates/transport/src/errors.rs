@@ -74,7 +74,7 @@ pub enum ConnectError {
         /// The address.
         address: Address,
         /// The fault.
-        source: WebError,
+        source: Box<WebError>,
     },
     /// A file of certificates cannot be used.
     #[error(transparent)]

@@ -6,8 +6,8 @@
 //! [`Listener`] and [`Address`].
 //!
 //! Deliberately absent are: an async runtime, a protocol, and any periodic wake-up. A stream that
-//! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue. Frames of websockets
-//! are tungstenite's.
+//! nobody uses costs no time. Certificates and encryption are rustls's; `tls` is the glue. Frames
+//! of websockets are tungstenite's.
 //!
 //! ```text
 //! address    names of listeners, as URLs
@@ -17,6 +17,7 @@
 //! errors     the reasons why a stream is not made, or gives and takes no bytes
 //! connect    a client's sockets
 //! stream     Stream, its stopper; chooses one of the four below
+//! halves     the halves of a stream, for a thread each
 //! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
@@ -44,6 +45,7 @@ mod attention;
 mod connect;
 mod deadline;
 mod errors;
+mod halves;
 mod identity;
 mod listener;
 mod pin;
@@ -57,11 +59,12 @@ mod websocket;
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
 pub use errors::{ConnectError, ReadError, WriteError};
+pub use halves::{StreamReading, StreamWaiter, StreamWriting};
 pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};
 pub use rest::{Closed, PeerSilent, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
-pub use stream::{ConnectOptions, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
+pub use stream::{ConnectOptions, Stream, StreamStopper};
 pub use tls::{CertificateFileError, Clients, KeyFiles, Protocol, TlsError, TlsOptions, TlsServer};
 pub use websocket::{CONTROL_FRAMES_PER_SECOND_MAX, MESSAGE_BYTES_MAX, PING_EVERY, SUBPROTOCOL, WebError};

@@ -2,8 +2,7 @@
 //!
 //! Read [`Stream`] first. It is made by [`Stream::connect`], by a listener, or as one of two ends
 //! within a process. It ends when it is dropped, when the peer is gone, or by a [`StreamStopper`].
-//! [`Stream::split`] makes two halves of it, for a thread each, and [`StreamWaiter`] waits for a
-//! half that several threads read from.
+//! [`Stream::split`] makes two halves of it (`crate::halves`).
 //!
 //! The stream owns its socket, over which all transports notice a hang-up, and its `Medium`: the
 //! rings of `crate::shm`, the buffer of `crate::socket`, or the state of `crate::tls` or
@@ -26,9 +25,10 @@ use crate::connect::{
 };
 use crate::deadline::Deadline;
 use crate::errors::{ConnectError, ReadError, WriteError};
+use crate::halves::{Reading, StreamReading, StreamWriting, Writing};
 use crate::identity::Identity;
 use crate::pin::Pin;
-use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
+use crate::shm::{self, ShmStream};
 use crate::socket::{SocketStream, wait_readable};
 use crate::tls::{self, Machine, Protocol, TlsOptions, TlsStream};
 use crate::websocket::{self, Base, WebStream};
@@ -546,146 +546,10 @@ impl Stream {
         }
     }
 
-    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333`, and the same
-    /// with `tls`, `ws` and `wss`.
+    /// Returns the peer, for logs: `shm pid 123`, `unix pid 123`, `tcp 127.0.0.1:3333`, and the
+    /// same with `tls`, `ws` and `wss`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
-    }
-}
-
-/// The half of a stream that reads.
-#[derive(Debug)]
-pub struct StreamReading {
-    medium: Reading,
-    _connection: Arc<Connection>,
-}
-
-#[derive(Debug)]
-enum Reading {
-    Shm(ShmReading),
-    Socket(SocketStream),
-    Tls(TlsStream),
-    Web(WebStream),
-}
-
-impl StreamReading {
-    /// As [`Stream::read`].
-    ///
-    /// # Errors
-    /// [`ReadError`]
-    ///
-    /// # Panics
-    /// If `limit` is 0.
-    pub fn read(
-        &mut self,
-        into: &mut Vec<u8>,
-        limit: usize,
-        deadline: impl Into<Deadline>,
-    ) -> Result<usize, ReadError> {
-        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
-        match &mut self.medium {
-            Reading::Shm(stream) => stream.read(into, limit, deadline.into(), || {}),
-            Reading::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
-            Reading::Tls(stream) => stream.read(into, limit, deadline.into().instant()),
-            Reading::Web(stream) => stream.read(into, limit, deadline.into().instant()),
-        }
-    }
-}
-
-impl StreamReading {
-    /// As [`Stream::try_read`].
-    ///
-    /// # Errors
-    /// [`ReadError`]
-    ///
-    /// # Panics
-    /// If `limit` is 0.
-    pub fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
-        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
-        match &mut self.medium {
-            Reading::Shm(stream) => stream.try_read(into, limit),
-            Reading::Socket(stream) => stream.try_read(into, limit),
-            Reading::Tls(stream) => stream.try_read(into, limit),
-            Reading::Web(stream) => stream.try_read(into, limit),
-        }
-    }
-
-    /// Returns the waiter, which waits for this half while several threads read from it in turn;
-    /// none for a socket.
-    pub fn waiter(&self) -> Option<StreamWaiter> {
-        match &self.medium {
-            Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
-            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => None,
-        }
-    }
-
-    /// Returns the position of the peer at the last read, for [`StreamWaiter::wait`].
-    pub fn position(&self) -> u64 {
-        match &self.medium {
-            Reading::Shm(stream) => stream.position(),
-            Reading::Socket(_) | Reading::Tls(_) | Reading::Web(_) => 0,
-        }
-    }
-}
-
-/// Waits until a half of a stream over shared memory can be read.
-///
-/// One thread sleeps in [`StreamWaiter::wait`]. Other threads look by themselves for a while, with
-/// [`StreamReading::try_read`], and spare the peer to wake that one. They say so before, and
-/// afterwards, and look once more then.
-#[derive(Debug)]
-pub struct StreamWaiter(shm::ShmWaiter);
-
-impl StreamWaiter {
-    /// Sleeps until more can be read than up to a position, or the stream has ended. Returns true
-    /// if that was before the deadline.
-    pub fn wait(&self, position: u64, deadline: impl Into<Deadline>) -> bool {
-        self.0.wait(position, deadline.into())
-    }
-
-    /// Notes that a thread looks.
-    pub fn begin_look(&self) {
-        self.0.begin_look();
-    }
-
-    /// Notes that no thread looks: bytes that come from now on wake the sleeper.
-    pub fn end_look(&self) {
-        self.0.end_look();
-    }
-}
-
-/// The half of a stream that writes.
-#[derive(Debug)]
-pub struct StreamWriting {
-    medium: Writing,
-    _connection: Arc<Connection>,
-}
-
-#[derive(Debug)]
-enum Writing {
-    Shm(ShmWriting),
-    Socket(SocketStream),
-    Tls(TlsStream),
-    Web(WebStream),
-}
-
-impl StreamWriting {
-    /// As [`Stream::write`] and [`Stream::flush`].
-    ///
-    /// # Errors
-    /// [`WriteError`]
-    #[inline]
-    pub fn write(&mut self, bytes: &[u8], deadline: impl Into<Deadline>) -> Result<(), WriteError> {
-        match &mut self.medium {
-            Writing::Shm(stream) => {
-                let written = stream.write(bytes, deadline.into());
-                stream.flush();
-                written
-            }
-            Writing::Socket(stream) => stream.write(bytes, deadline.into().instant()),
-            Writing::Tls(stream) => stream.write(bytes, deadline.into().instant()),
-            Writing::Web(stream) => stream.write(bytes, deadline.into().instant()),
-        }
     }
 }
 

@@ -44,7 +44,7 @@ fn head(kind: u8, masked: u8, length: usize) -> Vec<u8> {
 
 /// A bare socket on which a websocket is open, and the server's end of it.
 fn opened() -> (TcpStream, Stream) {
-    let address = Address::Ws { host: "127.0.0.1".to_owned(), port: 0, path: "/".to_owned() };
+    let address = Address::Ws { host: "127.0.0.1".to_owned(), port: 0, path: "/".into() };
     let listener = Listener::bind(&address, &ListenOptions::default()).unwrap();
     let mut client = TcpStream::connect(("127.0.0.1", listener.local_address().port().unwrap())).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -253,7 +253,7 @@ fn failed(answer: &'static [u8]) -> ConnectError {
 #[test]
 fn servers_of_other_kinds_are_told_apart() {
     let web = |error| match error {
-        ConnectError::Web { source, .. } => source,
+        ConnectError::Web { source, .. } => *source,
         other => panic!("{other:?}"),
     };
     let error = web(failed(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 14\r\n\r\nnot for you\x07\nx"));

@@ -53,8 +53,8 @@ fn listen_in(directory: &std::path::Path, path: &std::path::Path, medium: &str) 
         "unix" => (Address::Unix(path), 1 << 20),
         "tcp" => (Address::Tcp { host: host(), port: 0 }, 1 << 20),
         "tls" => (Address::Tls { host: host(), port: 0, pin: None }, 1 << 20),
-        "ws" => (Address::Ws { host: host(), port: 0, path: "/x".to_owned() }, 1 << 20),
-        "wss" => (Address::Wss { host: host(), port: 0, path: "/x".to_owned(), pin: None }, 1 << 20),
+        "ws" => (Address::Ws { host: host(), port: 0, path: "/x".into() }, 1 << 20),
+        "wss" => (Address::Wss { host: host(), port: 0, path: "/x".into(), pin: None }, 1 << 20),
         other => panic!("no medium {other}"),
     };
     let options = match medium {
