@@ -106,7 +106,7 @@ pub struct Args {
     /// unencrypted
     #[arg(long)]
     plain_networks: bool,
-    /// The origin of pages that may open websockets, such as https://app.example or
+    /// The origin of pages that may open websockets, such as `https://app.example` or
     /// `http://localhost:*`; several times for several [default: none]
     #[arg(long, value_name = "ORIGIN")]
     origin: Vec<String>,

@@ -260,10 +260,12 @@ fn metrics_are_told_over_https() {
 
 #[test]
 fn slow_and_silent_strangers_go() {
-    let server = serve(&["--set", "hello_ms_max=1000"]);
-    let url = server.urls[1].clone();
+    let server = serve(&["--set", "hello_ms_max=1000", "--listen", "wss://127.0.0.1:0"]);
+    let (url, secured) = (server.urls[1].clone(), server.urls[2].clone());
     let start = Instant::now();
-    // Half a request; one byte each 100 ms; a request and half a frame; a frame byte by byte.
+    // Half a handshake of TLS; half a request; one byte each 100 ms; a request and half a frame; a frame byte by byte.
+    let mut shaking = connect(&secured);
+    shaking.write_all(b"\x16\x03\x01\x02\0\x01").unwrap();
     let mut half = connect(&url);
     half.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
     let mut open = opened(&url);
@@ -281,7 +283,7 @@ fn slow_and_silent_strangers_go() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut rest = Vec::new();
-    for stream in [&mut half, &mut trickle, frames.get_mut(), open.get_mut()] {
+    for stream in [&mut shaking, &mut half, &mut trickle, frames.get_mut(), open.get_mut()] {
         rest.clear();
         let _ = stream.read_to_end(&mut rest);
     }

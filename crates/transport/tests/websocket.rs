@@ -10,7 +10,7 @@ use bifrost_transport::{
     Address, CONTROL_FRAMES_PER_SECOND_MAX, ConnectError, ConnectOptions, ListenOptions, Listener,
     MESSAGE_BYTES_MAX, ReadError, Stream, WebError, WriteError,
 };
-use common::{connected, far, open_websocket, read_exact};
+use common::{Numbers, connected, far, open_websocket, read_exact};
 
 const BINARY: u8 = 0x82;
 const CONTINUED: u8 = 0x02;
@@ -219,6 +219,49 @@ fn a_close_is_answered_and_is_the_end() {
     stopper.stop();
     assert!(matches!(reading.join().unwrap(), Err(ReadError::Stopped)));
     assert_eq!(closed(&mut client).0, 1000);
+}
+
+#[test]
+fn random_frames_are_read_or_refused() {
+    let mut refused = 0;
+    for seed in 0..400 {
+        let mut numbers = Numbers(seed);
+        let (mut client, mut server) = opened();
+        let mut bytes = Vec::new();
+        for _ in 0..numbers.below(20) + 1 {
+            let kind = match numbers.below(8) {
+                0 => numbers.below(256) as u8,
+                1 => PING,
+                2 => CONTINUED,
+                3 => 0,
+                4 => LAST,
+                _ => BINARY,
+            };
+            let content_length = numbers.below(300);
+            let content = numbers.bytes(content_length);
+            bytes.extend(masked(kind, &content));
+        }
+        for _ in 0..numbers.below(3) {
+            let at = numbers.below(bytes.len());
+            bytes[at] ^= 1 << numbers.below(8);
+        }
+        // The server may have closed before.
+        let _ = client.write_all(&bytes);
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        let mut read = Vec::new();
+        loop {
+            match server.read(&mut read, 1 + numbers.below(1000), far()) {
+                Ok(0) => break,
+                Ok(_) => assert!(read.len() <= bytes.len(), "seed {seed}"),
+                Err(ReadError::Web(_)) => {
+                    refused += 1;
+                    break;
+                }
+                Err(error) => panic!("seed {seed}: {error:?}"),
+            }
+        }
+    }
+    assert!((20..400).contains(&refused), "{refused}");
 }
 
 #[test]
