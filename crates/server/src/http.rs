@@ -310,11 +310,13 @@ impl Service<Request<Incoming>> for Answers {
             lock(&self.exchange).upgrade = Some(hyper::upgrade::on(&mut request));
             return ready(Ok(answer));
         }
+        let is_refusal = !answer.status().is_success();
         let headers = answer.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if requests >= REQUESTS_MAX {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        // A client that is refused asks again from the start.
+        if requests >= REQUESTS_MAX || is_refusal {
+            headers.append(header::CONNECTION, HeaderValue::from_static("close"));
         }
         ready(Ok(answer))
     }
