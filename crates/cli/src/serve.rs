@@ -79,6 +79,10 @@ pub struct Args {
     /// unix:///path
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
+    /// The collector of OpenTelemetry to which metrics and spans of batches are exported:
+    /// http://host:4318, https://host:4318
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
     /// The number of threads for the program's actors, if it has some [default: 1]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
@@ -154,6 +158,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.session_limits()?;
     config.addresses()?;
     config.metrics_address()?;
+    config.otlp_target()?;
     config.place()?;
     config.check_nodes()?;
     config.checked_roles()?;
@@ -248,6 +253,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(metrics) = &args.metrics {
         settings.insert("metrics".into(), metrics.clone().into());
+    }
+    if let Some(otlp) = &args.otlp {
+        settings.insert("otlp".into(), otlp.clone().into());
     }
     if let Some(nodes) = args.nodes {
         settings.insert("nodes".into(), nodes.into());

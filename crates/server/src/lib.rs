@@ -9,7 +9,7 @@
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
 //! sessions with them. [`metrics`] tells the counts of sessions and store, in the form that
-//! Prometheus reads.
+//! Prometheus reads; [`otlp`] sends them, and spans of batches, to a collector of OpenTelemetry.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
@@ -24,12 +24,14 @@ mod hello;
 pub mod memory;
 pub mod metrics;
 pub mod objects;
+pub mod otlp;
 mod process;
 pub mod program;
 pub mod roles;
 mod server;
 pub mod text;
 mod tidy;
+mod times;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};

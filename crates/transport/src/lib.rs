@@ -58,4 +58,6 @@ pub use pin::{Pin, PinError};
 pub use rest::{Closed, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
-pub use tls::{CertificateFileError, Clients, KeyFiles, TlsError, TlsOptions, TlsServer};
+pub use tls::{
+    CertificateFileError, Clients, KeyFiles, TlsError, TlsMeans, TlsOptions, TlsServer, tls_means,
+};

@@ -141,6 +141,7 @@ $changed := wait 30000
 wait 0
 flush
 bye
+hello 2 name "traced" trace "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 "#;
 
 #[test]

@@ -31,7 +31,7 @@ pub use error::TlsError;
 pub(crate) use machine::Machine;
 use machine::RECORD_BYTES;
 pub(crate) use trust::connect;
-pub use trust::{CertificateFileError, Clients, KeyFiles, TlsOptions, TlsServer};
+pub use trust::{CertificateFileError, Clients, KeyFiles, TlsMeans, TlsOptions, TlsServer, tls_means};
 
 use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};
