@@ -218,7 +218,8 @@ impl Work for Connection {
                         self.watch_room(want == Want::Room || self.stream.wants_write());
                     }
                     if self.stream.rest(want) {
-                        if let Stage::Session(running) = &self.stage {
+                        if let Stage::Session(running) = &mut self.stage {
+                            running.meter.count(&self.shared.batches, &running.session);
                             let rest = running.rest();
                             self.shared.batches.begin_rest(rest);
                             self.rests = Some(rest);
@@ -228,7 +229,8 @@ impl Work for Connection {
                     self.stream.awake();
                 }
                 Step::Over => {
-                    if let Stage::Session(running) = std::mem::replace(&mut self.stage, Stage::Over) {
+                    if let Stage::Session(mut running) = std::mem::replace(&mut self.stage, Stage::Over) {
+                        running.meter.count(&self.shared.batches, &running.session);
                         running.end(&self.place);
                     }
                     return Next::Done;
@@ -300,7 +302,7 @@ fn open(
         }
     };
     let times = Times::new(&limits, shared.patience.command);
-    let meter = Meter::new(stream.describe_peer());
+    let meter = Meter::new(&stream.describe_peer(), number);
     Ok(Running::new((number, seat), space, session, (form, times, meter), greeted.input))
 }
 
@@ -594,7 +596,7 @@ impl Running {
             }
         }
         let now = self.meter.take_now().unwrap_or_else(Instant::now);
-        self.meter.pause(&shared.batches, now);
+        self.meter.rest(&shared.batches, now);
         if self.answered || self.session.commands() != self.commands {
             (self.times.since, self.times.partial) = (now, None);
         }

@@ -343,6 +343,18 @@ impl Session {
         Counters { fetched: cache.fetched(), commits: cache.commits(), ..self.counters }
     }
 
+    /// The number of batches answered so far.
+    #[inline]
+    pub fn crossings(&self) -> u64 {
+        self.counters.crossings
+    }
+
+    /// The number of calls in the batches answered so far.
+    #[inline]
+    pub fn calls(&self) -> u64 {
+        self.counters.calls
+    }
+
     /// Returns the trace context that the client has given in its `hello`, if it has.
     pub fn trace(&self) -> Option<TraceContext> {
         self.trace

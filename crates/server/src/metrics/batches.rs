@@ -59,7 +59,7 @@ impl Rest {
     }
 }
 
-/// A batch that was answered, or some that were answered together.
+/// The counters of batches that were answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answered {
     pub crossings: u64,
@@ -69,6 +69,17 @@ pub(crate) struct Answered {
     pub fuel: u64,
     pub received_bytes: u64,
     pub sent_bytes: u64,
+}
+
+/// The times of a batch, or of some that were answered together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timed {
+    /// The number of batches.
+    pub batches: u64,
+    /// Their calls.
+    pub calls: u64,
+    /// The number of times that they count, since others like them were not timed.
+    pub weight: u64,
     /// The time from its first byte until its answer was written.
     pub whole_ns: u64,
     /// The part of it in which the session ran.
@@ -285,9 +296,9 @@ impl Batches {
         Some(shard.get_or_init(Box::default))
     }
 
-    /// Adds what was answered at a moment, to a client over a medium ([`MEDIA`]).
+    /// Adds batches of a client over a medium ([`MEDIA`]).
     #[inline]
-    pub(crate) fn add(&self, now_ns: u64, medium: usize, one: &Answered) {
+    pub(crate) fn count(&self, medium: usize, one: &Answered) {
         let Some(shard) = self.shard() else { return };
         shard.crossings[medium].add(one.crossings);
         shard.calls[medium].add(one.calls);
@@ -296,16 +307,23 @@ impl Batches {
         shard.fuel.add(one.fuel);
         shard.received_bytes.add(one.received_bytes);
         shard.sent_bytes.add(one.sent_bytes);
-        shard.whole_ns.add(one.whole_ns);
-        shard.ran_ns.add(one.ran_ns);
-        shard.parked_ns.add(one.parked_ns);
-        shard.input_ns.add(one.input_ns);
+    }
+
+    /// Adds the times of batches that were answered at a moment.
+    #[inline]
+    pub(crate) fn time(&self, now_ns: u64, one: &Timed) {
+        let Some(shard) = self.shard() else { return };
+        let weight = one.weight;
+        shard.whole_ns.add(weight * one.whole_ns);
+        shard.ran_ns.add(weight * one.ran_ns);
+        shard.parked_ns.add(weight * one.parked_ns);
+        shard.input_ns.add(weight * one.input_ns);
         // The times of several batches that were answered together cannot be told apart.
-        if one.crossings == 1 {
-            shard.classes[class(one.whole_ns)].add(1);
-            shard.ring.add(now_ns / 1_000_000_000, Sums::of(one.calls, one.ran_ns));
+        if one.batches == 1 {
+            shard.classes[class(one.whole_ns)].add(weight);
+            shard.ring.add(now_ns / 1_000_000_000, Sums::of(one.calls, one.ran_ns).times(weight));
         } else {
-            shard.classes[class(one.whole_ns / one.crossings.max(1))].add(one.crossings);
+            shard.classes[class(one.whole_ns / one.batches.max(1))].add(weight * one.batches);
         }
     }
 

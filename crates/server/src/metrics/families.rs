@@ -91,8 +91,15 @@ impl Gathered {
     }
 
     /// Adds a gauge; nothing for one without a value.
-    fn gauge<V: Into<Value>>(&mut self, name: &'static str, help: &'static str, value: impl Into<Option<V>>) {
+    fn gauge(&mut self, name: &'static str, help: &'static str, value: impl Into<Option<u64>>) {
         if let Some(value) = value.into() {
+            self.put(Kind::Gauge, name, help, vec![(None, value.into())]);
+        }
+    }
+
+    /// Does the same for a gauge with a fraction.
+    fn real(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {
+        if let Some(value) = value {
             self.put(Kind::Gauge, name, help, vec![(None, value.into())]);
         }
     }
@@ -193,14 +200,14 @@ fn batches(to: &mut Gathered, batches: &BatchesMeasured) {
     let factor = (minute.batches > 0).then(|| minute.calls as f64 / minute.batches as f64);
     let help = "Calls divided by crossings in the last minute: the batching factor B. Absent without \
         crossings.";
-    to.gauge("batching_factor", help, factor);
+    to.real("batching_factor", help, factor);
     let fit = minute.fit();
     let help = "The cost of a call, t_c, fitted to the batches of the last minute. Absent if it is \
         undefined.";
-    to.gauge("call_cost_seconds", help, fit.map(|fit| fit.call_ns / 1e9));
+    to.real("call_cost_seconds", help, fit.map(|fit| fit.call_ns / 1e9));
     let help = "The cost of a crossing in the server, t_d, fitted to the batches of the last minute. \
         Absent if it is undefined.";
-    to.gauge("crossing_cost_seconds", help, fit.map(|fit| fit.crossing_ns / 1e9));
+    to.real("crossing_cost_seconds", help, fit.map(|fit| fit.crossing_ns / 1e9));
     to.gauge("fitted_batches", "Batches of the last minute, to which costs are fitted.", minute.batches);
 }
 
@@ -225,9 +232,9 @@ fn workers(to: &mut Gathered, measured: &Measured) {
     let running = workers.threads.saturating_sub(workers.idle + workers.blocked);
     let states = [("running", running), ("idle", workers.idle), ("blocked", workers.blocked)];
     to.gauges("workers", "Threads that run sessions, by state.", "state", states);
-    to.gauge("jobs", "Connections, and other jobs of the workers.", workers.jobs);
-    to.gauge("queued_jobs", "Jobs that wait for a worker.", workers.queued);
-    to.gauge("fibers", "Stacks of jobs that run or are parked.", workers.fibers);
+    to.gauge("jobs", "Connections, and other jobs of the workers.", workers.jobs as u64);
+    to.gauge("queued_jobs", "Jobs that wait for a worker.", workers.queued as u64);
+    to.gauge("fibers", "Stacks of jobs that run or are parked.", workers.fibers as u64);
     let help = "Runs that were asked to make way for others, and did.";
     to.counter("preemptions", help, workers.preempted);
     let resting = Rest::ALL.map(Rest::name).into_iter().zip(measured.batches.resting);

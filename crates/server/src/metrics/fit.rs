@@ -6,10 +6,14 @@
 
 /// Most calls of a batch that count.
 const CALLS_MAX: u64 = u32::MAX as u64;
-/// The longest time of a batch that counts, in nanoseconds: 18 minutes.
-const NANOSECONDS_MAX: u64 = 1 << 40;
-/// Most batches of which the sums have room: the products of [`Sums::fit`] have 127 bits.
+/// The longest time of a batch that counts, in nanoseconds: 137 seconds.
+const NANOSECONDS_MAX: u64 = 1 << 37;
+/// Most batches of which the sums have room: all times together have 63 bits, and the products of
+/// [`Sums::fit`] 121.
 const BATCHES_MAX: u64 = 1 << 26;
+
+/// The most batches for which one stands.
+const WEIGHT_MAX: u64 = 64;
 
 /// The sums of some batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,6 +50,21 @@ impl Sums {
             nanoseconds,
             calls_squared: u128::from(calls) * u128::from(calls),
             calls_by_time: u128::from(calls) * u128::from(nanoseconds),
+        }
+    }
+
+    /// Returns the sums of so many equal batches.
+    #[inline]
+    #[must_use]
+    pub fn times(self, count: u64) -> Sums {
+        let count = count.min(WEIGHT_MAX);
+        let wide = u128::from(count);
+        Sums {
+            batches: self.batches * count,
+            calls: self.calls * count,
+            nanoseconds: self.nanoseconds * count,
+            calls_squared: self.calls_squared * wide,
+            calls_by_time: self.calls_by_time * wide,
         }
     }
 
@@ -116,6 +135,12 @@ mod tests {
         assert_eq!(sums([(1, 500), (10, 100)]).fit(), None);
         // A batch without calls would take less than no time.
         assert_eq!(sums([(1, 10), (10, 1000)]).fit(), None);
+    }
+
+    #[test]
+    fn a_batch_stands_for_others() {
+        assert_eq!(Sums::of(3, 100).times(2), sums([(3, 100), (3, 100)]));
+        assert_eq!(Sums::of(3, 100).times(1), Sums::of(3, 100));
     }
 
     #[test]
