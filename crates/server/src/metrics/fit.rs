@@ -13,7 +13,7 @@ const NANOSECONDS_MAX: u64 = 1 << 37;
 const BATCHES_MAX: u64 = 1 << 26;
 
 /// The most batches for which one stands.
-const WEIGHT_MAX: u64 = 64;
+const WEIGHT_MAX: u64 = 128;
 
 /// The sums of some batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
