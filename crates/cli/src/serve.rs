@@ -48,6 +48,8 @@ Examples:
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
   bifrost serve --store objects --metrics tcp://127.0.0.1:9464 database.theta
       `curl http://127.0.0.1:9464/metrics` prints the counts of sessions and store
+  bifrost serve --otlp http://localhost:4318 --set otlp_ratio=0.01 database.theta
+      exports metrics, and a span for each hundredth batch, to a collector of OpenTelemetry
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open

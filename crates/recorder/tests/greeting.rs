@@ -3,7 +3,9 @@
 use bifrost_recorder::{
     BuiltinNumbers, CellNumbers, Closed, GreetError, Greeting, LastWords, Recorder, Settings, Stubs,
 };
-use bifrost_wire::{Command, Decoded, ErrorNumber, Interface, TraceContext, VERSION, decode, encode, operator};
+use bifrost_wire::{
+    Command, Decoded, ErrorNumber, Interface, TraceContext, VERSION, decode, encode, operator,
+};
 
 static STUBS: Stubs = Stubs {
     digest: [7; 32],

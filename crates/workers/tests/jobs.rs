@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bifrost_workers::{
-    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, parked_ns, worker_number,
+    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, parked_ns,
+    worker_number,
 };
 use parking_lot::Mutex;
 

@@ -40,9 +40,7 @@ impl Collector for Families {
 
 fn put(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Result {
     match (kind, value) {
-        (Kind::Counter, Value::Whole(value)) => {
-            metric.encode_counter::<NoLabelSet, u64, f64>(value, None)
-        }
+        (Kind::Counter, Value::Whole(value)) => metric.encode_counter::<NoLabelSet, u64, f64>(value, None),
         (Kind::Counter, Value::Real(value)) => metric.encode_counter::<NoLabelSet, f64, f64>(value, None),
         (_, Value::Whole(value)) => metric.encode_gauge(value),
         (_, Value::Real(value)) => metric.encode_gauge(value),

@@ -112,10 +112,8 @@ fn message(span: &BatchSpan, ended_ns: u64) -> Span {
         Some((parent, flags)) => (parent.to_be_bytes().to_vec(), u32::from(flags) | PARENT_IS_REMOTE),
         None => (Vec::new(), 1),
     };
-    let status = span.error.map(|error| Status {
-        message: error.text().to_owned(),
-        code: StatusCode::Error.into(),
-    });
+    let status =
+        span.error.map(|error| Status { message: error.text().to_owned(), code: StatusCode::Error.into() });
     Span {
         trace_id: span.place.trace.to_be_bytes().to_vec(),
         span_id: span.place.span.to_be_bytes().to_vec(),
@@ -132,11 +130,7 @@ fn message(span: &BatchSpan, ended_ns: u64) -> Span {
 }
 
 /// Returns the request with metrics that were measured then. Their names are those of the text.
-pub(super) fn metrics(
-    origin: &Origin,
-    families: &[Family],
-    now: SystemTime,
-) -> ExportMetricsServiceRequest {
+pub(super) fn metrics(origin: &Origin, families: &[Family], now: SystemTime) -> ExportMetricsServiceRequest {
     let times = (origin.started_ns, unix_ns(now));
     let scope_metrics = vec![ScopeMetrics {
         scope: Some(origin.scope.clone()),

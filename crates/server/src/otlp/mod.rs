@@ -211,8 +211,7 @@ impl Sending {
     fn send_spans(&mut self, spans: &[BatchSpan]) -> bool {
         let request = messages::spans(&self.origin, spans);
         let answer = self.post("v1/traces", &request.encode_to_vec());
-        let answer =
-            answer.and_then(|answer| Ok(ExportTraceServiceResponse::decode(answer.as_slice())?));
+        let answer = answer.and_then(|answer| Ok(ExportTraceServiceResponse::decode(answer.as_slice())?));
         let count = spans.len() as u64;
         let counts = self.tracer.counts();
         match &answer {
@@ -232,8 +231,7 @@ impl Sending {
         let Some(measured) = (self.measure)() else { return true };
         let request = messages::metrics(&self.origin, &families(&measured), SystemTime::now());
         let answer = self.post("v1/metrics", &request.encode_to_vec());
-        let answer =
-            answer.and_then(|answer| Ok(ExportMetricsServiceResponse::decode(answer.as_slice())?));
+        let answer = answer.and_then(|answer| Ok(ExportMetricsServiceResponse::decode(answer.as_slice())?));
         self.note(answer.map(|_| ()))
     }
 
@@ -284,8 +282,15 @@ mod tests {
             assert_eq!(Target::check_url(url), Ok(kept.to_owned()));
         }
         for wrong in [
-            "", "localhost", "localhost:4318", "/x", "tcp://localhost:4318", "http://", "http://a:b@c",
-            "http://a/?x=1", "http://a b",
+            "",
+            "localhost",
+            "localhost:4318",
+            "/x",
+            "tcp://localhost:4318",
+            "http://",
+            "http://a:b@c",
+            "http://a/?x=1",
+            "http://a b",
         ] {
             assert!(Target::check_url(wrong).is_err(), "{wrong}");
         }

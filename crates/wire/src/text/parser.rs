@@ -359,9 +359,7 @@ impl Parser<'_> {
         while let Some(Token::Name(word)) = self.peek() {
             let word = word.clone();
             if !matches!(word.as_str(), "token" | "name" | "trace") {
-                return Err(
-                    self.bad("`token`, `name` or `trace` was expected, or `json` before them")
-                );
+                return Err(self.bad("`token`, `name` or `trace` was expected, or `json` before them"));
             }
             self.at += 1;
             let text = match self.tokens.get(self.at).map(|t| &t.1) {
