@@ -40,11 +40,14 @@ enum Mood {
     Silent,
 }
 
+/// The paths and bodies of requests.
+type Requests = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
 /// A collector: the paths and bodies of the requests that it has got.
 struct Collector {
     url: String,
     mood: Arc<Mutex<Mood>>,
-    got: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    got: Requests,
     stopped: Arc<AtomicBool>,
 }
 

@@ -180,8 +180,8 @@ impl Builder {
         self
     }
 
-    /// Sets the program's place in a trace: the value of a `traceparent` of W3C Trace Context, which
-    /// the server's spans of this session's batches then have as their parent. Default: none.
+    /// Sets the program's place in a trace: the value of a `traceparent` of W3C Trace Context. The
+    /// server's spans of this session's batches then have it as their parent. Default: none.
     ///
     /// # Errors
     /// [`ConnectError::Trace`] if it is none.

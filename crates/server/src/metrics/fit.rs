@@ -1,8 +1,8 @@
 //! [`Fit`]: the cost of a call and of a crossing, from batches of different sizes.
 //!
-//! The model is that of the papers (001 section 6, 000 section 5.1): a call costs t = t_c + t_d / B,
-//! if B calls cross together. So a batch of n calls takes t_d + n t_c. Least squares over batches
-//! give both; [`Sums`] has all that they need, and is exact.
+//! The model is that of the papers (001 section 6, 000 section 5.1): a call costs t = t_c + t_d /
+//! B, if B calls cross together. So a batch of n calls takes t_d + n t_c. Least squares over
+//! batches give both; [`Sums`] has all that they need, and is exact.
 
 /// Most calls of a batch that count.
 const CALLS_MAX: u64 = u32::MAX as u64;

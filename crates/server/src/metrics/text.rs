@@ -1,8 +1,8 @@
 //! The metrics in the text form of Prometheus, version 0.0.4.
 //!
-//! The form is that of the crate of Prometheus; here is only the way to it. There is no OpenMetrics:
-//! there a gauge and a counter must not differ by `_total` alone, as `bifrost_sessions` and
-//! `bifrost_sessions_total` do.
+//! The form is that of the crate of Prometheus; here is only the way to it. There is no
+//! OpenMetrics: there a gauge and a counter must not differ by `_total` alone, as
+//! `bifrost_sessions` and `bifrost_sessions_total` do.
 
 use std::fmt;
 
