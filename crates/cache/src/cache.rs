@@ -17,6 +17,7 @@
 //! while the store asks what the session holds (`fetching.rs`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_repository::{
     BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid, Watcher, Watching,
@@ -88,6 +89,9 @@ struct Shared {
     /// that the transaction has migrated.
     migrating: Mutex<Vec<Object>>,
     migrated: Mutex<Vec<Object>>,
+    /// The objects that were fetched, and the transactions that were committed.
+    fetched: AtomicU64,
+    commits: AtomicU64,
 }
 
 /// The persistent objects of one session.
@@ -135,6 +139,8 @@ impl Cache {
             valid_to,
             migrating: Mutex::default(),
             migrated: Mutex::default(),
+            fetched: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
         });
         cx.set_keeper(Arc::new(KeptBy(shared.clone())));
         // SAFETY: the directory is an object of the context that was just made, and empty.
@@ -145,6 +151,16 @@ impl Cache {
         };
         shared.residents.lock().enter(Oref::ROOT, directory).expect("the first object has a number");
         Cache { shared, _registration: registration }
+    }
+
+    /// The number of objects that this cache has fetched, those that went along included.
+    pub fn fetched(&self) -> u64 {
+        self.shared.fetched.load(Ordering::Relaxed)
+    }
+
+    /// The number of transactions of this cache that were committed.
+    pub fn commits(&self) -> u64 {
+        self.shared.commits.load(Ordering::Relaxed)
     }
 
     /// Returns the schema.
@@ -294,6 +310,9 @@ impl Shared {
         let done = self.try_commit(cx, batch);
         let counters = self.schema.counters();
         done.as_ref().map_or_else(|why| why.counter(counters), |_| &counters.commits).add(1);
+        if done.is_ok() {
+            self.commits.fetch_add(1, Ordering::Relaxed);
+        }
         if done.is_err() {
             self.end_transaction(cx, &mut self.residents.lock(), true);
         }
@@ -631,7 +650,9 @@ impl Shared {
                 return Err(failed("it is not in the repository"));
             };
             counters.asked.add(1);
-            counters.ahead.add(self.ahead.lock().put(&plan, states));
+            let along = self.ahead.lock().put(&plan, states);
+            counters.ahead.add(along);
+            self.fetched.fetch_add(1 + along as u64, Ordering::Relaxed);
             return Ok(stored);
         }
     }

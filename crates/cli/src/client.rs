@@ -11,8 +11,8 @@ use bifrost_transport::{
 };
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::{
-    Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, VERSION, decode,
-    decode_reply, encode, op,
+    Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, TraceContext, VERSION,
+    decode, decode_reply, encode, op,
 };
 
 use crate::common::arguments::token;
@@ -36,8 +36,15 @@ pub struct ConnectArgs {
     /// A file with the token on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// The trace context of W3C in which the server enters the spans of the session's batches
+    #[arg(long, value_name = "CONTEXT", env = "TRACEPARENT", value_parser = parse_trace)]
+    traceparent: Option<TraceContext>,
     #[command(flatten)]
     tls: TlsArgs,
+}
+
+fn parse_trace(text: &str) -> Result<TraceContext, &'static str> {
+    TraceContext::parse(text).ok_or("it is no `traceparent` of W3C Trace Context")
 }
 
 impl ConnectArgs {
@@ -47,7 +54,8 @@ impl ConnectArgs {
     /// The address is none, nobody listens there, or the server refuses.
     pub fn connect(&self, url: Option<&str>) -> Result<Client, Failure> {
         let token = token(self.token.as_deref(), self.token_file.as_deref())?;
-        Client::connect_with(&address(url)?, &token.unwrap_or_default(), &self.tls.options())
+        let (address, tls) = (address(url)?, self.tls.options());
+        Client::connect_with(&address, &token.unwrap_or_default(), &tls, self.traceparent)
     }
 }
 
@@ -89,15 +97,20 @@ impl Client {
     ///
     /// # Errors
     /// Nobody listens, or the server refuses.
-    pub fn connect_with(address: &Address, token: &str, tls: &TlsOptions) -> Result<Client, Failure> {
+    pub fn connect_with(
+        address: &Address,
+        token: &str,
+        tls: &TlsOptions,
+        trace: Option<TraceContext>,
+    ) -> Result<Client, Failure> {
         let mut client = Client::open(address, tls)?;
-        if let Err(failure) = client.greet("") {
+        if let Err(failure) = client.greet("", trace) {
             let asked = client.refused == Some(ErrorNumber::BadToken as u32) && address.may_ask_for_token();
             if !asked || token.is_empty() {
                 return Err(failure);
             }
             client = Client::open(address, tls)?;
-            client.greet(token)?;
+            client.greet(token, trace)?;
         }
         Ok(client)
     }
@@ -121,10 +134,11 @@ impl Client {
     }
 
     /// Says `hello`, and waits for the welcome.
-    fn greet(&mut self, token: &str) -> Result<(), Failure> {
+    fn greet(&mut self, token: &str, trace: Option<TraceContext>) -> Result<(), Failure> {
         let mut out = Vec::new();
         let name = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
-        encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token, client: name });
+        let hello = Hello { version: VERSION, digest: [0; 32], token, client: name, trace };
+        encode::hello(&mut out, &hello);
         self.send(&out)?;
         (self.server, self.session, self.limits) = self.receive(|reply| match reply {
             Reply::Welcome(welcome) => {

@@ -48,6 +48,8 @@ Examples:
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
   bifrost serve --store objects --metrics tcp://127.0.0.1:9464 database.theta
       `curl http://127.0.0.1:9464/metrics` prints the counts of sessions and store
+  bifrost serve --otlp http://localhost:4318 --set otlp_ratio=0.01 database.theta
+      exports metrics, and a span for each hundredth batch, to a collector of OpenTelemetry
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
@@ -79,6 +81,10 @@ pub struct Args {
     /// unix:///path, or tls://host:port for HTTPS
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
+    /// The collector of OpenTelemetry to which metrics and spans of batches are exported:
+    /// http://host:4318, https://host:4318
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
     /// The number of threads for the program's actors, if it has some [default: 1]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
@@ -161,6 +167,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.addresses()?;
     config.metrics_address()?;
     config.origins()?;
+    config.otlp_target()?;
     config.place()?;
     config.check_nodes()?;
     config.checked_roles()?;
@@ -258,6 +265,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if !args.origin.is_empty() {
         settings.insert("websocket".into(), serde_json::json!({ "origins": args.origin }));
+    }
+    if let Some(otlp) = &args.otlp {
+        settings.insert("otlp".into(), otlp.clone().into());
     }
     if let Some(nodes) = args.nodes {
         settings.insert("nodes".into(), nodes.into());

@@ -8,8 +8,12 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use support::{Server, bifrost, stderr};
+
+/// Nothing here takes longer, on a busy machine either.
+const SOON: Duration = Duration::from_secs(60);
 
 const COUNTER: &str = "
 Counter = type   value () returns (int)   add (n: int) end Counter
@@ -170,4 +174,198 @@ fn other_requests() {
     let said = "metrics cannot be exported on `shm:///metrics`: write `tcp://host:port`, \
         `unix:///path` or `tls://host:port`";
     assert!(stderr(&output).contains(said), "{}", stderr(&output));
+}
+
+/// Waits until the metrics are as they shall be.
+fn metrics_when(server: &Server, is_there: impl Fn(&BTreeMap<String, f64>) -> bool) -> BTreeMap<String, f64> {
+    let start = Instant::now();
+    loop {
+        let now = metrics(server);
+        if is_there(&now) {
+            return now;
+        }
+        assert!(start.elapsed() < SOON, "{now:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A client of the text form that sends lines and reads answers as it likes.
+struct Talk(BufReader<UnixStream>);
+
+impl Talk {
+    fn with(server: &Server) -> Talk {
+        let path = server.urls[0].strip_prefix("unix://").unwrap();
+        let mut talk = Talk(BufReader::new(UnixStream::connect(path).unwrap()));
+        assert!(talk.ask("hello 2\n").contains("bifrost"));
+        talk.0.get_mut().write_all(LOOKUP.as_bytes()).unwrap();
+        talk
+    }
+
+    /// Sends lines, and returns the next line of an answer.
+    fn ask(&mut self, lines: &str) -> String {
+        self.0.get_mut().write_all(lines.as_bytes()).unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Sends a batch, and reads the answer to its `ok`.
+    fn batch(&mut self, lines: &str) -> String {
+        let mut answer = self.ask(lines);
+        while !answer.lines().last().unwrap().starts_with("ok") {
+            assert!(self.0.read_line(&mut answer).unwrap() > 0, "{answer}");
+        }
+        answer
+    }
+}
+
+#[test]
+fn metrics_of_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path(), &["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"]);
+    let none = metrics(&server);
+    for name in ["batching_factor", "call_cost_seconds", "crossing_cost_seconds"] {
+        assert!(!none.contains_key(name), "{name}");
+    }
+    let of = |name: &str, medium: &str| format!("{name}_total{{medium=\"{medium}\"}}");
+    assert_eq!((none[&of("crossings", "unix")], none["batch_seconds_count"]), (0.0, 0.0));
+    let mut talk = Talk::with(&server);
+    // Batches of one size give a factor, and no costs.
+    for _ in 0..3 {
+        talk.batch("$c.value()\n$c.value()\nflush\n");
+    }
+    let same = metrics_when(&server, |now| now[&of("crossings", "unix")] == 3.0);
+    assert_eq!(
+        (same[&of("calls", "unix")], same["batching_factor"], same["fitted_batches"]),
+        (6.0, 2.0, 3.0)
+    );
+    assert!(!same.contains_key("call_cost_seconds") && !same.contains_key("crossing_cost_seconds"));
+    assert_eq!((same["batch_seconds_count"], same["failures_total"]), (3.0, 0.0));
+    let state = |name: &str| format!("session_seconds_total{{state=\"{name}\"}}");
+    let parts: f64 = ["running", "parked", "resting"].iter().map(|name| same[&state(name)]).sum();
+    assert!((parts - same["batch_seconds_sum"]).abs() < 1e-6, "{same:?}");
+    assert!(same[&state("running")] > 0.0 && same[&state("input")] > 0.0, "{same:?}");
+    assert!(same["received_bytes_total"] > 0.0 && same["sent_bytes_total"] > 0.0);
+    assert!(same["fuel_total"] >= 6.0);
+    // Over another medium; calls of a loop count each time.
+    let script = format!("{LOOKUP}foreach $i in 1.to(50) do\n$c.value()\nend\nflush\n");
+    let url = server.urls[1].clone();
+    for _ in 0..2 {
+        assert_eq!(stderr(&server.shell(&url, &[], &script)), "");
+    }
+    let tcp = metrics_when(&server, |now| now[&of("crossings", "tcp")] >= 2.0 && now["sessions"] == 1.0);
+    assert!(tcp[&of("calls", "tcp")] >= 100.0 && tcp[&of("crossings", "unix")] == 3.0, "{tcp:?}");
+    assert_eq!(tcp["structures_total"], 2.0);
+    assert_eq!(tcp["structure_lookups_total{found=\"miss\"}"], 1.0);
+    assert_eq!(tcp["structure_lookups_total{found=\"hit\"}"], 1.0);
+    assert_eq!((tcp["kept_structures"], tcp["evicted_structures_total"]), (1.0, 0.0));
+    assert!(tcp["structure_key_bytes"] > 0.0 && tcp["compiled_structures"] == 0.0);
+    // Exceptions, and a structure that gets hot.
+    talk.batch("$none := lookup nobody\nforeach $i in 1.to(300000) do\n$c.value()\nend\nflush\n");
+    let hot = metrics_when(&server, |now| now["failures_total"] == 1.0);
+    assert!(hot["compiled_structures"] > 0.0 && hot["structure_code_bytes"] > 0.0, "{hot:?}");
+    assert!(hot["structure_compilations_total"] >= 1.0);
+    assert!(!hot.contains_key("exports_total{end=\"done\"}"));
+}
+
+/// More different structures than are kept.
+#[test]
+fn metrics_of_many_structures() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path(), &[]);
+    let mut talk = Talk::with(&server);
+    for number in 0..4100_u32 {
+        let calls = (0..13).map(|bit| if number >> bit & 1 == 0 { "$c.value()\n" } else { "$c.add(0)\n" });
+        let structure = format!("if true.equal(false) then\n{}end\n", calls.collect::<String>());
+        talk.0.get_mut().write_all(structure.as_bytes()).unwrap();
+        if number % 100 == 99 {
+            talk.batch("flush\n");
+        }
+    }
+    talk.batch("flush\n");
+    let many = metrics_when(&server, |now| now["structures_total"] == 4100.0);
+    assert_eq!((many["kept_structures"], many["evicted_structures_total"]), (4096.0, 4.0));
+    assert_eq!(many["structure_lookups_total{found=\"miss\"}"], 4100.0);
+}
+
+/// The costs that a server fits are those that its client sees.
+#[test]
+fn costs_of_calls_of_known_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("spin.theta");
+    let spin = "spin (n: int) returns (int)";
+    let body = "sum: int := 0  for i: int in 1.to(n) do sum := sum + i end  return (sum)";
+    let spinning = COUNTER
+        .replace("add (n: int) end Counter", &format!("add (n: int)   {spin} end Counter"))
+        .replace("end add\n", &format!("end add\n    {spin} {body} end spin\n"));
+    std::fs::write(&program, spinning).unwrap();
+    let server = Server::serve(&program, &["--metrics", "unix://FOLDER/metrics"]);
+    let mut talk = Talk::with(&server);
+    let mut times = |calls: usize| {
+        let lines = format!("{}flush\n", "$c.spin(1000000)\n".repeat(calls));
+        let mut times: Vec<f64> = (0..7)
+            .map(|_| {
+                let start = Instant::now();
+                talk.batch(&lines);
+                start.elapsed().as_secs_f64()
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        times[0]
+    };
+    times(1);
+    let (few, many) = (times(2), times(12));
+    let seen = (many - few) / 10.0;
+    let fitted = metrics_when(&server, |now| now.contains_key("call_cost_seconds"))["call_cost_seconds"];
+    assert!((seen * 0.7..seen * 3.0).contains(&fitted), "the client sees {seen}, the server {fitted}");
+    let crossing = metrics(&server)["crossing_cost_seconds"];
+    assert!((0.0..0.1).contains(&crossing), "{crossing}");
+}
+
+#[test]
+fn metrics_of_workers_and_rests() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path(), &["--set", "workers=1"]);
+    let parked = |reason: &str| format!("parked_sessions{{reason=\"{reason}\"}}");
+    let workers = |now: &BTreeMap<String, f64>| {
+        ["running", "idle", "blocked"].map(|state| now[&format!("workers{{state=\"{state}\"}}")])
+    };
+    let idle = metrics_when(&server, |now| workers(now) == [0.0, 1.0, 0.0]);
+    assert_eq!((idle[&parked("input")], idle["queued_jobs"], idle["fibers"]), (0.0, 0.0, 0.0));
+    let mut one = Talk::with(&server);
+    one.batch("$c.value()\nflush\n");
+    let mut other = Talk::with(&server);
+    let now = metrics_when(&server, |now| now[&parked("input")] == 2.0);
+    assert_eq!((now[&parked("wait")], now[&parked("output")]), (0.0, 0.0));
+    // A wait for a commit of others.
+    one.0.get_mut().write_all(b"$c.value()\n$w := wait 30000\n? $w\n").unwrap();
+    metrics_when(&server, |now| now[&parked("wait")] == 1.0 && now[&parked("input")] == 1.0);
+    other.batch("$c.add(1)\ncommit\nflush\n");
+    let mut answer = String::new();
+    one.0.read_line(&mut answer).unwrap();
+    assert_eq!(answer, "$w = true\n");
+    metrics_when(&server, |now| now[&parked("wait")] == 0.0 && now[&parked("input")] == 2.0);
+    // A long batch on the only worker makes way for another session.
+    let start = Instant::now();
+    while metrics(&server)["preemptions_total"] == 0.0 {
+        let long = b"foreach $i in 1.to(9000000) do\n$c.value()\nend\nflush\n";
+        one.0.get_mut().write_all(long).unwrap();
+        other.batch("$c.value()\nflush\n");
+        one.batch("");
+        assert!(start.elapsed() < SOON);
+    }
+    // A client that does not read its answers.
+    let mut deaf = Talk::with(&server);
+    deaf.0.get_mut().set_nonblocking(true).unwrap();
+    let lines = b"describe\nhelp\n".repeat(100);
+    let start = Instant::now();
+    loop {
+        let _ = deaf.0.get_mut().write(&lines);
+        if metrics(&server)[&parked("output")] == 1.0 {
+            break;
+        }
+        assert!(start.elapsed() < SOON);
+    }
+    drop(deaf);
+    metrics_when(&server, |now| now[&parked("output")] == 0.0);
 }

@@ -73,7 +73,10 @@ fn replies<T>(server: &Server, commands: &[u8], take: impl Fn(&Reply<'_>) -> Opt
     let mut socket = UnixStream::connect(server.urls[0].strip_prefix("unix://").unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut out = Vec::new();
-    encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token: "", client: "outside" });
+    encode::hello(
+        &mut out,
+        &Hello { version: VERSION, digest: [0; 32], token: "", client: "outside", trace: None },
+    );
     out.extend_from_slice(commands);
     encode::plain(&mut out, op::BYE);
     socket.write_all(&out).unwrap();

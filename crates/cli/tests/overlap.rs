@@ -181,7 +181,10 @@ fn a_bare_socket_sends_batches_together() {
     let path = server.urls.iter().find_map(|url| url.strip_prefix("unix://")).unwrap();
     let mut socket = UnixStream::connect(path).unwrap();
     let mut bytes = Vec::new();
-    encode::hello(&mut bytes, &Hello { version: VERSION, digest: [0; 32], token: "", client: "bare" });
+    encode::hello(
+        &mut bytes,
+        &Hello { version: VERSION, digest: [0; 32], token: "", client: "bare", trace: None },
+    );
     encode::lookup(&mut bytes, "database", None);
     encode::flush_kept(&mut bytes, [1], 0);
     let interface = wire::Interface::from_json(bifrost_stubs::INTERFACE.json.as_bytes()).unwrap();

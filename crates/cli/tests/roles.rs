@@ -302,7 +302,7 @@ fn a_client_sees_the_interface_and_the_limits_of_its_role() {
     let mut bytes = Vec::new();
     encode::hello(
         &mut bytes,
-        &bifrost_wire::Hello { version: VERSION, digest: [0; 32], token: READER, client: "" },
+        &bifrost_wire::Hello { version: VERSION, digest: [0; 32], token: READER, client: "", trace: None },
     );
     for number in 0..5 {
         encode::call_routine(&mut bytes, bifrost_wire::RoutineNumber(number), &[]);
@@ -382,7 +382,8 @@ fn no_log_line_has_a_token() {
             line(&mut from(1, &server), &format!("hello 2 tokn \"{token}\"\nhello 2 token \"{token}\"\n"));
             let _ = stream.write_all(format!("hello 2 token \"{token}\"\n? {token}\n").as_bytes());
             let mut bytes = Vec::new();
-            let hello = bifrost_wire::Hello { version: VERSION, digest: [0; 32], token, client: "c" };
+            let hello =
+                bifrost_wire::Hello { version: VERSION, digest: [0; 32], token, client: "c", trace: None };
             encode::hello(&mut bytes, &hello);
             let mut stream = from(1, &server);
             stream.write_all(&bytes).unwrap();

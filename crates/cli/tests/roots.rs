@@ -119,7 +119,10 @@ fn refusals(server: &Server) -> Vec<Option<ErrorNumber>> {
     let replies = |commands: &[u8]| {
         let mut socket = UnixStream::connect(server.urls[0].strip_prefix("unix://").unwrap()).unwrap();
         let mut out = Vec::new();
-        encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token: "", client: "roots" });
+        encode::hello(
+            &mut out,
+            &Hello { version: VERSION, digest: [0; 32], token: "", client: "roots", trace: None },
+        );
         out.extend_from_slice(commands);
         encode::plain(&mut out, op::BYE);
         socket.write_all(&out).unwrap();

@@ -58,7 +58,10 @@ fn is_welcome<S: Read + Write>(stream: &mut S) -> bool {
 /// A `hello` in the binary form.
 fn hello(token: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    encode::hello(&mut out, &bifrost_wire::Hello { version: VERSION, digest: [0; 32], token, client: "" });
+    encode::hello(
+        &mut out,
+        &bifrost_wire::Hello { version: VERSION, digest: [0; 32], token, client: "", trace: None },
+    );
     out
 }
 

@@ -139,6 +139,30 @@ struct Cache {
     by_content: HashMap<Arc<[Word]>, Arc<Batch>>,
     order: VecDeque<Arc<[Word]>>,
     words: usize,
+    hits: u64,
+    misses: u64,
+    evicted: u64,
+}
+
+/// The counts of the structures that clients have sent, at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Structures {
+    /// Structures that were found prepared.
+    pub hits: u64,
+    /// Structures that were not, and were checked and prepared.
+    pub misses: u64,
+    /// Prepared structures that were evicted, since there were too many.
+    pub evicted: u64,
+    /// Prepared structures that are kept.
+    pub kept: u64,
+    /// The bytes of their keys, which are their contents.
+    pub key_bytes: u64,
+    /// Structures, and loops of structures, of all programs of the process that have machine code.
+    pub compiled: u64,
+    /// Those that were compiled so far.
+    pub compilations: u64,
+    /// The bytes of their machine code.
+    pub code_bytes: u64,
 }
 
 /// A program that is ready to run.
@@ -226,7 +250,28 @@ impl Engine {
     /// The batch of this content, if it is kept. The content must determine the function
     /// completely.
     pub fn find_batch(&self, content: &[Word]) -> Option<Arc<Batch>> {
-        self.batches.lock().by_content.get(content).cloned()
+        let mut cache = self.batches.lock();
+        let found = cache.by_content.get(content).cloned();
+        match found.is_some() {
+            true => cache.hits += 1,
+            false => cache.misses += 1,
+        }
+        found
+    }
+
+    /// Returns the counts of the structures of clients.
+    pub fn structures(&self) -> Structures {
+        let counts = {
+            let cache = self.batches.lock();
+            let key_bytes = (cache.words * size_of::<Word>()) as u64;
+            let kept = cache.order.len() as u64;
+            let Cache { hits, misses, evicted, .. } = *cache;
+            Structures { hits, misses, evicted, kept, key_bytes, ..Structures::default() }
+        };
+        match self.mode {
+            Mode::Compiled => compiled::counts(counts),
+            Mode::Interpreted => counts,
+        }
     }
 
     /// Checks and prepares a batch, and keeps it under its content.
@@ -245,6 +290,7 @@ impl Engine {
             let Some(oldest) = cache.order.pop_front() else { break };
             cache.words -= oldest.len();
             cache.by_content.remove(&oldest);
+            cache.evicted += 1;
         }
         let key: Arc<[Word]> = content.into();
         if cache.by_content.insert(key.clone(), batch.clone()).is_none() {

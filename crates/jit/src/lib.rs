@@ -35,6 +35,7 @@ mod target;
 use std::collections::HashMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::TABLE_OFFSET;
@@ -111,6 +112,9 @@ pub struct Jit {
     maps: Arc<Mutex<Maps>>,
     /// The memory for code of structures.
     structures: Option<Arc<Pool>>,
+    /// Structures that have code now, and those that were compiled so far.
+    structures_live: Arc<AtomicUsize>,
+    structures_made: AtomicU64,
 }
 
 struct State {
@@ -202,6 +206,8 @@ impl Jit {
             state: Mutex::new(state),
             maps: Arc::default(),
             structures,
+            structures_live: Arc::default(),
+            structures_made: AtomicU64::new(0),
         };
         for (helper, words) in Helper::ALL {
             let (name, code) =

@@ -6,6 +6,7 @@
 //! itself are in [`lower::meter`](crate::lower).
 
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_ir::Func;
@@ -26,6 +27,7 @@ struct Room {
     maps: Arc<Mutex<Maps>>,
     /// The addresses of its functions.
     starts: Vec<usize>,
+    live: Arc<AtomicUsize>,
     /// Goes after the maps: then others may have the addresses.
     _memory: Arc<Taken>,
 }
@@ -36,6 +38,7 @@ impl Drop for Room {
         for start in &self.starts {
             maps.remove(*start);
         }
+        self.live.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -52,12 +55,24 @@ impl Jit {
         extent: Extent,
         procedures: &[Code],
     ) -> Option<StructureCode> {
-        guarded(AssertUnwindSafe(|| self.structure(image, func, extent, procedures))).ok()
+        let code = guarded(AssertUnwindSafe(|| self.structure(image, func, extent, procedures))).ok()?;
+        self.structures_made.fetch_add(1, Ordering::Relaxed);
+        Some(code)
     }
 
     /// Bytes that code of structures has now.
     pub fn structure_bytes(&self) -> usize {
         self.structures.as_ref().map_or(0, |pool| pool.used_bytes())
+    }
+
+    /// The number of structures, and loops of structures, that have code now.
+    pub fn structures(&self) -> usize {
+        self.structures_live.load(Ordering::Relaxed)
+    }
+
+    /// The number of structures, and loops of structures, that were compiled so far.
+    pub fn structures_made(&self) -> u64 {
+        self.structures_made.load(Ordering::Relaxed)
     }
 
     fn structure(
@@ -116,6 +131,9 @@ impl Jit {
         let entry = starts.last().ok_or_else(|| CompileError::Refused("it vanished".to_owned()))?;
         let code = Code(*entry as *const u8);
         drop(maps);
-        Ok(StructureCode::new(code, Box::new(Room { maps: self.maps.clone(), starts, _memory: memory })))
+        self.structures_live.fetch_add(1, Ordering::Relaxed);
+        let live = self.structures_live.clone();
+        let room = Room { maps: self.maps.clone(), starts, live, _memory: memory };
+        Ok(StructureCode::new(code, Box::new(room)))
     }
 }

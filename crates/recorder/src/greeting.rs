@@ -36,7 +36,8 @@ impl Greeting {
     /// Begins a session. `client` is the client's name in the server's logs.
     pub fn new(stubs: &'static Stubs, token: &str, client: &str, settings: Settings) -> Greeting {
         let mut questions = Vec::new();
-        encode::hello(&mut questions, &Hello { version: VERSION, digest: stubs.digest, token, client });
+        let (digest, trace) = (stubs.digest, settings.trace);
+        encode::hello(&mut questions, &Hello { version: VERSION, digest, token, client, trace });
         Greeting {
             stubs,
             remap_futures: settings.remap_futures,

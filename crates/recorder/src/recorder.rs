@@ -23,7 +23,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_wire::{Limit, REPLY_BYTES_MAX, Ref};
+use bifrost_wire::{Limit, REPLY_BYTES_MAX, Ref, TraceContext};
 
 use crate::Source;
 use crate::crossing::Replies;
@@ -128,11 +128,14 @@ pub struct Settings {
     /// The number of futures after which a flush is due, so that their tables stay bounded (Bogle
     /// and Liskov 1994, 5.3). Default: 16384; never more than the server allows.
     pub remap_futures: usize,
+    /// The program's place in a trace, which the server's spans of this session have as their
+    /// parent. Default: none.
+    pub trace: Option<TraceContext>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { reply_bytes_max: REPLY_BYTES_MAX, remap_futures: REMAP_FUTURES }
+        Settings { reply_bytes_max: REPLY_BYTES_MAX, remap_futures: REMAP_FUTURES, trace: None }
     }
 }
 

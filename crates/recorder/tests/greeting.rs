@@ -3,7 +3,9 @@
 use bifrost_recorder::{
     BuiltinNumbers, CellNumbers, Closed, GreetError, Greeting, LastWords, Recorder, Settings, Stubs,
 };
-use bifrost_wire::{ErrorNumber, Interface, VERSION, encode, operator};
+use bifrost_wire::{
+    Command, Decoded, ErrorNumber, Interface, TraceContext, VERSION, decode, encode, operator,
+};
 
 static STUBS: Stubs = Stubs {
     digest: [7; 32],
@@ -45,6 +47,21 @@ fn a_welcome_opens_the_session_however_it_is_cut() {
         let recorder = take(&mut greeting(), &bytes, cut).unwrap().expect("a session");
         assert!(recorder.is_ready() && !recorder.is_under_way() && !recorder.is_closed());
     }
+}
+
+#[test]
+fn a_trace_context_is_sent_if_there_is_one() {
+    let sent = |trace| {
+        let settings = Settings { trace, ..Settings::default() };
+        let greeting = Greeting::new(&STUBS, "", "client", settings);
+        match decode(greeting.bytes_to_send(), usize::MAX) {
+            Ok(Decoded::Command(Command::Hello(hello), _)) => hello.trace,
+            other => panic!("{other:?}"),
+        }
+    };
+    let trace = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    assert!(trace.is_some());
+    assert_eq!((sent(trace), sent(None)), (trace, None));
 }
 
 #[test]

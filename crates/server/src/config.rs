@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::connections;
 use crate::guests::HOSTS_MAX;
 use crate::origins::{OriginError, Origins};
+use crate::otlp::Target;
 use crate::roles::{self, Checked, RoleError, RoleSettings};
 
 /// The place of objects if none is given.
@@ -99,6 +100,16 @@ pub struct Config {
     /// `unix:///path`, or `tls://host:port` for HTTPS. All that reach it can read them, so better a
     /// loopback address. Empty: nowhere.
     pub metrics: String,
+    /// The address of a collector of OpenTelemetry, `http://host:4318` or `https://host:4318`, to
+    /// which metrics and spans of batches are exported. Empty: nothing is exported.
+    pub otlp: String,
+    /// The share of the batches that are sampled, from 0 to 1, of clients that give no trace
+    /// context.
+    pub otlp_ratio: f64,
+    /// The time between two exports of metrics, in milliseconds.
+    pub otlp_interval_ms: u64,
+    /// Most spans that wait for their export. With one more, that is dropped and counted.
+    pub otlp_spans_max: usize,
     /// The place of objects: a folder, a database as `postgres://...`, or `memory:`, where they are
     /// gone when the server ends.
     pub store: String,
@@ -215,6 +226,10 @@ impl Default for Config {
             plain_networks: false,
             root_names: RootNames::default(),
             metrics: String::new(),
+            otlp: String::new(),
+            otlp_ratio: 0.0,
+            otlp_interval_ms: 10_000,
+            otlp_spans_max: 4096,
             store: MEMORY.to_owned(),
             allow_files: Vec::new(),
             nodes: 1,
@@ -290,6 +305,20 @@ pub enum ConfigError {
         /// The URL as it was written.
         url: String,
     },
+    /// An export that cannot be.
+    #[error("metrics and spans cannot be exported to `{url}`: {why}")]
+    Otlp {
+        /// The URL as it was written.
+        url: String,
+        /// The fault.
+        why: &'static str,
+    },
+    /// A share that is none.
+    #[error("the setting `otlp_ratio` is {0}: a share is from 0 to 1")]
+    OtlpRatio(f64),
+    /// An interval without an end.
+    #[error("the setting `otlp_interval_ms` is 0: it is at least 1")]
+    OtlpInterval,
     /// More nodes than there can be, or none.
     #[error("the setting `nodes` is {0}: a server has 1 to {HOSTS_MAX} nodes")]
     Nodes(u32),
@@ -473,6 +502,27 @@ impl Config {
         }
     }
 
+    /// Returns the collector to which spans and metrics are exported, if there is one.
+    ///
+    /// # Errors
+    /// [`ConfigError::Otlp`], [`ConfigError::OtlpRatio`] and [`ConfigError::OtlpInterval`].
+    pub fn otlp_target(&self) -> Result<Option<Target>, ConfigError> {
+        let ratio = self.otlp_ratio;
+        if !(0.0..=1.0).contains(&ratio) {
+            return Err(ConfigError::OtlpRatio(ratio));
+        }
+        if self.otlp_interval_ms == 0 {
+            return Err(ConfigError::OtlpInterval);
+        }
+        if self.otlp.is_empty() {
+            return Ok(None);
+        }
+        let url = Target::check_url(&self.otlp);
+        let url = url.map_err(|why| ConfigError::Otlp { url: self.otlp.clone(), why })?;
+        let interval = Duration::from_millis(self.otlp_interval_ms);
+        Ok(Some(Target { url, ratio, interval, spans_max: self.otlp_spans_max }))
+    }
+
     /// Returns the place of objects.
     ///
     /// # Errors
@@ -628,6 +678,20 @@ mod tests {
         let loopback = ["tcp://127.0.0.1:0", "tcp://[::1]:0", "tls://0.0.0.0:0", "unix:///tmp/x"];
         let listen = loopback.map(str::to_owned).to_vec();
         assert_eq!(Config { listen, ..Config::default() }.addresses().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn settings_of_exports_are_checked() {
+        let config = |otlp: &str, otlp_ratio| Config { otlp: otlp.into(), otlp_ratio, ..Config::default() };
+        assert!(config("", 1.0).otlp_target().unwrap().is_none());
+        assert!(config("http://localhost:4318", 0.5).otlp_target().unwrap().is_some());
+        let error = config("localhost:4318", 0.0).otlp_target().unwrap_err().to_string();
+        assert!(error.contains("`localhost:4318`"), "{error}");
+        for ratio in [-0.1, 1.1, f64::NAN] {
+            assert!(matches!(config("", ratio).otlp_target(), Err(ConfigError::OtlpRatio(_))));
+        }
+        let never = Config { otlp_interval_ms: 0, ..Config::default() };
+        assert!(matches!(never.otlp_target(), Err(ConfigError::OtlpInterval)));
     }
 
     #[test]

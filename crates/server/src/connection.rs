@@ -34,6 +34,7 @@ use crate::bell::Bell;
 use crate::connections::Place;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
 use crate::http::{self, Http};
+use crate::metrics::{Meter, Rest};
 use crate::roles::{Door, Role, Seat};
 use crate::server::{Entrance, Shared};
 use crate::text::TextForm;
@@ -81,6 +82,8 @@ pub(crate) struct Connection {
     entrance: Arc<Entrance>,
     /// True while the job is rung when the socket has room.
     watches_room: bool,
+    /// The reason why the session rests, while the job does.
+    rests: Option<Rest>,
     shared: Arc<Shared>,
     /// Given up last, when all else has been let go of, the store above all.
     place: Place,
@@ -146,7 +149,8 @@ impl Connection {
             None => Stage::Greeting(Greeting::new(&shared, &stream)),
         };
         let handle = handle.clone();
-        Ok(Connection { stage, stream, handle, bell, entrance, watches_room: false, shared, place })
+        let rests = None;
+        Ok(Connection { stage, stream, handle, bell, entrance, watches_room: false, rests, shared, place })
     }
 
     /// Takes the next step.
@@ -215,6 +219,9 @@ impl Connection {
 
 impl Work for Connection {
     fn run(&mut self, events: Events) -> Next {
+        if let Some(rest) = self.rests.take() {
+            self.shared.batches.end_rest(rest);
+        }
         self.stream.awake();
         if events.has(Events::READY)
             && let Stage::Session(running) = &mut self.stage
@@ -245,12 +252,19 @@ impl Work for Connection {
                         self.watch_room(want == Want::Room || self.stream.wants_write());
                     }
                     if self.stream.rest(want) {
+                        if let Stage::Session(running) = &mut self.stage {
+                            running.meter.count(&self.shared.batches, &running.session);
+                            let rest = running.rest();
+                            self.shared.batches.begin_rest(rest);
+                            self.rests = Some(rest);
+                        }
                         return Next::Rest(until);
                     }
                     self.stream.awake();
                 }
                 Step::Over => {
-                    if let Stage::Session(running) = std::mem::replace(&mut self.stage, Stage::Over) {
+                    if let Stage::Session(mut running) = std::mem::replace(&mut self.stage, Stage::Over) {
+                        running.meter.count(&self.shared.batches, &running.session);
                         running.end(&self.place);
                     }
                     return Next::Done;
@@ -322,7 +336,8 @@ fn open(
         }
     };
     let times = Times::new(&limits, shared.patience.command);
-    Ok(Running::new((number, seat), space, session, (form, times), greeted.input))
+    let meter = Meter::new(&stream.describe_peer(), number);
+    Ok(Running::new((number, seat), space, session, (form, times, meter), greeted.input))
 }
 
 /// Logs the failures of a client's calls. The log is bounded for all sessions together
@@ -399,6 +414,7 @@ struct Running {
     input: Vec<u8>,
     done: usize,
     times: Times,
+    meter: Meter,
     phase: Phase,
     /// The number of the session's commands when the bytes under work came, and whether the client
     /// was answered since.
@@ -439,7 +455,7 @@ impl Running {
         (number, seat): (u64, Option<Seat>),
         space: Arc<Space>,
         session: Session,
-        (form, times): (Form, Times),
+        (form, times, meter): (Form, Times, Meter),
         input: Vec<u8>,
     ) -> Running {
         Running {
@@ -451,6 +467,7 @@ impl Running {
             input,
             done: 0,
             times,
+            meter,
             phase: Phase::Work,
             commands: 0,
             answered: false,
@@ -468,25 +485,33 @@ impl Running {
         loop {
             match self.phase {
                 Phase::Work => {
-                    self.done += self.form.handle(&self.space, &mut self.session, &self.input[self.done..]);
+                    self.meter.begin(&shared.batches);
+                    let used = self.form.handle(&self.space, &mut self.session, &self.input[self.done..]);
+                    self.meter.receive(used);
+                    self.done += used;
                     if self.session.has_logged() {
                         log_failures(shared, self.number, &mut self.session);
                     }
                     self.phase = Phase::Answer;
                 }
-                Phase::Answer => match self.answer(stream, shared.patience.unread) {
+                Phase::Answer => match self.answer(shared, stream, shared.patience.unread) {
                     Ok(None) => {
                         self.phase = if self.session.ended() {
                             return Step::Close(End::Session);
                         } else if let Some(pause) = self.session.pause() {
-                            Phase::Pause(Instant::now() + pause)
+                            let now = Instant::now();
+                            self.meter.pause(&shared.batches, now);
+                            Phase::Pause(now + pause)
                         } else if self.form.has_more(&self.session) {
                             Phase::Work
                         } else {
                             Phase::Done
                         };
                     }
-                    Ok(Some(until)) => return Step::Rest(Want::Room, Some(until)),
+                    Ok(Some(until)) => {
+                        self.meter.pause(&shared.batches, Instant::now());
+                        return Step::Rest(Want::Room, Some(until));
+                    }
                     Err(end) => return Step::Close(end),
                 },
                 Phase::Pause(until) => {
@@ -503,7 +528,7 @@ impl Running {
                     self.phase = Phase::Work;
                 }
                 Phase::Done => {
-                    self.note_progress();
+                    self.note_progress(shared);
                     self.phase = Phase::Read;
                 }
                 Phase::Read => {
@@ -550,7 +575,7 @@ impl Running {
                     }
                 }
                 Phase::Close(until) => {
-                    return match self.answer(stream, CLOSING) {
+                    return match self.answer(shared, stream, CLOSING) {
                         // A client that does not read them misses nothing that it waits for.
                         Ok(Some(_)) if until > Instant::now() => Step::Rest(Want::Room, Some(until)),
                         _ => Step::Over,
@@ -562,7 +587,12 @@ impl Running {
 
     /// Sends the output. Returns the time at which the client is too slow if there is no room for
     /// all of it, or the reason why the connection ends.
-    fn answer(&mut self, stream: &mut Stream, patience: Duration) -> Result<Option<Instant>, End> {
+    fn answer(
+        &mut self,
+        shared: &Shared,
+        stream: &mut Stream,
+        patience: Duration,
+    ) -> Result<Option<Instant>, End> {
         let output = self.form.output(&mut self.session);
         if output.is_empty() {
             return Ok(None);
@@ -583,13 +613,14 @@ impl Running {
                 Err(error) => return Err(End::Failed(error.to_string())),
             }
         }
+        self.meter.answer(&shared.batches, shared.tracer.as_deref(), &self.session, self.sent);
         (self.sent, self.unread, self.answered) = (0, None, true);
         self.form.clear_output(&mut self.session);
         Ok(None)
     }
 
     /// Notes what the client has done with all bytes that came, and keeps those that were not used.
-    fn note_progress(&mut self) {
+    fn note_progress(&mut self, shared: &Shared) {
         let unused = self.input.len() - self.done;
         if unused == 0 {
             self.input.clear();
@@ -598,7 +629,8 @@ impl Running {
                 self.input.shrink_to(READ_BYTES);
             }
         }
-        let now = Instant::now();
+        let now = self.meter.take_now().unwrap_or_else(Instant::now);
+        self.meter.rest(&shared.batches, now);
         if self.answered || self.session.commands() != self.commands {
             (self.times.since, self.times.partial) = (now, None);
         }
@@ -611,6 +643,16 @@ impl Running {
         if self.done > READ_BYTES {
             self.input.drain(..self.done);
             self.done = 0;
+        }
+    }
+
+    /// Returns the reason why the session rests.
+    fn rest(&self) -> Rest {
+        match self.phase {
+            Phase::Answer | Phase::Close(_) => Rest::Output,
+            Phase::Pause(_) if self.session.is_waiting() => Rest::Wait,
+            Phase::Pause(_) => Rest::Retry,
+            Phase::Work | Phase::Done | Phase::Read => Rest::Input,
         }
     }
 

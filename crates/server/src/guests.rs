@@ -27,7 +27,7 @@ use bifrost_capsule::Space;
 use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
-use bifrost_workers::Condvar;
+use bifrost_workers::{Condvar, Reason};
 use parking_lot::{Mutex, RwLock};
 
 use crate::bell::Bell;
@@ -346,7 +346,7 @@ impl Hosts {
         let mut cx = space.lock();
         let port = Arc::new(GuestPort {
             mail: Mutex::default(),
-            came: Condvar::new(),
+            came: Condvar::parking_for(Reason::Actors),
             waits: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),

@@ -9,7 +9,8 @@
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
 //! sessions with them. [`http`] answers requests of HTTP, of which websockets come; [`metrics`] has
-//! the counts of sessions and store, in the form that Prometheus reads.
+//! the counts of sessions and store, in the form that Prometheus reads; [`otlp`] sends them, and
+//! spans of batches, to a collector of OpenTelemetry.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
@@ -26,6 +27,7 @@ pub mod memory;
 pub mod metrics;
 pub mod objects;
 mod origins;
+pub mod otlp;
 mod process;
 pub mod program;
 pub mod roles;

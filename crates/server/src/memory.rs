@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_heap::{Need, Source};
 use bifrost_runtime::cx::{Kill, Poll};
-use bifrost_workers::Condvar;
+use bifrost_workers::{Condvar, Reason};
 use parking_lot::Mutex;
 
 /// Bytes up to which a heap is small: the need of a session that has few objects.
@@ -66,7 +66,7 @@ impl Memory {
             taken: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             shares: Mutex::default(),
-            given: Condvar::new(),
+            given: Condvar::parking_for(Reason::Memory),
         })
     }
 

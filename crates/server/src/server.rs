@@ -26,8 +26,9 @@ use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
 use crate::http::{self, Pages};
 use crate::memory::Memory;
-use crate::metrics::Measured;
+use crate::metrics::{Batches, Measured};
 use crate::objects::{Objects, StoreError};
+use crate::otlp::{Exporter, Tracer};
 use crate::process;
 use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
 use crate::tidy::Tidy;
@@ -64,6 +65,10 @@ pub(crate) struct Shared {
     /// The threads that run the sessions.
     pub workers: Workers,
     pub buffers: Buffers,
+    /// The account of all batches.
+    pub batches: Batches,
+    /// The spans of batches, if they are exported.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 /// The things that a listener lets clients have.
@@ -133,6 +138,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     token: Option<String>,
     metrics: Option<Metrics>,
+    exporter: Option<Exporter>,
     /// The certificate of the `tls://` listeners, if there are some.
     tls: Option<TlsServer>,
 }
@@ -186,6 +192,10 @@ impl Shared {
             counted: self.objects.cached(),
             gauges: self.objects.gauges(),
             nodes: self.hosts.as_ref().map(|hosts| hosts.lock().measured()),
+            batches: self.batches.measured(),
+            structures: self.tables.engine().structures(),
+            workers: self.workers.counts(),
+            exported: self.tracer.as_ref().map(|tracer| tracer.exported()),
         }
     }
 }
@@ -199,6 +209,7 @@ impl Server {
     pub fn start(engine: Arc<Engine>, config: &Config) -> Result<Server, StartError> {
         let addresses = config.addresses()?;
         let metrics = config.metrics_address()?;
+        let otlp = config.otlp_target()?;
         let tls = config.tls_server()?;
         let limits = config.session_limits()?;
         let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
@@ -226,7 +237,10 @@ impl Server {
             stack_bytes: objects.stack_bytes(),
         })?;
         let tables = Tables::new(engine);
+        let tracer = otlp.as_ref().map(Tracer::of).transpose()?.map(Arc::new);
         let shared = Arc::new(Shared {
+            batches: Batches::new(workers.numbers_max()),
+            tracer,
             workers,
             buffers: Buffers::default(),
             objects,
@@ -257,8 +271,14 @@ impl Server {
             threads: Vec::new(),
             token: None,
             metrics: None,
+            exporter: None,
             tls,
         };
+        if let (Some(target), Some(tracer)) = (otlp, &server.shared.tracer) {
+            let there = Arc::downgrade(&server.shared);
+            let measure = move || Some(there.upgrade()?.measured());
+            server.exporter = Some(Exporter::start(target, tracer.clone(), Box::new(measure))?);
+        }
         if let Some(address) = metrics {
             server.metrics = Some(server.listen_for_metrics(&address, config)?);
         }
@@ -403,6 +423,11 @@ impl Server {
         self.shared.objects.gauges()
     }
 
+    /// Returns all metrics.
+    pub fn measured(&self) -> Measured {
+        self.shared.measured()
+    }
+
     /// Returns numbers about the threads that run sessions.
     pub fn workers(&self) -> bifrost_workers::Counts {
         self.shared.workers.counts()
@@ -428,6 +453,8 @@ impl Server {
         if let Some(hosts) = &self.shared.hosts {
             hosts.lock().stop();
         }
+        // After the last batches.
+        self.exporter = None;
         // Last: so long it says that the server is stopping.
         if let Some(Metrics { stopper, thread, connections, .. }) = self.metrics.take() {
             stopper.stop();

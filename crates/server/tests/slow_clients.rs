@@ -37,7 +37,7 @@ fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
     encode::hello(
         &mut bytes,
-        &Hello { version: bifrost_wire::VERSION, digest: [0; 32], token: "", client: "slow" },
+        &Hello { version: bifrost_wire::VERSION, digest: [0; 32], token: "", client: "slow", trace: None },
     );
     bytes
 }

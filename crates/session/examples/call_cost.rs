@@ -38,7 +38,7 @@ fn main() {
     let welcome = Welcome { server: String::new(), session: 1 };
     let mut session = Session::new(tables, Limits::default(), welcome, cache);
     let mut bytes = Vec::new();
-    encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "" });
+    encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "", trace: None });
     encode::lookup(&mut bytes, "probe", None);
     encode::flush(&mut bytes, [1], false);
     session.handle(&mut cx, &bytes);

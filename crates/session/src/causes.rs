@@ -122,7 +122,7 @@ impl Session {
             }
             Cause::Session(number, text) => {
                 if !self.ended {
-                    self.ended = true;
+                    (self.ended, self.error) = (true, Some(number));
                     encode::error(&mut self.output, number, self.position, text);
                 }
                 NOT_KEPT

@@ -339,6 +339,7 @@ impl Session {
         }
         put_exceeded(&mut reply, &self.limits, exceeded);
         let used = self.limits.fuel().saturating_sub(self.batch.fuel).max(0);
+        self.counters.fuel += used as u64;
         let counters = encode::Counters {
             calls: u32::try_from(self.batch.calls).unwrap_or(u32::MAX),
             fuel: u32::try_from(used).unwrap_or(u32::MAX),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use bifrost_cache::Cache;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, RootSet};
-use bifrost_wire::{ErrorNumber, Limit};
+use bifrost_wire::{ErrorNumber, Limit, TraceContext};
 
 use crate::compounds::Contents;
 use crate::earlier::EarlierBatches;
@@ -64,6 +64,12 @@ pub struct Counters {
     pub prepared_hits: u64,
     /// Exceptions and refusals.
     pub failures: u64,
+    /// Fuel of the batches answered.
+    pub fuel: u64,
+    /// Objects fetched from the store.
+    pub fetched: u64,
+    /// Transactions committed.
+    pub commits: u64,
 }
 
 /// The root sets that keep the session's objects alive, in the context that it runs in.
@@ -207,6 +213,10 @@ pub struct Session {
     /// The places of failures that the client sees.
     pub(crate) shown_places: Shown,
     pub(crate) logged: Logged,
+    /// The trace context of the client.
+    pub(crate) trace: Option<TraceContext>,
+    /// The error that has ended the session.
+    pub(crate) error: Option<ErrorNumber>,
 }
 
 impl Session {
@@ -240,6 +250,8 @@ impl Session {
             waker: None,
             shown_places: Shown::default(),
             logged: Logged::default(),
+            trace: None,
+            error: None,
         }
     }
 
@@ -325,8 +337,27 @@ impl Session {
     }
 
     /// Returns the counts of the session so far.
+    #[inline]
     pub fn counters(&self) -> Counters {
-        self.counters
+        let cache = self.transactions.cache();
+        Counters { fetched: cache.fetched(), commits: cache.commits(), ..self.counters }
+    }
+
+    /// The number of batches answered so far.
+    #[inline]
+    pub fn crossings(&self) -> u64 {
+        self.counters.crossings
+    }
+
+    /// The number of calls in the batches answered so far.
+    #[inline]
+    pub fn calls(&self) -> u64 {
+        self.counters.calls
+    }
+
+    /// Returns the trace context that the client has given in its `hello`, if it has.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.trace
     }
 
     /// The number of handles that the client holds.
@@ -334,8 +365,18 @@ impl Session {
         self.handles.len()
     }
 
+    /// Returns the error that has ended the session, if one has.
+    pub fn error(&self) -> Option<ErrorNumber> {
+        self.error
+    }
+
+    /// Returns the name of the client's role; empty without roles.
+    pub fn role(&self) -> &str {
+        self.policy.role()
+    }
+
     /// The number of the session in the server's logs.
-    pub(crate) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.welcome.session
     }
 

@@ -275,6 +275,7 @@ impl Session {
             return self.fail(ErrorNumber::VersionMismatch, &text);
         }
         self.greeted = true;
+        self.trace = hello.trace;
         let limits: Vec<(Limit, u64)> = self.limits.iter().collect();
         let digest = self.policy.numbering(self.tables).digest();
         encode::welcome(&mut self.output, digest, &limits, self.welcome.session, &self.welcome.server);

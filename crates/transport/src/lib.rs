@@ -66,5 +66,7 @@ pub use pin::{Pin, PinError};
 pub use rest::{Closed, PeerSilent, Want};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectOptions, Stream, StreamStopper};
-pub use tls::{CertificateFileError, Clients, KeyFiles, Protocol, TlsError, TlsOptions, TlsServer};
+pub use tls::{
+    CertificateFileError, Clients, KeyFiles, Protocol, TlsError, TlsMeans, TlsOptions, TlsServer, tls_means,
+};
 pub use websocket::{CONTROL_FRAMES_PER_SECOND_MAX, MESSAGE_BYTES_MAX, PING_EVERY, SUBPROTOCOL, WebError};

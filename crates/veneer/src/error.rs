@@ -75,6 +75,9 @@ pub enum ConnectError {
         /// The client's.
         client: u32,
     },
+    /// The trace context is none.
+    #[error("`{0}` is no `traceparent` of W3C Trace Context")]
+    Trace(String),
     /// The server's interface cannot be read.
     #[error(transparent)]
     Interface(#[from] InterfaceError),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bifrost_recorder::{Closed, Counters, Greeting, Recorded, Settings, Stubs};
 use bifrost_transport::{Address, ConnectOptions, KeyFiles, Stream, TlsOptions};
-use bifrost_wire::{BatchName, ErrorNumber};
+use bifrost_wire::{BatchName, ErrorNumber, TraceContext};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};
 use crate::cell::Cell;
@@ -178,6 +178,17 @@ impl Builder {
     pub fn remap_futures(mut self, futures: usize) -> Builder {
         self.settings.remap_futures = futures;
         self
+    }
+
+    /// Sets the program's place in a trace: the value of a `traceparent` of W3C Trace Context. The
+    /// server's spans of this session's batches then have it as their parent. Default: none.
+    ///
+    /// # Errors
+    /// [`ConnectError::Trace`] if it is none.
+    pub fn trace_parent(mut self, trace_parent: &str) -> Result<Builder, ConnectError> {
+        let context = TraceContext::parse(trace_parent);
+        self.settings.trace = Some(context.ok_or_else(|| ConnectError::Trace(trace_parent.to_owned()))?);
+        Ok(self)
     }
 
     /// Opens a session with the server at an address like `unix:///run/bifrost/main`.

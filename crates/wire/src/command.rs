@@ -10,6 +10,7 @@ use crate::Digest;
 use crate::error::{DecodeError, ErrorNumber};
 use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 use crate::op;
+use crate::trace::{self, TraceContext};
 use crate::value::{Arg, Args, Value, tag};
 use crate::word::{Read, Reader, Stop, word_at};
 
@@ -307,6 +308,8 @@ pub struct Hello<'a> {
     pub token: &'a str,
     /// The client's name for itself, for logs.
     pub client: &'a str,
+    /// The client's place in a trace; none says nothing of it.
+    pub trace: Option<TraceContext>,
 }
 
 /// The result of [`decode`] at the front of the bytes.
@@ -399,12 +402,19 @@ fn command<'a>(reader: &mut Reader<'a>) -> Read<Command<'a>> {
 fn hello<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
     reader.check(word == op::MAGIC, "the magic word of hello")?;
     let version = reader.word()?;
-    reader.check(version >> 32 == 0, "a version")?;
+    reader.check(version >> 32 <= u64::from(op::HELLO_TRACED), "a version")?;
     let mut digest = [0; 32];
     digest.copy_from_slice(reader.words(4)?);
     let token = reader.string()?;
     let client = reader.string()?;
-    Ok(Command::Hello(Hello { version: version as u32, digest, token, client }))
+    let trace = match version >> 32 {
+        0 => None,
+        _ => match TraceContext::parse(reader.string()?) {
+            None => return reader.bad(ErrorNumber::BadWord, trace::FORM),
+            context => context,
+        },
+    };
+    Ok(Command::Hello(Hello { version: version as u32, digest, token, client, trace }))
 }
 
 /// Reads the commands that are not calls.

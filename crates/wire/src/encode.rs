@@ -62,10 +62,14 @@ pub fn transaction(out: &mut Vec<u8>, tries: u16, batch: Option<BatchName>) {
 /// Appends `hello`.
 pub fn hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
     word(out, op::MAGIC);
-    word(out, u64::from(hello.version));
+    let flags = if hello.trace.is_some() { op::HELLO_TRACED } else { 0 };
+    word(out, u64::from(hello.version) | u64::from(flags) << 32);
     out.extend_from_slice(&hello.digest);
     bytes(out, hello.token.as_bytes());
     bytes(out, hello.client.as_bytes());
+    if let Some(trace) = hello.trace {
+        bytes(out, trace.to_string().as_bytes());
+    }
 }
 
 /// Appends a method's call. At most 255 arguments; further ones are dropped, which the receiver

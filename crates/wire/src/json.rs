@@ -54,9 +54,15 @@ fn optional(ty: Option<TypeNumber>) -> Json {
 /// Returns a command: `{"call": {...}}`, or its name alone if it has no parts.
 pub fn command(command: &Command<'_>) -> Json {
     match command {
-        Command::Hello(h) => json!({"hello": {
-            "version": h.version, "digest": hex(&h.digest), "token": h.token, "client": h.client,
-        }}),
+        Command::Hello(h) => {
+            let mut hello = json!({
+                "version": h.version, "digest": hex(&h.digest), "token": h.token, "client": h.client,
+            });
+            if let Some(trace) = h.trace {
+                hello["trace"] = json!(trace.to_string());
+            }
+            json!({"hello": hello})
+        }
         Command::Call { method, receiver, args: a } => {
             json!({"call": {"method": method.0, "receiver": receiver.0, "args": args(a)}})
         }

@@ -33,6 +33,7 @@ pub mod operator;
 pub mod places;
 pub mod reply;
 pub mod text;
+mod trace;
 pub mod value;
 mod word;
 
@@ -45,6 +46,7 @@ pub use mention::{mention, with_names};
 pub use operator::Operator;
 pub use places::{PLACES_MAX, Place, PlaceList, Places};
 pub use reply::{DecodedReply, Exception, ExceptionKind, Outcome, Reply, decode_reply};
+pub use trace::TraceContext;
 pub use value::{Arg, Args, COMPOUND_DEPTH_MAX, Compound, OwnedCompound, OwnedValue, Value};
 
 /// The version of the wire form that this crate speaks.

@@ -37,6 +37,9 @@ pub struct Op {
 /// from the text form.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"\x89BFROST\n");
 
+/// The flag of a `hello` that ends with a trace context.
+pub const HELLO_TRACED: u32 = 1;
+
 ops! {
     CALL = 0x01, Client, "call", "Calls a method of a receiver.";
     CALL_ROUTINE = 0x02, Client, "call_routine", "Calls a stand-alone routine.";

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 /// A command that owns what it says, to be generated.
 #[derive(Clone, Debug)]
 enum Owned {
-    Hello(u32, [u8; 32], String, String),
+    Hello(u32, [u8; 32], String, String, Option<TraceContext>),
     Call(u32, i64, Vec<OwnedArg>),
     CallRoutine(u32, Vec<OwnedArg>),
     CallProcedure(u32, Vec<OwnedArg>),
@@ -85,7 +85,8 @@ fn type_number() -> impl Strategy<Value = u32> {
 fn command() -> impl Strategy<Value = Owned> {
     let name = || "\\PC{0,12}";
     prop_oneof![
-        (any::<u32>(), any::<[u8; 32]>(), name(), name()).prop_map(|(v, d, t, c)| Owned::Hello(v, d, t, c)),
+        (any::<u32>(), any::<[u8; 32]>(), name(), name(), proptest::option::of(trace()))
+            .prop_map(|(v, d, t, c, trace)| Owned::Hello(v, d, t, c, trace)),
         (any::<u32>(), any::<i64>(), vec(arg(), 0..40)).prop_map(|(m, r, a)| Owned::Call(m, r, a)),
         (any::<u32>(), vec(arg(), 0..7)).prop_map(|(m, a)| Owned::CallRoutine(m, a)),
         (any::<u32>(), vec(arg(), 0..7)).prop_map(|(m, a)| Owned::CallProcedure(m, a)),
@@ -130,12 +131,17 @@ fn command() -> impl Strategy<Value = Owned> {
     ]
 }
 
+fn trace() -> impl Strategy<Value = TraceContext> {
+    (1u128.., 1u64.., any::<u8>()).prop_map(|(trace, parent, flags)| TraceContext { trace, parent, flags })
+}
+
 fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
     let types = |t: &[u32]| t.iter().map(|t| TypeNumber(*t)).collect::<Vec<_>>();
 
     match command {
-        Owned::Hello(version, digest, token, client) => {
-            encode::hello(out, &Hello { version: *version, digest: *digest, token, client });
+        Owned::Hello(version, digest, token, client, trace) => {
+            let hello = Hello { version: *version, digest: *digest, token, client, trace: *trace };
+            encode::hello(out, &hello);
         }
         Owned::Call(m, r, a) => {
             let args: Vec<_> = a.iter().map(OwnedArg::view).collect();

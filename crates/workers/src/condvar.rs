@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::fiber::{self, Fiber};
+use crate::parked::Reason;
 use crate::pool::Pool;
 use crate::timers::Timer;
 
@@ -22,6 +23,8 @@ pub struct Condvar {
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
     /// Their number.
     count: AtomicUsize,
+    /// The reason for which fibers wait here.
+    reason: Reason,
 }
 
 /// A fiber or a thread that waits.
@@ -83,11 +86,11 @@ impl Waiter {
     }
 
     /// Waits until it is woken or the time is over. Returns true if it was notified.
-    fn wait(self: &Arc<Waiter>, until: Option<Instant>) -> bool {
+    fn wait(self: &Arc<Waiter>, until: Option<Instant>, reason: Reason) -> bool {
         match &self.pool {
             Some(pool) => {
                 let timer = until.map(|until| pool.timers.add(until, Timer::Waiter(self.clone())));
-                fiber::park(self.clone());
+                fiber::park(self.clone(), reason);
                 timer.into_iter().for_each(|timer| pool.timers.remove(timer));
             }
             None => self.wait_on_thread(until),
@@ -118,6 +121,11 @@ impl Condvar {
         Condvar::default()
     }
 
+    /// Makes one without waiters, whose fibers count as parked for this reason.
+    pub fn parking_for(reason: Reason) -> Condvar {
+        Condvar { reason, ..Condvar::default() }
+    }
+
     /// Waits until it is notified. The lock is released meanwhile.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_for_notice(guard, None);
@@ -137,7 +145,7 @@ impl Condvar {
         let waiter = Waiter::new();
         self.waiters.lock().push_back(waiter.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
-        let notified = MutexGuard::unlocked(guard, || waiter.wait(until));
+        let notified = MutexGuard::unlocked(guard, || waiter.wait(until, self.reason));
         if !notified {
             let mut waiters = self.waiters.lock();
             if let Some(place) = waiters.iter().position(|one| Arc::ptr_eq(one, &waiter)) {
@@ -189,7 +197,7 @@ impl Condvar {
 /// Sleeps for so long; a fiber holds no worker meanwhile.
 pub fn sleep(time: Duration) {
     if let Some(until) = Instant::now().checked_add(time) {
-        Waiter::new().wait(Some(until));
+        Waiter::new().wait(Some(until), Reason::Pause);
     }
 }
 

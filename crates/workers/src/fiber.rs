@@ -7,12 +7,15 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::condvar::Waiter;
 use crate::job::Job;
+use crate::parked::Reason;
 use crate::pool::Pool;
 
 /// The reason why a fiber was left.
@@ -39,10 +42,13 @@ unsafe impl Send for Fiber {}
 struct Current {
     yielder: NonNull<Yielder<(), Left>>,
     pool: Arc<Pool>,
+    job: Arc<Job>,
 }
 
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Current>>> = const { Cell::new(None) };
+    /// The number of the worker that this thread is.
+    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 // Both are calls, never inlined: a function that is left on one thread and goes on at another may
@@ -62,9 +68,9 @@ impl Fiber {
     pub(crate) fn new(stack: DefaultStack, pool: Arc<Pool>, job: Arc<Job>) -> Fiber {
         let body = job.clone();
         let coroutine = Coroutine::with_stack(stack, move |yielder, ()| {
-            let current = Current { yielder: NonNull::from(yielder), pool };
+            let current = Current { yielder: NonNull::from(yielder), pool, job: body };
             set_current(Some(NonNull::from(&current)));
-            body.run(&current.pool);
+            current.job.run(&current.pool);
             set_current(None);
         });
         Fiber { coroutine: Some(coroutine), job }
@@ -105,18 +111,45 @@ impl Drop for Fiber {
     }
 }
 
-/// Leaves the current fiber; returns when it is entered again. False if there is none.
-fn suspend(left: Left) -> bool {
-    let Some(here) = current() else { return false };
-    // SAFETY: both are on the stack of the fiber that runs, which calls this.
-    unsafe { here.as_ref().yielder.as_ref() }.suspend(left);
+/// Leaves the current fiber, if there is one; returns when it is entered again.
+fn suspend(left: Left, reason: Reason) {
+    let Some(here) = current() else { return };
+    // SAFETY: it is on the stack of the fiber that runs, which calls this.
+    let Current { yielder, pool, job } = unsafe { here.as_ref() };
+    let since = Instant::now();
+    pool.parked.enter(reason);
+    // SAFETY: as above.
+    unsafe { yielder.as_ref() }.suspend(left);
+    pool.parked.leave(reason);
+    job.add_parked(since);
     set_current(Some(here));
-    true
 }
 
 /// Parks the current fiber until the waiter is woken.
-pub(crate) fn park(waiter: Arc<Waiter>) {
-    suspend(Left::Waits(waiter));
+pub(crate) fn park(waiter: Arc<Waiter>, reason: Reason) {
+    suspend(Left::Waits(waiter), reason);
+}
+
+/// Returns the nanoseconds for which the job of this fiber was parked so far, or blocked its
+/// thread. 0 outside of a job.
+pub fn parked_ns() -> u64 {
+    // SAFETY: it is on the stack of the fiber that runs, which calls this.
+    current().map_or(0, |here| unsafe { here.as_ref() }.job.parked_ns.load(Ordering::Relaxed))
+}
+
+/// Returns the number of the worker that runs this, below [`Workers::numbers_max`]; none on another
+/// thread. No two workers of a pool have the same number at a time, and the next one with a number
+/// sees everything that the one before has done.
+///
+/// [`Workers::numbers_max`]: crate::Workers::numbers_max
+#[inline(never)]
+pub fn worker_number() -> Option<usize> {
+    WORKER.get()
+}
+
+/// Gives this thread the number of a worker.
+pub(crate) fn set_worker_number(number: usize) {
+    WORKER.set(Some(number));
 }
 
 /// Returns the pool of the current fiber.
@@ -134,21 +167,24 @@ pub fn is_pressed() -> bool {
 /// Lets other jobs run first, if some wait for a worker. Does nothing outside of a job.
 pub fn make_way() {
     if is_pressed() {
-        suspend(Left::MadeWay);
+        suspend(Left::MadeWay, Reason::Turn);
     }
 }
 
 /// Calls a function that blocks its thread. Meanwhile another worker runs the jobs of this one.
 pub fn blocking<T>(call: impl FnOnce() -> T) -> T {
-    struct Blocked(Arc<Pool>);
+    struct Blocked(Arc<Pool>, Arc<Job>, Instant);
     impl Drop for Blocked {
         fn drop(&mut self) {
             self.0.unblock();
+            self.1.add_parked(self.2);
         }
     }
-    let _blocked = pool().map(|pool| {
+    let _blocked = current().map(|here| {
+        // SAFETY: it is on the stack of the fiber that runs, which calls this.
+        let Current { pool, job, .. } = unsafe { here.as_ref() };
         pool.block();
-        Blocked(pool)
+        Blocked(pool.clone(), job.clone(), Instant::now())
     });
     call()
 }

@@ -87,6 +87,8 @@ pub(crate) struct Job {
     deadline: AtomicU64,
     /// Its timer, at the deadline or before.
     timer: Mutex<Option<Key>>,
+    /// The nanoseconds for which its fibers were parked, or blocked their threads.
+    pub(crate) parked_ns: AtomicU64,
 }
 
 impl std::fmt::Debug for Job {
@@ -106,7 +108,14 @@ impl Job {
             hear_end: OnceLock::new(),
             deadline: AtomicU64::new(NEVER),
             timer: Mutex::new(None),
+            parked_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Adds the time since a moment to that for which it was parked. Only its own fiber does so.
+    pub(crate) fn add_parked(&self, since: Instant) {
+        let more = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.parked_ns.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Gives the job its work. It must then be put into the queue.

@@ -26,6 +26,7 @@
 //! job      Job, its word, Handle
 //! fiber    a stack that is left and entered again; the current one
 //! stacks   the pool of stacks
+//! parked   reasons for which fibers are parked
 //! condvar  Condvar; a thread or a fiber that waits
 //! timers   times at which something is rung
 //! ticker   one thread: timers, long runs
@@ -39,12 +40,14 @@
 mod condvar;
 mod fiber;
 mod job;
+mod parked;
 mod pool;
 mod stacks;
 mod ticker;
 mod timers;
 
 pub use condvar::{Condvar, sleep};
-pub use fiber::{blocking, is_pressed, make_way};
+pub use fiber::{blocking, is_pressed, make_way, parked_ns, worker_number};
 pub use job::{End, Events, Handle, Next, Work};
+pub use parked::Reason;
 pub use pool::{Counts, Options, Workers, threads_default};

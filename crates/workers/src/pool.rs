@@ -17,8 +17,9 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::Timespec;
 
-use crate::fiber::{Fiber, Left};
+use crate::fiber::{Fiber, Left, set_worker_number};
 use crate::job::{Events, Handle, Job, Work};
+use crate::parked::{Parked, Reason};
 use crate::stacks::Stacks;
 use crate::ticker;
 use crate::timers::{Timer, Timers};
@@ -67,6 +68,12 @@ pub struct Counts {
     pub queued: usize,
     /// Fibers that run or wait.
     pub fibers: usize,
+    /// Threads in a call that blocks.
+    pub blocked: usize,
+    /// Fibers that are parked, in the order of [`Reason::ALL`].
+    pub parked: [usize; Reason::ALL.len()],
+    /// Runs that have made way for others since the start.
+    pub preempted: u64,
 }
 
 /// A few threads that run jobs, until this is dropped. Jobs that are left then are not run again;
@@ -90,6 +97,10 @@ pub(crate) struct Pool {
     /// Workers, and those of them that are in a call which blocks.
     threads: AtomicUsize,
     blocked: AtomicUsize,
+    /// The numbers of workers that have gone, and the lowest that none has had.
+    numbers: Mutex<(Vec<usize>, usize)>,
+    pub(crate) parked: Parked,
+    preempted: AtomicU64,
     jobs: RwLock<Jobs>,
     pub(crate) stacks: Stacks,
     pub(crate) timers: Timers,
@@ -157,6 +168,9 @@ impl Workers {
             sleeping: AtomicUsize::new(0),
             threads: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
+            numbers: Mutex::default(),
+            parked: Parked::default(),
+            preempted: AtomicU64::new(0),
             jobs: RwLock::default(),
             stacks: Stacks::new(options.stack_bytes, 2 * threads),
             timers: Timers::new(),
@@ -205,7 +219,15 @@ impl Workers {
             jobs: pool.jobs.read().len(),
             queued: pool.queued.load(Ordering::Relaxed),
             fibers: pool.stacks.used(),
+            blocked: pool.blocked.load(Ordering::Relaxed),
+            parked: pool.parked.get(),
+            preempted: pool.preempted.load(Ordering::Relaxed),
         }
+    }
+
+    /// Returns a number above those that workers have ([`worker_number`](crate::worker_number)).
+    pub fn numbers_max(&self) -> usize {
+        self.pool.options.threads + 2 * BLOCKED_MAX
     }
 }
 
@@ -386,8 +408,21 @@ impl Pool {
         self.blocked.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Gives this thread a number that no worker has.
+    fn take_number(&self) -> usize {
+        let mut numbers = self.numbers.lock();
+        let (free, next) = &mut *numbers;
+        let number = free.pop().unwrap_or_else(|| {
+            *next += 1;
+            *next - 1
+        });
+        set_worker_number(number);
+        number
+    }
+
     /// The loop of a worker.
     fn work(self: &Arc<Pool>, slot: &Arc<Slot>) {
+        let number = self.take_number();
         let mut woken = Woken::default();
         let mut since_look = 0;
         loop {
@@ -416,6 +451,7 @@ impl Pool {
             since_look += 1;
             self.run(ready, slot);
         }
+        self.numbers.lock().0.push(number);
         self.threads.fetch_sub(1, Ordering::Relaxed);
         self.slots.lock().retain(|other| !Arc::ptr_eq(other, slot));
         // The bell wakes one: it passes the news on.
@@ -466,6 +502,7 @@ impl Pool {
                     break;
                 }
                 Left::MadeWay => {
+                    self.preempted.fetch_add(1, Ordering::Relaxed);
                     self.push_fiber(fiber);
                     break;
                 }

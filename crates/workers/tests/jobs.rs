@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use bifrost_workers::{Condvar, Events, Handle, Next, Options, Work, Workers, blocking, make_way};
+use bifrost_workers::{
+    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, parked_ns,
+    worker_number,
+};
 use parking_lot::Mutex;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -332,7 +335,9 @@ fn long_runs_make_way() {
         });
         told.recv_timeout(LONG).unwrap();
     }
-    assert_eq!(workers.counts().jobs, 1, "the long one goes on");
+    // The long one goes on.
+    until(|| workers.counts().jobs == 1);
+    assert!(workers.counts().preempted >= 1);
     stop.store(true, Ordering::Relaxed);
     until(|| workers.counts().jobs == 0);
 }
@@ -414,4 +419,35 @@ fn workers_may_go_before_those_that_wait() {
     drop(workers);
     shared.1.notify_all();
     std::thread::sleep(Duration::from_millis(20));
+}
+
+/// Parked fibers are counted by the reason of their condition variable, and their time by job.
+#[test]
+fn parked_fibers_have_reasons() {
+    let workers = workers(2);
+    let shared = Arc::new((Mutex::new(false), Condvar::parking_for(Reason::Actors)));
+    let (tell, told) = mpsc::channel();
+    let there = shared.clone();
+    enter(&workers, move |_| {
+        let before = (parked_ns(), worker_number().unwrap());
+        let mut goes_on = there.0.lock();
+        while !*goes_on {
+            there.1.wait(&mut goes_on);
+        }
+        drop(goes_on);
+        blocking(|| std::thread::sleep(Duration::from_millis(20)));
+        tell.send((before, parked_ns(), worker_number().unwrap())).unwrap();
+        Next::Done
+    });
+    let parked = || workers.counts().parked;
+    until(|| parked()[Reason::Actors as usize] == 1);
+    assert_eq!(parked().iter().sum::<usize>(), 1);
+    std::thread::sleep(Duration::from_millis(20));
+    *shared.0.lock() = true;
+    shared.1.notify_all();
+    let ((none, first), some, second) = told.recv_timeout(LONG).unwrap();
+    assert_eq!((none, parked()), (0, [0; Reason::ALL.len()]));
+    assert!(some >= 40_000_000, "{some}");
+    assert!(first.max(second) < workers.numbers_max());
+    assert_eq!((worker_number(), parked_ns()), (None, 0));
 }

@@ -37,7 +37,10 @@ impl Bare {
         let mut bare = Bare { stream: Stream::connect(address, &options)?, received: Vec::new() };
         let mut hello = Vec::new();
         let client = "bifrost bench";
-        encode::hello(&mut hello, &Hello { version: VERSION, digest: [0; 32], token: "", client });
+        encode::hello(
+            &mut hello,
+            &Hello { version: VERSION, digest: [0; 32], token: "", client, trace: None },
+        );
         bare.ask(&hello, |reply, _| match reply {
             Reply::Welcome(_) => Ok(()),
             other => Err(unexpected(&other)),

@@ -19,7 +19,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use bifrost_workers::Condvar;
+use bifrost_workers::{Condvar, Reason};
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 
@@ -124,7 +124,7 @@ impl Shared {
         };
         let number = queue.next;
         queue.next += 1;
-        let changed = Arc::new(Condvar::new());
+        let changed = Arc::new(Condvar::parking_for(Reason::Commit));
         let entry = Entry { number, seen, stale: false, changed: changed.clone(), commit, written };
         queue.waiting.push_back(entry);
         loop {

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bifrost_workers::Condvar;
+use bifrost_workers::{Condvar, Reason};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
@@ -226,8 +226,8 @@ fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Resu
         head: AtomicU64::new(position.head.0),
         known: RwLock::new(Known::new(position.head, options.changes_kept)),
         queue: Mutex::default(),
-        stirred: Condvar::new(),
-        settled: Condvar::new(),
+        stirred: Condvar::parking_for(Reason::Commit),
+        settled: Condvar::parking_for(Reason::Commit),
         orefs: Mutex::new(0..0),
         given: AtomicU64::new(1),
         holders: Holders::default(),

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bifrost_workers::{Condvar, blocking};
+use bifrost_workers::{Condvar, Reason, blocking};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
@@ -144,8 +144,8 @@ impl<B: Base, J: Journal> Store<B, J> {
             head: AtomicU64::new(visible.head.0),
             maintenance: Mutex::default(),
             sequence: Mutex::new(Sequence::new(visible.head, visible.reserved)),
-            settled: Condvar::new(),
-            full: Condvar::new(),
+            settled: Condvar::parking_for(Reason::Commit),
+            full: Condvar::parking_for(Reason::Commit),
             marking: Marking::default(),
             log_bytes: AtomicU64::new(0),
             install: Mutex::default(),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use bifrost_workers::Condvar;
+use bifrost_workers::{Condvar, Reason};
 use parking_lot::MutexGuard;
 
 use crate::store::base::JournalError;
@@ -52,13 +52,18 @@ impl From<JournalError> for Failure {
 pub type Outcome = Arc<Ending>;
 
 /// The end of a group, for all threads that wait for it.
-#[derive(Default)]
 pub struct Ending {
     pub result: OnceLock<Result<(), Failure>>,
     /// Signals that the group has ended, or that no thread writes any more and one of the group's
     /// threads should. Goes with the lock of the sequence. One for each group, so that the end of
     /// one does not wake the threads of the next.
     pub changed: Condvar,
+}
+
+impl Default for Ending {
+    fn default() -> Ending {
+        Ending { result: OnceLock::new(), changed: Condvar::parking_for(Reason::Commit) }
+    }
 }
 
 impl Ending {

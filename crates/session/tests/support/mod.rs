@@ -249,7 +249,10 @@ pub struct Client {
 
 impl Client {
     pub fn hello(&mut self, version: u32) -> String {
-        encode::hello(&mut self.bytes, &Hello { version, digest: [0; 32], token: "", client: "test" });
+        encode::hello(
+            &mut self.bytes,
+            &Hello { version, digest: [0; 32], token: "", client: "test", trace: None },
+        );
         self.send()
     }
 

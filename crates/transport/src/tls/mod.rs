@@ -31,7 +31,9 @@ pub use error::TlsError;
 pub(crate) use machine::Machine;
 use machine::RECORD_BYTES;
 pub(crate) use trust::connect;
-pub use trust::{CertificateFileError, Clients, KeyFiles, Protocol, TlsOptions, TlsServer};
+pub use trust::{
+    CertificateFileError, Clients, KeyFiles, Protocol, TlsMeans, TlsOptions, TlsServer, tls_means,
+};
 
 use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};

@@ -276,6 +276,27 @@ fn system_roots() -> Arc<RootCertStore> {
     ROOTS.get_or_init(read).clone()
 }
 
+/// The means for clients of other protocols over TLS.
+pub struct TlsMeans {
+    /// The algorithms.
+    pub provider: Arc<CryptoProvider>,
+    /// The authorities of the system, as DER.
+    pub authorities: Vec<Vec<u8>>,
+}
+
+impl fmt::Debug for TlsMeans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsMeans").field("authorities", &self.authorities.len()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the means for clients of other protocols over TLS, which trust the authorities of the
+/// system.
+pub fn tls_means() -> TlsMeans {
+    let authorities = rustls_native_certs::load_native_certs().certs;
+    TlsMeans { provider: provider(), authorities: authorities.iter().map(|one| one.to_vec()).collect() }
+}
+
 /// Returns the names of a certificate, as `dns:db1.example`.
 pub(crate) fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
     match webpki::EndEntityCert::try_from(certificate) {

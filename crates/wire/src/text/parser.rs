@@ -7,6 +7,7 @@
 use super::lexer::{Token, tokens};
 use super::look::LISTED_MAX;
 use super::translate::LineError;
+use crate::trace::{self, TraceContext};
 use crate::{BatchName, COMPOUND_DEPTH_MAX};
 
 /// A line.
@@ -43,6 +44,7 @@ pub(super) enum Line {
         json: bool,
         token: String,
         client: String,
+        trace: Option<TraceContext>,
     },
     Describe(Option<String>),
     History,
@@ -353,21 +355,28 @@ impl Parser<'_> {
         let version = version.ok_or_else(|| self.bad("a version was expected, as in `hello 2`"))?;
         self.at += 1;
         let json = self.take_word("json");
-        let (mut token, mut client) = (String::new(), String::new());
+        let (mut token, mut client, mut trace) = (String::new(), String::new(), None);
         while let Some(Token::Name(word)) = self.peek() {
-            let place = match word.as_str() {
-                "token" => &mut token,
-                "name" => &mut client,
-                _ => return Err(self.bad("`token` or `name` was expected, or `json` before them")),
-            };
+            let word = word.clone();
+            if !matches!(word.as_str(), "token" | "name" | "trace") {
+                return Err(self.bad("`token`, `name` or `trace` was expected, or `json` before them"));
+            }
             self.at += 1;
-            *place = match self.tokens.get(self.at).map(|t| &t.1) {
+            let text = match self.tokens.get(self.at).map(|t| &t.1) {
                 Some(Token::Str(s) | Token::Name(s)) => s.clone(),
                 _ => return Err(self.bad("a text was expected")),
             };
+            match word.as_str() {
+                "token" => token = text,
+                "name" => client = text,
+                _ => match TraceContext::parse(&text) {
+                    None => return Err(self.bad(format!("expected {}", trace::FORM))),
+                    context => trace = context,
+                },
+            }
             self.at += 1;
         }
-        Ok(Line::Hello { version, json, token, client })
+        Ok(Line::Hello { version, json, token, client, trace })
     }
 
     /// `expression then`, or nothing.

@@ -329,10 +329,10 @@ impl Translator {
                 encode::return_(out, value.as_ref().map(|v| v.known.arg()).as_ref());
             }
             Line::End => self.end(out)?,
-            Line::Hello { version, json, token, client } => {
+            Line::Hello { version, json, token, client, trace } => {
                 self.json |= json;
                 let digest = *self.numbering.digest();
-                encode::hello(out, &Hello { version, digest, token: &token, client: &client });
+                encode::hello(out, &Hello { version, digest, token: &token, client: &client, trace });
                 return Ok(Due::Reply);
             }
             Line::Describe(name) => match print::describe(&self.numbering, name.as_deref()) {
