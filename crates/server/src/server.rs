@@ -24,10 +24,11 @@ use crate::connection::{Connection, READ_BYTES};
 use crate::connections::Connections;
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
-use crate::memory::Memory;
+use crate::memory::{Memory, default_bytes};
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::process;
+use crate::pulse::Pulse;
 use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
 use crate::tidy::Tidy;
 
@@ -186,7 +187,7 @@ impl Server {
         }
         let watch = Watch::start(batch_time(&limits))?;
         let report: Report = |text| tracing::error!(text, "store.failed");
-        let memory = Memory::new(config.server_heap_bytes_max);
+        let memory = Memory::new(config.server_heap_bytes_max.unwrap_or_else(default_bytes));
         let (caching, shared) = (config.cache_options(), Some(memory.clone()));
         let objects = Objects::open(engine.clone(), &place, run, caching, Some(watch), Some(report), shared)?;
         let hosts = match engine.program().has_actors() {
@@ -353,6 +354,13 @@ impl Server {
     /// Returns numbers about the threads that run sessions.
     pub fn workers(&self) -> bifrost_workers::Counts {
         self.shared.workers.counts()
+    }
+
+    /// Calls a function at once and then in intervals, on a thread that runs sessions, until the
+    /// server ends.
+    pub fn pulse(&self, every: Duration, beat: impl FnMut() + Send + 'static) {
+        let pulse: Box<dyn Work> = Box::new(Pulse { every, beat });
+        let Ok(_) = self.shared.workers.enter(|_| Ok::<_, std::convert::Infallible>(pulse));
     }
 
     /// Returns the number of sessions open.
