@@ -16,6 +16,7 @@
 //! back.
 
 pub mod annotated;
+pub mod backup;
 mod bell;
 mod collector;
 pub mod config;

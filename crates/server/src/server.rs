@@ -8,6 +8,7 @@ use bifrost_cache::Report;
 use bifrost_capsule::Watch;
 use bifrost_capsule::newcomers::tell_shortage;
 use bifrost_engine::{Engine, Raised};
+use bifrost_repository::Place;
 use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{
@@ -19,6 +20,7 @@ use bifrost_workers::{Handle, Work, Workers};
 use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
 
+use crate::backup::Backups;
 use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection::{Connection, READ_BYTES};
 use crate::connections::Connections;
@@ -122,6 +124,8 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
     token: Option<String>,
     metrics: Option<Endpoint>,
+    /// The socket for backups of the store, if that is in a folder.
+    backups: Option<Backups>,
     /// The certificate of the `tls://` listeners, if there are some.
     tls: Option<TlsServer>,
 }
@@ -233,11 +237,18 @@ impl Server {
             threads: Vec::new(),
             token: None,
             metrics: None,
+            backups: None,
             tls,
         };
         if let Some(address) = metrics {
             let shared = server.shared.clone();
             server.metrics = Some(Endpoint::start(&address, move || shared.measured())?);
+        }
+        if let Place::Folder(folder) = &place {
+            let repository = server.shared.objects.repository().clone();
+            let backups = Backups::start(folder, repository);
+            // A file system without sockets keeps no server from its work.
+            server.backups = backups.inspect_err(|error| tracing::warn!(%error, "backup.impossible")).ok();
         }
         for address in addresses {
             server.listen(&address, config)?;
@@ -373,6 +384,7 @@ impl Server {
     /// not end in time.
     pub fn stop(&mut self) -> usize {
         self.metrics = None;
+        self.backups = None;
         for stopper in &self.stoppers {
             stopper.stop();
         }
