@@ -17,11 +17,11 @@ use support::{Server, bifrost, stderr, stdout};
 /// Two counters whose sum is always 0, beside objects that make a copy long.
 const PAIR: &str = "
 Pair = type   move () returns (int)   sum () returns (int)   moved () returns (int)   end Pair
-Counter = type   add (n: int)   value () returns (int)   end Counter
+Counter = type   add (by: int)   value () returns (int)   end Counter
 module pairs exports new_pair
   C = class implements Counter
     n: int
-    add (n: int) self.n := self.n + n end add
+    add (by: int) n := n + by end add
     value () returns (int) return (n) end value
   end C
   P = class implements Pair
@@ -87,8 +87,7 @@ fn said(server: &Server, script: &str) -> String {
 /// The values of `sum` and `moved` that a server of this store tells.
 fn told(server: &Server) -> (i64, i64) {
     let said = said(server, "$p := lookup pair: Pair\n? $p.sum(), $p.moved()\n");
-    let values: Vec<i64> =
-        said.lines().filter_map(|line| line.split_once(" = ")?.1.parse().ok()).collect();
+    let values: Vec<i64> = said.lines().filter_map(|line| line.split_once(" = ")?.1.parse().ok()).collect();
     (values[0], values[1])
 }
 
@@ -102,7 +101,8 @@ fn a_copy_is_one_commit_and_commits_go_on() {
     let is_over = AtomicBool::new(false);
     let moves = std::thread::scope(|threads| {
         let mover = threads.spawn(|| {
-            let script = format!("$p := lookup pair: Pair\n{}", "$n := $p.move()\ncommit\nflush\n".repeat(50));
+            let script =
+                format!("$p := lookup pair: Pair\n{}", "$n := $p.move()\ncommit\nflush\n".repeat(50));
             let mut moves = 1;
             while !is_over.load(Ordering::Relaxed) {
                 said(&server, &script);
@@ -167,6 +167,7 @@ fn a_server_that_dies_leaves_no_copy() {
     // In the place of a server: one that holds the lock, and ends in the middle.
     let lock = File::options().write(true).open(all.path("store/lock")).unwrap();
     lock.lock().unwrap();
+    std::fs::remove_file(all.path("store/backup")).unwrap();
     let listener = UnixListener::bind(all.path("store/backup")).unwrap();
     let begin = [4, 0, 0, 0, 1, 1, 3, 9, 1];
     for (bytes, why) in [

@@ -88,7 +88,11 @@ fn commands(path: &[&str]) -> Vec<String> {
     let output = bifrost().args(path).arg("--help").output().unwrap();
     let text = stdout(&output).split("Commands:\n").nth(1).unwrap_or_default();
     let lines = text.lines().take_while(|line| !line.is_empty());
-    lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).map(str::to_owned).filter(|name| !name.is_empty()).collect()
+    lines
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .map(str::to_owned)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[test]
@@ -112,7 +116,8 @@ fn every_command_has_a_page_and_is_completed() {
     }
     assert!(pages.contains(&"bifrost-store-backup.1".to_owned()));
     for page in &pages {
-        let text = std::fs::read_to_string(folder.path().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"));
+        let text =
+            std::fs::read_to_string(folder.path().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"));
         assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{page}");
     }
     let written = std::fs::read_dir(folder.path()).unwrap().count();

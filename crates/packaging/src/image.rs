@@ -22,12 +22,11 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// # Errors
 /// [`PackageError`]
 pub fn image(source: &Source, folder: &Path) -> Result<PathBuf, PackageError> {
-    let io = |path: &Path| PackageError::file(path);
     let path = folder.join(format!("bifrost-{}-image.tar", source.version));
-    let root = tar(Vec::new(), &contents(source)?, source.time).map_err(io(&path))?;
-    let layer = gzip(&root).map_err(io(&path))?;
+    let root = tar(Vec::new(), &contents(source)?, source.time).map_err(PackageError::file(&path))?;
+    let layer = gzip(&root).map_err(PackageError::file(&path))?;
     let layer_path = folder.join("bifrost-root.tar.gz");
-    std::fs::write(&layer_path, &layer).map_err(io(&layer_path))?;
+    std::fs::write(&layer_path, &layer).map_err(PackageError::file(&layer_path))?;
 
     let config = json(&config(source, &digest(&root)));
     let manifest = json(&json!({
@@ -47,13 +46,14 @@ pub fn image(source: &Source, folder: &Path) -> Result<PathBuf, PackageError> {
         entries.push(Entry::file(format!("blobs/sha256/{}", digest(&blob)), blob));
     }
     let bytes = tar(Vec::new(), &entries, source.time);
-    bytes.and_then(|bytes| std::fs::write(&path, bytes)).map_err(io(&path))?;
+    bytes.and_then(|bytes| std::fs::write(&path, bytes)).map_err(PackageError::file(&path))?;
     Ok(path)
 }
 
 /// Returns the files of the image.
 fn contents(source: &Source) -> Result<Vec<Entry>, PackageError> {
-    let names = format!("root:x:0:0:root:/:/sbin/nologin\nbifrost:x:{USER}:{USER}:bifrost:/srv:/sbin/nologin\n");
+    let names =
+        format!("root:x:0:0:root:/:/sbin/nologin\nbifrost:x:{USER}:{USER}:bifrost:/srv:/sbin/nologin\n");
     let settings = source.installed_settings()?;
     let mut entries = vec![
         Entry::program("usr/bin/bifrost", source.program.clone()),

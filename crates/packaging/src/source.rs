@@ -116,7 +116,9 @@ impl Source {
                 let name = path.strip_prefix(&self.root).unwrap_or(&path).display().to_string();
                 let kind = path.extension().and_then(|kind| kind.to_str());
                 match kind {
-                    _ if path.is_dir() && !["target", "rust", "tasks"].iter().any(|no| path.ends_with(no)) => {
+                    _ if path.is_dir()
+                        && !["target", "rust", "tasks"].iter().any(|no| path.ends_with(no)) =>
+                    {
                         folders.push(path);
                     }
                     Some("theta" | "bifrost" | "md" | "toml") if path.is_file() => {

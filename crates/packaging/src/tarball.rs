@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::PackageError;
 use crate::archive::{Entry, gzip, tar};
 use crate::source::Source;
-use crate::PackageError;
 
 /// Writes the archive into a folder, and returns its path.
 ///

@@ -47,7 +47,11 @@ fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {said}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -88,7 +92,9 @@ impl Running {
 fn talk(socket: &Path) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.write_all(b"hello 2\n$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\nbye\n").unwrap();
+    stream
+        .write_all(b"hello 2\n$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\nbye\n")
+        .unwrap();
     let lines: Vec<String> = BufReader::new(stream).lines().map_while(Result::ok).collect();
     assert!(lines.iter().any(|line| line.contains(" = 0")), "{lines:?}");
 }
@@ -156,21 +162,38 @@ fn the_archive_is_unpacked_and_serves() {
         assert!(told.contains("SYNOPSIS"), "{told}");
     }
     let bash = top.join("share/bash-completion/completions/bifrost");
-    let completed = run("bash", &["-c", &format!("
+    let completed = run(
+        "bash",
+        &[
+            "-c",
+            &format!(
+                "
         . '{}'
         COMP_WORDS=(bifrost st) COMP_CWORD=1
         _bifrost bifrost st bifrost
-        echo \"${{COMPREPLY[*]}}\"", text(&bash))]);
+        echo \"${{COMPREPLY[*]}}\"",
+                text(&bash)
+            ),
+        ],
+    );
     assert_eq!(completed, "store\n");
     let socket = folder.path().join("socket");
     let mut command = Command::new(&program);
-    command.arg("serve").arg("--config").arg(&settings).arg("--listen").arg(format!("unix://{}", text(&socket)));
+    command
+        .arg("serve")
+        .arg("--config")
+        .arg(&settings)
+        .arg("--listen")
+        .arg(format!("unix://{}", text(&socket)));
     let server = Running::start({
         command.arg(top.join("examples/database/database.theta"));
         command
     });
     talk(&socket);
-    assert_eq!(run(text(&program), &["ping", &format!("unix://{}", text(&socket))]), "the server gives sessions\n");
+    assert_eq!(
+        run(text(&program), &["ping", &format!("unix://{}", text(&socket))]),
+        "the server gives sessions\n"
+    );
     server.end();
 }
 
@@ -178,7 +201,10 @@ fn the_archive_is_unpacked_and_serves() {
 fn the_debian_package_is_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let package = debian(source(), folder.path(), 0).unwrap();
-    let told = run("lintian", &["--allow-root", "--no-cfg", "--fail-on", "error", "--tag-display-limit", "0", text(&package)]);
+    let told = run(
+        "lintian",
+        &["--allow-root", "--no-cfg", "--fail-on", "error", "--tag-display-limit", "0", text(&package)],
+    );
     assert!(!told.contains("E: "), "{told}");
     let top = folder.path().join("top");
     run("dpkg-deb", &["-x", text(&package), text(&top)]);
@@ -189,7 +215,8 @@ fn the_debian_package_is_in_order() {
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&here).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !told.contains("bifrost.service:"), "{told}");
-    let wrong = unit.replace("WatchdogSec=60", "WatchdogSec=soon").replace("/usr/bin/bifrost", "/usr/bin/true");
+    let wrong =
+        unit.replace("WatchdogSec=60", "WatchdogSec=soon").replace("/usr/bin/bifrost", "/usr/bin/true");
     std::fs::write(&here, wrong).unwrap();
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&here).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("WatchdogSec"), "mistakes are found");
@@ -361,7 +388,9 @@ fn the_recipe_and_the_image_agree() {
     let (times, test) = check.split_once(" CMD ").unwrap();
     let test: Value = serde_json::from_str(test).unwrap();
     assert_eq!(strings(&test), strings(&config["Healthcheck"]["Test"])[1..]);
-    for (name, setting) in [("--interval", "Interval"), ("--timeout", "Timeout"), ("--start-period", "StartPeriod")] {
+    for (name, setting) in
+        [("--interval", "Interval"), ("--timeout", "Timeout"), ("--start-period", "StartPeriod")]
+    {
         let seconds = config["Healthcheck"][setting].as_u64().unwrap() / 1_000_000_000;
         assert!(times.contains(&format!("{name}={seconds}s")), "{times}");
     }
@@ -402,7 +431,10 @@ fn the_calls_of_the_system_are_those_that_the_unit_allows() {
     command.arg(root().join("examples/database/database.theta"));
     let mut server = Running::start(command);
     talk(&socket);
-    run(text(&source().binary), &["store", "backup", text(&folder.path().join("store")), text(&folder.path().join("copy"))]);
+    run(
+        text(&source().binary),
+        &["store", "backup", text(&folder.path().join("store")), text(&folder.path().join("copy"))],
+    );
     run("pkill", &["-TERM", "-P", &server.0.id().to_string()]);
     let until = Instant::now() + Duration::from_secs(30);
     while server.0.try_wait().unwrap().is_none() && Instant::now() < until {
@@ -410,7 +442,9 @@ fn the_calls_of_the_system_are_those_that_the_unit_allows() {
     }
     let used = read_to_string(&calls).unwrap();
     let names = used.lines().skip(2).filter_map(|line| line.split_whitespace().last());
-    let names: Vec<&str> = names.filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c))).collect();
+    let names: Vec<&str> = names
+        .filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || "_0123456789".contains(c)))
+        .collect();
     assert!(names.len() > 20 && names.contains(&"futex"), "{used}");
     let refused: Vec<_> = names.iter().filter(|name| **name != "total" && !allowed.contains(name)).collect();
     assert!(refused.is_empty(), "{refused:?}");

@@ -206,7 +206,9 @@ pub fn read(
                 store.finish()?;
                 return Ok(counted);
             }
-            (kind, _) => return Err(malformed(format!("a frame of kind {kind} is unknown, or out of place"))),
+            (kind, _) => {
+                return Err(malformed(format!("a frame of kind {kind} is unknown, or out of place")));
+            }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 
 use crate::store::{
-    Base, BaseSnapshot, Installation, Installing, Journal, JournalError, Loaded, Options, Part, Scanned, Store,
-    Totals, initial,
+    Base, BaseSnapshot, Installation, Installing, Journal, JournalError, Loaded, Options, Part, Scanned,
+    Store, Totals, initial,
 };
 use crate::{Error, MEMORY_BYTES_MAX, Oref, Stored};
 

@@ -171,9 +171,8 @@ fn a_backup_that_is_cut_off_or_changed_makes_no_store() {
         changed[at] ^= 0x81;
         let _ = read(&changed);
     }
-    let frame = |kind: u8, contents: &[u8]| {
-        [&(contents.len() as u32).to_le_bytes()[..], &[kind], contents].concat()
-    };
+    let frame =
+        |kind: u8, contents: &[u8]| [&(contents.len() as u32).to_le_bytes()[..], &[kind], contents].concat();
     let begin = frame(1, &[1, 3, 9, 1]);
     for (bytes, told) in [
         (frame(1, &[2, 3, 9, 1]), "version 2"),
@@ -186,7 +185,10 @@ fn a_backup_that_is_cut_off_or_changed_makes_no_store() {
         ([&begin[..], &frame(4, &[9, 1, 0])].concat(), "cannot be in it"),
         ([&begin[..], &frame(5, &[1, 0])].concat(), "not as many objects"),
         ([&begin[..], &frame(6, b"the disk is gone")].concat(), "the disk is gone"),
-        (u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_le_bytes().into_iter().chain([4]).collect(), "the limit"),
+        (
+            u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_le_bytes().into_iter().chain([4]).collect(),
+            "the limit",
+        ),
     ] {
         let error = read(&bytes).unwrap_err().to_string();
         assert!(error.contains(told), "{told}: {error}");

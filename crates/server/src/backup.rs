@@ -17,13 +17,13 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bifrost_capsule::newcomers::tell_shortage;
-use bifrost_repository::backup::{self, BackupError};
 use bifrost_repository::Repository;
+use bifrost_repository::backup::{self, BackupError};
 use bifrost_transport::{
-    Address, ConnectError, ConnectOptions, Identity, ListenError, ListenOptions, Listener, ReadError, Stopper,
-    Stream, StreamStopper, WriteError,
+    Address, ConnectError, ConnectOptions, Identity, ListenError, ListenOptions, Listener, ReadError,
+    Stopper, Stream, StreamStopper, WriteError,
 };
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 /// The name of the socket.
 pub const SOCKET: &str = "backup";
@@ -33,6 +33,8 @@ const REQUEST: &[u8] = b"backup 1\n";
 const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// The time that a reader may take nothing, and a server may send nothing.
 pub const STALLED: Duration = Duration::from_secs(60);
+/// The time that the next backup waits for the end of the one under way, before it is refused.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Most bytes of the path of a socket.
 const PATH_BYTES_MAX: usize = 100;
 /// The bytes that are sent, and read, at once.
@@ -50,6 +52,8 @@ pub(crate) struct Backups {
 #[derive(Debug, Default)]
 struct Running {
     state: Mutex<State>,
+    /// The backup under way has ended.
+    ended: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +119,9 @@ fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Reposi
     let own = rustix::process::geteuid().as_raw();
     let is_owner = matches!(stream.identity(), Identity::Local { uid } if uid == own || uid == 0);
     let mut state = running.state.lock();
+    // A backup whose reader has just gone is about to end.
+    let until = Instant::now() + ENDS_WITHIN;
+    while state.stream.is_some() && !running.ended.wait_until(&mut state, until).timed_out() {}
     let refusal = match () {
         () if !is_owner => Some("only the user of the server, and root, get backups"),
         () if state.stream.is_some() => Some("another backup is under way"),
@@ -130,6 +137,7 @@ fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Reposi
         serve(&mut stream, &*repository);
         drop((stream, repository));
         there.state.lock().stream = None;
+        there.ended.notify_all();
     };
     match Builder::new().name("bifrost-copy".to_owned()).spawn(work) {
         Ok(thread) => state.thread = Some(thread),

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::record::ClassDescriptor;
+use crate::store::Store;
 use crate::store::base::{Base, Journal};
 use crate::store::replies::Reply;
-use crate::store::Store;
 use crate::{Error, Oref, Stored, Tid};
 
 /// Objects in order, each with its state.
@@ -62,8 +62,7 @@ impl Snapshot {
             let mut states: BTreeMap<Oref, Option<Stored>> =
                 part.into_iter().map(|(oref, state)| (oref, Some(state))).collect();
             states.extend(newer);
-            let found: Part =
-                states.into_iter().filter_map(|(oref, state)| Some((oref, state?))).collect();
+            let found: Part = states.into_iter().filter_map(|(oref, state)| Some((oref, state?))).collect();
             if !found.is_empty() {
                 return Ok(Some(found));
             }
