@@ -77,7 +77,7 @@ pub(crate) fn tar<W: Write>(out: W, entries: &[Entry], time: u64) -> std::io::Re
 
 /// Compresses bytes, without a name and a time.
 pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut out = GzBuilder::new().write(Vec::new(), Compression::best());
+    let mut out = GzBuilder::new().write(Vec::new(), Compression::new(6));
     out.write_all(bytes)?;
     out.finish()
 }

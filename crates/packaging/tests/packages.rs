@@ -159,7 +159,12 @@ fn the_archive_is_unpacked_and_serves() {
     for page in ["bifrost.1", "bifrost-serve.1", "bifrost-store-backup.1", "bifrost-completions.1"] {
         let page = top.join("share/man/man1").join(page);
         let told = run("man", &["--warnings", "-E", "UTF-8", "-l", "-Tutf8", text(&page)]);
-        assert!(told.contains("SYNOPSIS"), "{told}");
+        // Letters in bold are printed twice.
+        let mut plain = String::new();
+        for letter in told.chars() {
+            if letter == '\u{8}' { drop(plain.pop()) } else { plain.push(letter) }
+        }
+        assert!(plain.contains("SYNOPSIS"), "{plain}");
     }
     let bash = top.join("share/bash-completion/completions/bifrost");
     let completed = run(
@@ -219,7 +224,7 @@ fn the_debian_package_is_in_order() {
         unit.replace("WatchdogSec=60", "WatchdogSec=soon").replace("/usr/bin/bifrost", "/usr/bin/true");
     std::fs::write(&here, wrong).unwrap();
     let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&here).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("WatchdogSec"), "mistakes are found");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("soon"), "mistakes are found");
 }
 
 /// A script that runs in a root of its own: that of this machine, with changes that nobody keeps. It gets
@@ -349,7 +354,8 @@ fn the_image_serves_in_a_root_of_its_own() {
     let user = config["User"].as_str().unwrap();
     let command_line = [strings(&config["Entrypoint"]), strings(&config["Cmd"])].concat();
     let mut command = Command::new("chroot");
-    command.env_clear().arg(format!("--userspec={user}")).arg(&inside).args(&command_line);
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command.arg(format!("--userspec={user}")).arg(&inside).args(&command_line);
     let server = Running::start(command);
     talk(&inside.join("run/bifrost/socket"));
     let healthy = strings(&config["Healthcheck"]["Test"]);

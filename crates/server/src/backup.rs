@@ -32,13 +32,26 @@ const REQUEST: &[u8] = b"backup 1\n";
 /// The time that the request may take.
 const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// The time that a reader may take nothing, and a server may send nothing.
-pub const STALLED: Duration = Duration::from_secs(60);
+const STALLED: Duration = Duration::from_secs(60);
 /// The time that the next backup waits for the end of the one under way, before it is refused.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// Most bytes of the path of a socket.
 const PATH_BYTES_MAX: usize = 100;
 /// The bytes that are sent, and read, at once.
 const BYTES_AT_ONCE: usize = 256 << 10;
+
+/// The times for which readers are waited for.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    request: Duration,
+    stalled: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { request: REQUEST_WITHIN, stalled: STALLED }
+    }
+}
 
 /// The socket of a store. It ends when it is dropped, and a backup under way with it.
 #[derive(Debug)]
@@ -81,6 +94,14 @@ impl Backups {
     /// # Errors
     /// The socket cannot be made, or there is no thread.
     pub(crate) fn start(folder: &Path, repository: Arc<dyn Repository>) -> Result<Backups, ListenError> {
+        Backups::start_with(folder, repository, Patience::default())
+    }
+
+    fn start_with(
+        folder: &Path,
+        repository: Arc<dyn Repository>,
+        patience: Patience,
+    ) -> Result<Backups, ListenError> {
         let fail = |source| ListenError::Io { address: Address::Unix(folder.join(SOCKET)), source };
         let (address, folder_file) = address(folder).map_err(fail)?;
         let listener = Listener::bind(&address, &ListenOptions::default())?;
@@ -89,7 +110,7 @@ impl Backups {
         let shared = running.clone();
         let work = move || {
             let told = |shortage| tell_shortage(listener.local_address(), &shortage);
-            listener.serve(told, |stream| begin(&shared, stream, &repository));
+            listener.serve(told, |stream| begin(&shared, stream, &repository, patience));
             // The socket is removed by a path that needs the folder.
             drop((listener, folder_file));
         };
@@ -115,7 +136,7 @@ impl Drop for Backups {
 }
 
 /// Begins a backup, unless one is under way.
-fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Repository>) {
+fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Repository>, patience: Patience) {
     let own = rustix::process::geteuid().as_raw();
     let is_owner = matches!(stream.identity(), Identity::Local { uid } if uid == own || uid == 0);
     let mut state = running.state.lock();
@@ -128,13 +149,14 @@ fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Reposi
         () => None,
     };
     if let Some(why) = refusal {
-        let _ = backup::write_failure(&mut Sending { stream: &mut stream, buffer: Vec::new() }, why);
+        let _ =
+            backup::write_failure(&mut Sending { stream: &mut stream, buffer: Vec::new(), patience }, why);
         return;
     }
     state.stream = Some(stream.stopper());
     let (repository, there) = (repository.clone(), running.clone());
     let work = move || {
-        serve(&mut stream, &*repository);
+        serve(&mut stream, &*repository, patience);
         drop((stream, repository));
         there.state.lock().stream = None;
         there.ended.notify_all();
@@ -149,9 +171,9 @@ fn begin(running: &Arc<Running>, mut stream: Stream, repository: &Arc<dyn Reposi
 }
 
 /// Answers a request with the bytes of a snapshot.
-fn serve(stream: &mut Stream, repository: &dyn Repository) {
+fn serve(stream: &mut Stream, repository: &dyn Repository, patience: Patience) {
     let mut request = Vec::new();
-    let deadline = Instant::now() + REQUEST_WITHIN;
+    let deadline = Instant::now() + patience.request;
     while request.len() < REQUEST.len() {
         let room = REQUEST.len() - request.len();
         match stream.read(&mut request, room, deadline) {
@@ -159,7 +181,7 @@ fn serve(stream: &mut Stream, repository: &dyn Repository) {
             _ => return,
         }
     }
-    let mut out = Sending { stream, buffer: Vec::with_capacity(BYTES_AT_ONCE) };
+    let mut out = Sending { stream, buffer: Vec::with_capacity(BYTES_AT_ONCE), patience };
     if request != REQUEST {
         let _ = backup::write_failure(&mut out, "the request is not `backup 1`");
         return;
@@ -186,11 +208,12 @@ fn serve(stream: &mut Stream, repository: &dyn Repository) {
 struct Sending<'s> {
     stream: &'s mut Stream,
     buffer: Vec<u8>,
+    patience: Patience,
 }
 
 impl Sending<'_> {
     fn send(&mut self) -> io::Result<()> {
-        let sent = self.stream.write(&self.buffer, Instant::now() + STALLED);
+        let sent = self.stream.write(&self.buffer, Instant::now() + self.patience.stalled);
         self.buffer.clear();
         sent.map_err(|error| match error {
             WriteError::TimedOut => io::Error::new(io::ErrorKind::TimedOut, "the reader has taken nothing"),
@@ -265,5 +288,81 @@ impl Read for Receiving {
         into[..count].copy_from_slice(&self.input[self.done..self.done + count]);
         self.done += count;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use bifrost_repository::memory::Memory;
+    use bifrost_repository::{BatchId, Commit, Oref};
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// A store whose backup is larger than the buffers of a socket.
+    fn large() -> Arc<Memory> {
+        let store = Memory::new();
+        for session in 0..100 {
+            let reads: HashSet<Oref> = HashSet::new();
+            let batch = Some((BatchId { session, number: 1 }, Bytes::from(vec![7; 60_000])));
+            let valid_to = store.head();
+            let commit = Commit { valid_to, reads: &reads, writes: vec![], creates: vec![], batch };
+            store.commit(commit).unwrap();
+        }
+        Arc::new(store)
+    }
+
+    /// The bytes of a whole backup.
+    fn bytes_of(folder: &Path) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let _ = Receiving::ask(folder).unwrap().read_to_end(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn readers_that_say_nothing_or_take_nothing_are_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let [request, stalled] = [100, 300].map(Duration::from_millis);
+        let store = large();
+        let backups =
+            Backups::start_with(folder.path(), store.clone(), Patience { request, stalled }).unwrap();
+        let whole = bytes_of(folder.path());
+        assert!(whole.len() > 6_000_000, "{}", whole.len());
+        // One that asks for nothing.
+        let (address, _) = address(folder.path()).unwrap();
+        let silent = Stream::connect(&address, &ConnectOptions::default()).unwrap();
+        assert_eq!(bytes_of(folder.path()), whole);
+        drop(silent);
+        // One that takes nothing: the next one waits for its end, and no session is held up.
+        let mut stalls = Receiving::ask(folder.path()).unwrap();
+        let since = Instant::now();
+        assert_eq!(bytes_of(folder.path()), whole);
+        assert!(since.elapsed() >= stalled, "{:?}", since.elapsed());
+        let mut rest = Vec::new();
+        let _ = stalls.read_to_end(&mut rest);
+        assert!(rest.len() < whole.len(), "it gets no whole backup");
+        drop(backups);
+        assert!(!folder.path().join(SOCKET).exists());
+        assert_eq!(Arc::strong_count(&store), 1, "nothing holds the store");
+    }
+
+    #[test]
+    fn a_slow_reader_gets_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let [request, stalled] = [100, 300].map(Duration::from_millis);
+        let _backups = Backups::start_with(folder.path(), large(), Patience { request, stalled }).unwrap();
+        let whole = bytes_of(folder.path());
+        let (mut slow, mut bytes) = (Receiving::ask(folder.path()).unwrap(), Vec::new());
+        let mut piece = vec![0; 400_000];
+        loop {
+            match slow.read(&mut piece).unwrap() {
+                0 => break,
+                count => bytes.extend_from_slice(&piece[..count]),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(bytes, whole);
     }
 }
