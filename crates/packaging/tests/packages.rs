@@ -162,7 +162,10 @@ fn the_archive_is_unpacked_and_serves() {
         // Letters in bold are printed twice.
         let mut plain = String::new();
         for letter in told.chars() {
-            if letter == '\u{8}' { drop(plain.pop()) } else { plain.push(letter) }
+            match letter {
+                '\u{8}' => _ = plain.pop(),
+                letter => plain.push(letter),
+            }
         }
         assert!(plain.contains("SYNOPSIS"), "{plain}");
     }

@@ -98,7 +98,7 @@ pub fn write(
     contents.clear();
     let of = snapshot.objects;
     let mut tell = |done: u64| progress(Progress { done, of: of.max(done) });
-    while let Some(part) = snapshot.next()? {
+    while let Some(part) = snapshot.next_part()? {
         for (oref, stored) in part {
             let mut to = Writer::raw(&mut contents);
             to.count(oref.get());

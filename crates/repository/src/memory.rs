@@ -93,7 +93,7 @@ impl Base for Map {
 struct Whole(Option<Part>);
 
 impl BaseSnapshot for Whole {
-    fn next(&mut self) -> Result<Option<(Part, u64)>, Error> {
+    fn next_part(&mut self) -> Result<Option<(Part, u64)>, Error> {
         Ok(self.0.take().map(|part| (part, Oref::MAX)))
     }
 }

@@ -29,7 +29,7 @@ fn damaged() -> Error {
 }
 
 impl BaseSnapshot for RedbSnapshot {
-    fn next(&mut self) -> Result<Option<(Part, u64)>, Error> {
+    fn next_part(&mut self) -> Result<Option<(Part, u64)>, Error> {
         let found = guarded(|| {
             let Some(entry) = self.present.range(self.page..)?.next() else { return Ok(None) };
             let (number, row) = entry?;

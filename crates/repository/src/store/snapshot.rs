@@ -21,7 +21,7 @@ pub type Part = Vec<(Oref, Stored)>;
 pub trait BaseSnapshot: Send {
     /// Returns the next objects, in order; none at the end. `upto` is the oref before which all
     /// were returned then.
-    fn next(&mut self) -> Result<Option<(Part, u64)>, Error>;
+    fn next_part(&mut self) -> Result<Option<(Part, u64)>, Error>;
 }
 
 /// All of a store at one commit.
@@ -47,9 +47,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// The store cannot be read, or an object is lost.
-    pub fn next(&mut self) -> Result<Option<Part>, Error> {
+    pub fn next_part(&mut self) -> Result<Option<Part>, Error> {
         while !self.ended {
-            let (part, newer) = match self.base.next()? {
+            let (part, newer) = match self.base.next_part()? {
                 Some((part, upto)) => {
                     let rest = Oref::new(upto).map(|upto| self.buffer.split_off(&upto)).unwrap_or_default();
                     (part, std::mem::replace(&mut self.buffer, rest))
