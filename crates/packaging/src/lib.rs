@@ -6,9 +6,12 @@
 //!
 //! | module | package |
 //! | --- | --- |
-//! | [`tarball`] | `bifrost-VERSION-ARCHITECTURE-linux-musl.tar.gz`, to be unpacked anywhere |
-//! | [`debian`] | `bifrost_VERSION-1_ARCHITECTURE.deb`, by `dpkg-deb` |
-//! | [`image`] | `bifrost-VERSION-image.tar`, an OCI image without an engine; and its only layer, `bifrost-root.tar.gz`, for `packaging/Containerfile` |
+//! | `tarball` | `bifrost-VERSION-ARCHITECTURE-linux-musl.tar.gz`, to be unpacked anywhere |
+//! | `debian` | `bifrost_VERSION-1_ARCHITECTURE.deb`, by `dpkg-deb` |
+//! | `image` | `bifrost-VERSION-image.tar`: an OCI image, written without an engine |
+//!
+//! The only layer of the image is a file of its own, too, for `packaging/Containerfile`:
+//! `bifrost-root.tar.gz`.
 
 mod archive;
 mod build;

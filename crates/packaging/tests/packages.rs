@@ -235,14 +235,14 @@ fn the_debian_package_is_in_order() {
 const INSTALLED: &str = r#"
 set -eu
 mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-for folder in proc dev; do mount --rbind "/$folder" "$1/root/$folder"; done
-mount -t tmpfs tmpfs "$1/root/run"
-cp "$2" "$1/root/run/one.deb"
-cp "$3" "$1/root/run/two.deb"
-cp "$4" "$1/root/run/main.theta"
-exec chroot "$1/root" bash -euc '
+mkdir "$1/upper" "$1/work" "$1/inner"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/inner"
+for folder in proc dev; do mount --rbind "/$folder" "$1/inner/$folder"; done
+mount -t tmpfs tmpfs "$1/inner/run"
+cp "$2" "$1/inner/run/one.deb"
+cp "$3" "$1/inner/run/two.deb"
+cp "$4" "$1/inner/run/main.theta"
+exec chroot "$1/inner" bash -euc '
   export DEBIAN_FRONTEND=noninteractive
   dpkg -i /run/one.deb >&2
   dpkg --verify bifrost

@@ -4,8 +4,8 @@
 //! listens, and serves each connection as a job of a few workers (`bifrost-workers`) until
 //! [`Server::stop`].
 //!
-//! [`program`] reads Theta files; [`config`] gathers settings, and [`annotated`] writes them; [`objects`]
-//! opens the store.
+//! [`program`] reads Theta files; [`config`] gathers settings, and [`annotated`] writes them;
+//! [`objects`] opens the store, and [`backup`] has it copied.
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
