@@ -75,9 +75,18 @@ pub(crate) fn tar<W: Write>(out: W, entries: &[Entry], time: u64) -> std::io::Re
     builder.into_inner()
 }
 
-/// Compresses bytes, without a name and a time.
+/// Compresses a document as well as possible, as Debian wants it, without a name and a time.
+pub(crate) fn gzip_best(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    compress(bytes, Compression::best())
+}
+
+/// Compresses an archive, without a name and a time.
 pub(crate) fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut out = GzBuilder::new().write(Vec::new(), Compression::new(6));
+    compress(bytes, Compression::default())
+}
+
+fn compress(bytes: &[u8], level: Compression) -> std::io::Result<Vec<u8>> {
+    let mut out = GzBuilder::new().write(Vec::new(), level);
     out.write_all(bytes)?;
     out.finish()
 }

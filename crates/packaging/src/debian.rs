@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::PackageError;
-use crate::archive::{Entry, gzip, with_folders};
+use crate::archive::{Entry, gzip_best, with_folders};
 use crate::source::{Source, run};
 
 /// The compression of `dpkg-deb`.
@@ -53,11 +53,11 @@ fn contents(source: &Source) -> Result<Vec<Entry>, PackageError> {
         Entry::file(format!("{doc}/copyright"), copyright(source)?),
         Entry::file(
             format!("{doc}/changelog.gz"),
-            gzip(source.text("CHANGELOG.md")?.as_bytes()).map_err(io)?,
+            gzip_best(source.text("CHANGELOG.md")?.as_bytes()).map_err(io)?,
         ),
         Entry::file(
             format!("{doc}/changelog.Debian.gz"),
-            gzip(filled(source, "changelog")?.as_bytes()).map_err(io)?,
+            gzip_best(filled(source, "changelog")?.as_bytes()).map_err(io)?,
         ),
         Entry::file(
             "usr/share/lintian/overrides/bifrost",
@@ -65,7 +65,7 @@ fn contents(source: &Source) -> Result<Vec<Entry>, PackageError> {
         ),
     ];
     for (page, text) in &source.pages {
-        entries.push(Entry::file(format!("usr/share/man/man1/{page}.gz"), gzip(text).map_err(io)?));
+        entries.push(Entry::file(format!("usr/share/man/man1/{page}.gz"), gzip_best(text).map_err(io)?));
     }
     for (place, text) in &source.completions {
         entries.push(Entry::file(format!("usr/share/{place}"), text.clone()));
