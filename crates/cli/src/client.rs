@@ -57,6 +57,24 @@ impl ConnectArgs {
         let (address, tls) = (address(url)?, self.tls.options());
         Client::connect_with(&address, &token.unwrap_or_default(), &tls, self.traceparent)
     }
+
+    /// Says `hello` at `url`, or at the default address of a server. True if that opens a session,
+    /// false if the server asks for a token or a role.
+    ///
+    /// # Errors
+    /// As [`ConnectArgs::connect`], but not for a token that is missing.
+    pub fn ping(&self, url: Option<&str>) -> Result<bool, Failure> {
+        let token = token(self.token.as_deref(), self.token_file.as_deref())?;
+        if token.is_some_and(|token| !token.is_empty()) {
+            return self.connect(url)?.close().map(|()| true);
+        }
+        let mut client = Client::open(&address(url)?, &self.tls.options())?;
+        match client.greet("", None) {
+            Ok(()) => client.close().map(|()| true),
+            Err(_) if client.refused == Some(ErrorNumber::BadToken as u32) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
 }
 
 /// Returns the address of a URL, or the one to try without a URL.

@@ -15,12 +15,15 @@ mod certificate;
 mod check;
 mod client;
 mod common;
+mod completions;
 mod demo;
 mod doc;
 mod failure;
 mod fmt;
 mod log;
 mod lsp;
+mod man;
+mod ping;
 mod process;
 mod run;
 mod serve;
@@ -34,6 +37,11 @@ use std::process::ExitCode;
 
 use bifrost_native::Registry;
 use clap::{Parser, Subcommand};
+
+/// The allocator of static programs: that of musl has one lock for all threads.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Objects served from Theta programs, called in batches
 #[derive(Parser, Debug)]
@@ -77,6 +85,9 @@ enum Command {
     Token(token::Args),
     Demo(demo::Args),
     Store(store::Args),
+    Ping(ping::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     Bench(bench::Args),
 }
 
@@ -117,6 +128,9 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Store(args) => store::run(&args),
+        Command::Ping(args) => ping::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Bench(args) => bench::run(args),
     };
     match outcome {

@@ -13,10 +13,10 @@ use std::sync::atomic::AtomicBool;
 
 use bifrost_engine::{Mode, Run};
 use bifrost_native::Registry;
-use bifrost_repository::postgres;
-use bifrost_server::{Config, Server, program};
+use bifrost_server::{Config, Server, annotated, program};
 use bifrost_transport::Address;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sd_notify::NotifyState;
 use serde_json::{Map, Value};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -24,6 +24,7 @@ use signal_hook::iterator::Signals;
 use crate::common::arguments::{token, with_files};
 use crate::common::certificates::self_made;
 use crate::common::figures::server_line;
+use crate::common::supervised;
 use crate::failure::{Exit, Failure, Outcome, print};
 use crate::log;
 
@@ -60,65 +61,36 @@ pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
-    /// Where to listen: shm:///path, unix:///path, tls://host:port, tcp://host:port, and for
-    /// browsers wss://host:port/path, ws://host:port/path; several times for several
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = setting_or("listen", "; several times for several"))]
     listen: Vec<String>,
-    /// The token that clients must show over TCP, TLS and websockets. Other users can read it in
-    /// the process table, so better use a file
-    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help = setting("token"))]
     token: Option<String>,
     /// A file with the token of clients on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several
-    /// servers may share, or `memory:`, where they are lost when the server ends [default:
-    /// `memory:`]. A password is better put into bifrost.toml or BIFROST_STORE: other users can
-    /// read arguments in the process table
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", help = setting("store"))]
     store: Option<String>,
-    /// Where metrics are exported, as Prometheus reads them, at `/metrics`: tcp://host:port,
-    /// unix:///path, or tls://host:port for HTTPS
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = setting("metrics"))]
     metrics: Option<String>,
-    /// The collector of OpenTelemetry to which metrics and spans of batches are exported:
-    /// http://host:4318, https://host:4318
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = setting("otlp"))]
     otlp: Option<String>,
-    /// The number of threads for the program's actors, if it has some [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help = setting("nodes"))]
     nodes: Option<u32>,
-    /// Most bytes of the objects of all sessions and nodes together [default: three quarters of the
-    /// memory that the control group or the machine has]. Beyond it the newest of the largest
-    /// batches are ended
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help = setting("server_heap_bytes_max"))]
     server_heap_bytes_max: Option<usize>,
-    /// Which clients are told at which places of the program a failure arose: always all, local
-    /// those over shared memory and unix sockets, never none [default: local]
-    #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"])]
+    #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"], help = setting("show_places"))]
     show_places: Option<String>,
-    /// Accept all clients over TCP, TLS and websockets on loopback addresses
-    #[arg(long)]
+    #[arg(long, help = setting("anonymous_loopback"))]
     anonymous_loopback: bool,
-    /// The certificate of `tls://` and `wss://` listeners, in PEM [default: a self-made one, whose
-    /// pin is in the
-    /// `ready` line]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = setting("tls.certificate"))]
     certificate: Option<PathBuf>,
-    /// The private key of the certificate, in PEM [default: in the certificate's file]
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    #[arg(long, value_name = "FILE", requires = "certificate", help = setting("tls.key"))]
     key: Option<PathBuf>,
-    /// Allow `tcp://` and `ws://` at addresses that other machines reach: tokens and objects pass
-    /// unencrypted
-    #[arg(long)]
+    #[arg(long, help = setting("plain_networks"))]
     plain_networks: bool,
-    /// The origin of pages that may open websockets, such as `https://app.example` or
-    /// `http://localhost:*`; several times for several [default: none]
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", help = setting_or("websocket.origins", "; several times for several"))]
     origin: Vec<String>,
-    /// The rights of clients to the names of the root directory [default: read-only]. With
-    /// read-only, clients look names up and list them, and only the program changes them
-    #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"])]
+    #[arg(long, value_name = "RIGHTS", value_parser = ["read-write", "read-only"], help = setting("root_names"))]
     root_names: Option<String>,
     /// The settings file [default: bifrost.toml, if there is one]
     #[arg(long, value_name = "FILE", env = "BIFROST_CONFIG")]
@@ -126,14 +98,14 @@ pub struct Args {
     /// A setting: sessions_max=10, limits.fuel_max=1000000
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<Setting>,
-    /// Print the settings in effect as TOML, and end
+    /// Print the settings in effect as a file that `--config` reads, and end: each with its
+    /// meaning, default and unit
     #[arg(long)]
     print_config: bool,
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// A folder whose files `std.files` reaches; several times for several [default: none]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help = setting_or("allow_files", "; several times for several"))]
     allow_files: Vec<PathBuf>,
     /// Run methods in the interpreter
     #[arg(long)]
@@ -147,6 +119,21 @@ pub struct Args {
     /// Write the `ready` line to this file descriptor instead of the standard output
     #[arg(long, value_name = "N")]
     ready_fd: Option<u32>,
+}
+
+/// Returns the help of an argument that is a setting: the comment of the setting, and its default.
+fn setting(name: &str) -> String {
+    setting_or(name, "")
+}
+
+/// As [`setting`], with more words.
+fn setting_or(name: &str, more: &str) -> String {
+    let default = match name {
+        "nodes" | "root_names" | "show_places" | "store" => annotated::default(name),
+        _ => String::new(),
+    };
+    let default = if default.is_empty() { default } else { format!(" [default: {default}]") };
+    format!("{}{more}{default}", annotated::sentence(name))
 }
 
 /// `NAME=VALUE`
@@ -172,7 +159,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.check_nodes()?;
     config.checked_roles()?;
     if args.print_config {
-        return Ok(print(&as_toml(&config))?);
+        return Ok(print(&annotated::annotated(&config))?);
     }
     let is_self_made = config.tls_address()?.is_some() && config.tls.certificate.as_os_str().is_empty();
     if is_self_made {
@@ -188,10 +175,12 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let addresses = shown(&server, is_self_made);
     announce(&server, &config, &addresses);
     tell_ready(&addresses, args.ready_fd)?;
+    supervised::tell_ready(&server);
     wait(signals, &server, args);
     if args.gc_stats {
         say(server_line(&server));
     }
+    supervised::tell(NotifyState::Stopping);
     match server.sessions() {
         0 => say("stopping"),
         open => say(format_args!("stopping; open sessions: {open}")),
@@ -313,7 +302,11 @@ fn wait(mut signals: Signals, server: &Server, args: &Args) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
-            SIGHUP => reload(server, args),
+            SIGHUP => {
+                supervised::tell_reloading();
+                reload(server, args);
+                supervised::tell(NotifyState::Ready);
+            }
             _ => return,
         }
     }
@@ -416,70 +409,9 @@ fn tell_ready(addresses: &[Address], descriptor: Option<u32>) -> Outcome {
         .map_err(|e| Failure::new(Exit::Usage, format!("cannot write to file descriptor {descriptor}: {e}")))
 }
 
-/// Returns the settings as a file that `--config` reads; the token is left out, for it would end up
-/// in logs.
-fn as_toml(config: &Config) -> String {
-    let value = serde_json::to_value(config).expect("settings are strings and numbers");
-    let mut out = String::new();
-    let mut tables = String::new();
-    for (name, value) in value.as_object().into_iter().flatten() {
-        match value {
-            Value::Object(table) => put_table(&mut tables, name, table),
-            _ if name == "store" && postgres::is_url(&config.store) => {
-                out += "# store is a database, and not shown\n";
-            }
-            _ if name == "token" && !config.token.is_empty() => out += "# token is set, and not shown\n",
-            _ => out += &format!("{name} = {value}\n"),
-        }
-    }
-    out + &tables
-}
-
-/// Writes a table, and those in it behind it. An empty one says nothing.
-fn put_table(out: &mut String, name: &str, table: &Map<String, Value>) {
-    let (tables, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_object());
-    if !values.is_empty() {
-        *out += &format!("\n[{name}]\n");
-        // Numbers, strings and lists of them are written the same in JSON and in TOML.
-        values.iter().for_each(|(name, value)| *out += &format!("{name} = {value}\n"));
-    }
-    for (inner, value) in tables {
-        value.as_object().into_iter().for_each(|value| put_table(out, &format!("{name}.{inner}"), value));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use bifrost_server::RootNames;
-    use bifrost_server::roles::RoleSettings;
-
     use super::*;
-
-    #[test]
-    fn settings_as_toml_read_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("bifrost.toml");
-        let config =
-            Config { listen: vec!["unix:///tmp/\"x\"".into()], sessions_max: 3, ..Config::default() };
-        let role = RoleSettings {
-            tokens: vec!["blake3:00".into()],
-            uids: vec![7],
-            limits: [("fuel_max".to_owned(), 5)].into(),
-            root_names: Some(RootNames::ReadWrite),
-            ..RoleSettings::default()
-        };
-        let config = Config { roles: [("reader".to_owned(), role)].into(), ..config };
-        std::fs::write(&file, as_toml(&config)).unwrap();
-        assert_eq!(Config::gather(&file, Map::new()).unwrap(), config);
-    }
-
-    #[test]
-    fn tokens_are_not_shown() {
-        let config = Config { token: "s3cret".into(), ..Config::default() };
-        assert!(!as_toml(&config).contains("s3cret"));
-        let config = Config { store: "postgres://ann:s3cret@db/bank".into(), ..Config::default() };
-        assert!(!as_toml(&config).contains("s3cret"));
-    }
 
     #[test]
     fn settings_are_typed() {

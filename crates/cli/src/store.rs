@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::common::store::{bar, open};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Look into a store; if it is a folder, no server may have it open
+/// Look into a store; if it is a folder, no server may have it open but for `backup`
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,11 @@ enum Command {
     /// line, and nothing is made. A store in a database is made in many transactions; no server
     /// opens it before the last.
     Load(making::Load),
-    /// Copy a store, file by file, to a new folder
+    /// Copy a store to a new folder; a server may have it open
+    ///
+    /// Without a server the files are copied. A server that has the store open sends its contents
+    /// at one commit, while its sessions go on; the copy is checked before it gets its name. The
+    /// user is that of the server, or root.
     Backup(making::Backup),
     /// Free the objects that are not reachable
     Gc(Asked),
@@ -71,7 +75,7 @@ pub fn run(args: &Args) -> Outcome {
         Command::Check(place) => check(place),
         Command::Dump(place) => dump(&place.store),
         Command::Load(load) => making::load(load),
-        Command::Backup(backup) => making::backup(backup),
+        Command::Backup(backup) => making::back_up(backup),
         Command::Gc(place) => gc(place),
     }
 }

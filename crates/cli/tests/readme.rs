@@ -50,6 +50,7 @@ const COVERED: &[(&str, &str)] = &[
         "openssl s_client -quiet -connect db1.example:7447 -servername db1.example -CAfile certificates/ca.pem -verify_return_error",
         "as above",
     ),
+    ("cargo run --release -p bifrost-packaging -- -o packages", "crates/packaging/tests/packages.rs"),
     ("cargo build --release", "the tests have built the program"),
     ("export PATH=\"$PWD/target/release:$PATH\"", "the test puts it into the path"),
     ("export BIFROST_URL=shm:///tmp/bifrost-tour/counter", "the test has a folder of its own"),
@@ -151,6 +152,11 @@ fn the_chapter_on_security_is_true() {
 #[test]
 fn the_chapter_on_roles_is_true() {
     play("docs/book/roles.md");
+}
+
+#[test]
+fn the_chapter_on_operating_is_true() {
+    play("docs/book/operating.md");
 }
 
 #[test]

@@ -42,4 +42,9 @@ pub fn return_free_memory() {
         // time.
         unsafe { malloc_trim(0) };
     }
+    #[cfg(target_env = "musl")]
+    {
+        // SAFETY: a function of the allocator, which any thread may call at any time.
+        unsafe { libmimalloc_sys::mi_collect(true) };
+    }
 }

@@ -81,6 +81,15 @@ pub enum Error {
     /// A database that is to get a store has one.
     #[error("the database has a store already: use another database or another schema")]
     Occupied,
+    /// A store in a database is asked for a copy.
+    #[error("a store in a database is copied with the tools of the database, as `pg_dump`")]
+    NoSnapshot,
+    /// A backup is malformed.
+    #[error("the backup cannot be used: {what}")]
+    Backup {
+        /// The fault.
+        what: String,
+    },
     /// Another process has the store open.
     #[error("another process{} has the store open: end that process, or use another folder", .process.map_or(String::new(), |id| format!(" ({id})")))]
     Locked {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use crate::holders::{Holder, Registration};
 use crate::record::ClassDescriptor;
+use crate::store::Snapshot;
 use crate::watchers::{Watcher, Watching};
 use crate::{BatchId, ClassNumber, CommitError, Error, OBJECT_BYTES, Oref, Tid};
 
@@ -310,6 +311,15 @@ pub trait Repository: Send + Sync {
 
     /// Reads everything and reports mistakes. Commits go on meanwhile.
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error>;
+
+    /// Returns all of the store at one commit. Commits go on meanwhile; the engine keeps what was
+    /// there until the snapshot is dropped.
+    ///
+    /// # Errors
+    /// [`Error::NoSnapshot`] for an engine over a database, which has backups of its own.
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        Err(Error::NoSnapshot)
+    }
 
     /// Returns the figures. An engine over a database counts for them, which reads everything;
     /// [`gauges`](Self::gauges) does not.

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backup;
 pub mod dump;
 pub mod embedded;
 mod error;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 
 use crate::store::{
-    Base, Installation, Installing, Journal, JournalError, Loaded, Options, Scanned, Store, Totals, initial,
+    Base, BaseSnapshot, Installation, Installing, Journal, JournalError, Loaded, Options, Part, Scanned,
+    Store, Totals, initial,
 };
 use crate::{Error, MEMORY_BYTES_MAX, Oref, Stored};
 
@@ -68,6 +69,12 @@ impl Base for Map {
         Ok(objects.range(from..).take(limit).map(|(oref, stored)| (*oref, Ok(stored.clone()))).collect())
     }
 
+    fn snapshot(&self) -> Result<Box<dyn BaseSnapshot>, Error> {
+        let objects = self.objects.read();
+        let part = objects.iter().map(|(oref, stored)| (*oref, stored.clone())).collect();
+        Ok(Box::new(Whole(Some(part))))
+    }
+
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {
         let mut objects = self.objects.write();
         let mut totals = installation.totals;
@@ -79,6 +86,15 @@ impl Base for Map {
             totals.replace(old.map(|old| old.bytes.len()), state.as_ref().map(|new| new.bytes.len()));
         }
         Ok(totals)
+    }
+}
+
+/// A snapshot of a [`Map`], which shares the records with it.
+struct Whole(Option<Part>);
+
+impl BaseSnapshot for Whole {
+    fn next_part(&mut self) -> Result<Option<(Part, u64)>, Error> {
+        Ok(self.0.take().map(|part| (part, Oref::MAX)))
     }
 }
 

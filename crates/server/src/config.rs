@@ -19,6 +19,7 @@ use bifrost_transport::{
     default_directory,
 };
 use bifrost_wire::Limit;
+use documented::DocumentedFields;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ pub enum RootNames {
 }
 
 /// The settings of `tls://` listeners: files in PEM, read at the start and at SIGHUP.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, DocumentedFields)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
     /// The file of the server's certificate, before those that lead to its authority. Empty:
@@ -60,7 +61,7 @@ pub struct TlsConfig {
 }
 
 /// The settings of `ws://` and `wss://` listeners.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, DocumentedFields)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebsocketConfig {
     /// The origins of the pages that may open websockets, as browsers send them:
@@ -79,16 +80,17 @@ impl From<RootNames> for bifrost_session::RootNames {
 }
 
 /// The settings of a server. Sizes are in bytes.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, DocumentedFields)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The addresses to listen on, as URLs. Empty: shared memory and a unix socket in the default
-    /// folder.
+    /// The addresses to listen on: `shm:///path`, `unix:///path`, `tls://host:port`,
+    /// `tcp://host:port`. Empty: shared memory and a unix socket in the default folder.
     pub listen: Vec<String>,
-    /// The token that clients must show to be let in over TCP, TLS and websockets. Empty: one is
-    /// made up and printed at the start.
+    /// The token that clients must show over TCP, TLS and websockets. Empty: one is made up and
+    /// printed at the start. Other users can read arguments in the process table, so better use a
+    /// file.
     pub token: String,
-    /// True if a loopback address needs no token.
+    /// True if all clients over TCP and TLS on loopback addresses are accepted.
     pub anonymous_loopback: bool,
     /// True if `tcp://` and `ws://` may listen at addresses that other machines reach, where tokens
     /// and objects pass unencrypted.
@@ -96,9 +98,9 @@ pub struct Config {
     /// The rights of clients to the names of the root directory: `read-only`, so that only the
     /// program gives and takes names, or `read-write`.
     pub root_names: RootNames,
-    /// The address where metrics are told, over HTTP at `/metrics`: `tcp://host:port`,
-    /// `unix:///path`, or `tls://host:port` for HTTPS. All that reach it can read them, so better a
-    /// loopback address. Empty: nowhere.
+    /// The address where metrics are exported, as Prometheus reads them, at `/metrics`:
+    /// `tcp://host:port`, `unix:///path`, or `tls://host:port` for HTTPS. All that reach it can
+    /// read them, so better a loopback address. Empty: nowhere.
     pub metrics: String,
     /// The address of a collector of OpenTelemetry, `http://host:4318` or `https://host:4318`, to
     /// which metrics and spans of batches are exported. Empty: nothing is exported.
@@ -110,10 +112,12 @@ pub struct Config {
     pub otlp_interval_ms: u64,
     /// Most spans that wait for their export. With one more, that is dropped and counted.
     pub otlp_spans_max: usize,
-    /// The place of objects: a folder, a database as `postgres://...`, or `memory:`, where they are
-    /// gone when the server ends.
+    /// The place of objects: a folder, a database as `postgres://user@host/name`, which several
+    /// servers may share, or `memory:`, where they are lost when the server ends. A password is
+    /// better put into bifrost.toml or BIFROST_STORE: other users can read arguments in the process
+    /// table.
     pub store: String,
-    /// Folders whose files programs reach by `std.files`.
+    /// The folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
     /// The number of threads that run the program's actors, if it has some.
     pub nodes: u32,
@@ -143,9 +147,11 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// Most bytes of the objects of a session.
     pub heap_bytes_max: usize,
-    /// Most bytes of the objects of all sessions and nodes together. The newest of the largest
-    /// batches are ended before they are more.
-    pub server_heap_bytes_max: usize,
+    /// Most bytes of the objects of all sessions and nodes together. Beyond it the newest of the
+    /// largest batches are ended. Absent: three quarters of the memory that the control group or
+    /// the machine has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_heap_bytes_max: Option<usize>,
     /// Most bytes that one batch may add to the objects. Objects that it makes and drops again do
     /// not count. Answers of actors that wait for a session have as many at most.
     pub batch_heap_bytes_max: usize,
@@ -243,7 +249,7 @@ impl Default for Config {
             wrong_token_ms: 250,
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
-            server_heap_bytes_max: crate::memory::default_bytes(),
+            server_heap_bytes_max: None,
             batch_heap_bytes_max: run.batch_heap_bytes,
             mailbox_bytes_max: run.mailbox_bytes,
             cache_bytes_max: cache.bytes_max,

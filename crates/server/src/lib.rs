@@ -4,7 +4,8 @@
 //! listens, and serves each connection as a job of a few workers (`bifrost-workers`) until
 //! [`Server::stop`].
 //!
-//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store.
+//! [`program`] reads Theta files; [`config`] gathers settings, and [`annotated`] writes them;
+//! [`objects`] opens the store, and [`backup`] has it copied.
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session. The nodes of the program's actors are in `bifrost-capsule`, and [`guests`] joins
@@ -15,6 +16,8 @@
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
 
+pub mod annotated;
+pub mod backup;
 mod bell;
 mod collector;
 pub mod config;
@@ -30,6 +33,7 @@ mod origins;
 pub mod otlp;
 mod process;
 pub mod program;
+mod pulse;
 pub mod roles;
 mod server;
 pub mod text;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bifrost_cache::{Cache, Counted, NotCommitted, Options, Report, Schema, SchemaError};
 use bifrost_capsule::{Space, Watch};
 use bifrost_engine::{Engine, Raised};
-use bifrost_repository::{Gauges, Place};
+use bifrost_repository::{Gauges, Place, Repository};
 use bifrost_runtime::Limits;
 use bifrost_wire::Limit;
 
@@ -142,6 +142,11 @@ impl Objects {
     /// Returns the gauges of the repository.
     pub fn gauges(&self) -> Gauges {
         self.schema.repository().gauges()
+    }
+
+    /// Returns the repository.
+    pub(crate) fn repository(&self) -> &Arc<dyn Repository> {
+        self.schema.repository()
     }
 
     /// Returns the bytes of stack of a thread that runs a session.

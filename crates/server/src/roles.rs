@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use bifrost_session::{Limits, Names, Policy, Tables};
 use bifrost_transport::Identity;
 use bifrost_wire::Limit;
+use documented::DocumentedFields;
 use serde::{Deserialize, Serialize};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
@@ -41,7 +42,7 @@ pub const ROLES_MAX: usize = 1_000;
 pub const TOKENS_MAX: usize = 10_000;
 
 /// The settings of a role. It may do only what they say.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, DocumentedFields)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoleSettings {
     /// The hashes of its tokens, as `bifrost token` prints them: `blake3:` and 64 digits.

@@ -8,6 +8,7 @@ use bifrost_cache::Report;
 use bifrost_capsule::Watch;
 use bifrost_capsule::newcomers::{Bounds, tell_shortage};
 use bifrost_engine::{Engine, Raised};
+use bifrost_repository::Place;
 use bifrost_runtime::{HeapStats, LogBound};
 use bifrost_session::{Limits, Policy, Tables};
 use bifrost_transport::{
@@ -19,17 +20,19 @@ use bifrost_workers::{Handle, Work, Workers};
 use parking_lot::{Mutex, RwLock};
 use subtle::ConstantTimeEq;
 
+use crate::backup::Backups;
 use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection::{Connection, READ_BYTES};
 use crate::connections::{self, Connections};
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
 use crate::http::{self, Pages};
-use crate::memory::Memory;
+use crate::memory::{Memory, default_bytes};
 use crate::metrics::{Batches, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::otlp::{Exporter, Tracer};
 use crate::process;
+use crate::pulse::Pulse;
 use crate::roles::{Door, FailedLogins, NoRole, Role, Roles, batch_time, random_token};
 use crate::tidy::Tidy;
 
@@ -139,6 +142,8 @@ pub struct Server {
     token: Option<String>,
     metrics: Option<Metrics>,
     exporter: Option<Exporter>,
+    /// The socket for backups of the store, if that is in a folder.
+    backups: Option<Backups>,
     /// The certificate of the `tls://` listeners, if there are some.
     tls: Option<TlsServer>,
 }
@@ -222,7 +227,7 @@ impl Server {
         }
         let watch = Watch::start(batch_time(&limits))?;
         let report: Report = |text| tracing::error!(text, "store.failed");
-        let memory = Memory::new(config.server_heap_bytes_max);
+        let memory = Memory::new(config.server_heap_bytes_max.unwrap_or_else(default_bytes));
         let (caching, shared) = (config.cache_options(), Some(memory.clone()));
         let objects = Objects::open(engine.clone(), &place, run, caching, Some(watch), Some(report), shared)?;
         let hosts = match engine.program().has_actors() {
@@ -272,6 +277,7 @@ impl Server {
             token: None,
             metrics: None,
             exporter: None,
+            backups: None,
             tls,
         };
         if let (Some(target), Some(tracer)) = (otlp, &server.shared.tracer) {
@@ -281,6 +287,12 @@ impl Server {
         }
         if let Some(address) = metrics {
             server.metrics = Some(server.listen_for_metrics(&address, config)?);
+        }
+        if let Place::Folder(folder) = &place {
+            let repository = server.shared.objects.repository().clone();
+            let backups = Backups::start(folder, repository);
+            // A file system without sockets keeps no server from its work.
+            server.backups = backups.inspect_err(|error| tracing::warn!(%error, "backup.impossible")).ok();
         }
         for address in addresses {
             server.listen(&address, config)?;
@@ -433,6 +445,13 @@ impl Server {
         self.shared.workers.counts()
     }
 
+    /// Calls a function at once and then in intervals, on a thread that runs sessions, until the
+    /// server ends.
+    pub fn pulse(&self, every: Duration, beat: impl FnMut() + Send + 'static) {
+        let pulse: Box<dyn Work> = Box::new(Pulse { every, beat });
+        let Ok(_) = self.shared.workers.enter(|_| Ok::<_, std::convert::Infallible>(pulse));
+    }
+
     /// Returns the number of sessions open.
     pub fn sessions(&self) -> usize {
         self.shared.connections.sessions()
@@ -442,6 +461,7 @@ impl Server {
     /// a few seconds the remaining sessions are abandoned. Returns the number of sessions that did
     /// not end in time.
     pub fn stop(&mut self) -> usize {
+        self.backups = None;
         for stopper in &self.stoppers {
             stopper.stop();
         }

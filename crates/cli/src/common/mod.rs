@@ -7,3 +7,4 @@ pub mod figures;
 pub mod main_routine;
 pub mod report;
 pub mod store;
+pub mod supervised;

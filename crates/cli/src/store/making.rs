@@ -8,11 +8,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use bifrost_repository::{Error, Place, Repository, dump, embedded, postgres};
+use bifrost_repository::embedded::Restore;
+use bifrost_repository::{Error, Place, Repository, backup, dump, embedded, postgres};
+use bifrost_server::backup::Receiving;
+use bifrost_transport::ConnectError;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 use crate::common::store::bar;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome, print};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Load {
@@ -32,6 +36,9 @@ pub(super) struct Backup {
     /// The folder of the copy, which must not be there
     #[arg(value_name = "TARGET")]
     target: String,
+    /// Print one JSON object: bytes; from a server also objects and commit
+    #[arg(long)]
+    json: bool,
 }
 
 /// Returns the failure for a store in memory, which does not last.
@@ -86,21 +93,51 @@ fn fill(store: &dyn Repository, args: &Load) -> Result<u64, Failure> {
     }
 }
 
-pub(super) fn backup(args: &Backup) -> Outcome {
+pub(super) fn back_up(args: &Backup) -> Outcome {
     let (source, target) = (folder(&args.folder)?, folder(&args.target)?);
     if !embedded::exists(&source) {
         return Err(Failure::new(Exit::Failed, format!("there is no store in `{}`", source.display())));
     }
-    make(&target, |folder| {
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("copying {wide_bar} {bytes} of {total_bytes}");
-        bar.set_style(style.expect("the template is one"));
-        let mut shown = |done, of| {
-            bar.set_length(of);
-            bar.set_position(done);
-        };
-        Ok(embedded::copy(&source, folder, &mut shown)?)
-    })
+    let mut copied = make(&target, |folder| match copy_files(&source, folder) {
+        Err(Error::Locked { process }) => copy_open(&source, folder, process),
+        copied => Ok(json!({"bytes": copied?})),
+    })?;
+    if args.json {
+        copied["target"] = target.to_string_lossy().into();
+        print(&format!("{copied}\n"))?;
+    }
+    Ok(())
+}
+
+/// Copies the files of a store that no process has open; returns the number of bytes.
+fn copy_files(source: &Path, folder: &Path) -> Result<u64, Error> {
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("copying {wide_bar} {bytes} of {total_bytes}");
+    bar.set_style(style.expect("the template is one"));
+    let mut bytes = 0;
+    embedded::copy(source, folder, &mut |done, of| {
+        bytes = done;
+        bar.set_length(of);
+        bar.set_position(done);
+    })?;
+    Ok(bytes)
+}
+
+/// Copies a store that a server has open, at one of its commits, and checks the copy.
+fn copy_open(source: &Path, folder: &Path, process: Option<u32>) -> Result<Value, Failure> {
+    let mut input = Receiving::ask(source).map_err(|error| match error {
+        ConnectError::Refused { .. } => Error::Locked { process }.into(),
+        error => Failure::new(Exit::Unreachable, error),
+    })?;
+    let restore = Restore::open(folder)?;
+    let made = backup::read(&mut input, restore, &mut bar("copying"));
+    let made = made.map_err(|error| Failure::new(Exit::Failed, error).help("nothing is left; try again"))?;
+    let report = embedded::open(folder, &embedded::Options::default())?.check(&mut bar("checking"))?;
+    match report.mistakes.first() {
+        None => Ok(json!({"bytes": made.bytes, "objects": made.objects, "commit": made.head.0})),
+        Some(mistake) => Err(Failure::new(Exit::Failed, format!("the store has a mistake: {mistake}"))
+            .help("`bifrost store check` lists all, when no server has the store open")),
+    }
 }
 
 /// Has a folder made under another name, and gives it its own when it is whole.

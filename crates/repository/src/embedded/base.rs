@@ -28,8 +28,9 @@ use crate::embedded::guard::guarded;
 use crate::embedded::log::Key;
 use crate::embedded::present::{self, Page, Present, Tag, tag_of};
 use crate::embedded::seal::{SEAL, Seals, Table, seal_of};
+use crate::embedded::snapshot::RedbSnapshot;
 use crate::record::ClassDescriptor;
-use crate::store::{Base, Installation, Loaded, Reply, Scanned, Totals, initial};
+use crate::store::{Base, BaseSnapshot, Installation, Loaded, Reply, Scanned, Totals, initial};
 use crate::{Error, Oref, Stored, Tid};
 
 /// The version of the base's and the log's form.
@@ -347,15 +348,7 @@ impl Redb {
     }
 
     fn parse(&self, oref: Oref, sealed: &[u8]) -> Found {
-        let value = self.seals.open(Table::Objects, u128::from(oref.get()), sealed);
-        match value.and_then(|value| value.split_first_chunk()) {
-            Some((tid, record)) => {
-                let tid = Tid(u64::from_le_bytes(*tid));
-                let stored = Stored { tid, bytes: Bytes::copy_from_slice(record) };
-                Found::State(tag_of(seal_of(sealed)), stored)
-            }
-            None => Found::Wrong,
-        }
+        parse(&self.seals, oref, sealed)
     }
 
     /// Returns the states of some objects, if all of them agree with the set.
@@ -460,12 +453,25 @@ const CHECK_CACHE_BYTES: usize = 16 << 20;
 
 /// The base's record of an object.
 #[derive(Clone, Debug)]
-enum Found {
+pub(super) enum Found {
     State(Tag, Stored),
     /// No row.
     Nothing,
     /// A row with a wrong seal, or a base that cannot be read.
     Wrong,
+}
+
+/// Returns the base's record of an object, from the bytes of its row.
+pub(super) fn parse(seals: &Seals, oref: Oref, sealed: &[u8]) -> Found {
+    let value = seals.open(Table::Objects, u128::from(oref.get()), sealed);
+    match value.and_then(|value| value.split_first_chunk()) {
+        Some((tid, record)) => {
+            let tid = Tid(u64::from_le_bytes(*tid));
+            let stored = Stored { tid, bytes: Bytes::copy_from_slice(record) };
+            Found::State(tag_of(seal_of(sealed)), stored)
+        }
+        None => Found::Wrong,
+    }
 }
 
 /// Returns the key of a store, of which there are two copies: the one with which the seal of its
@@ -534,6 +540,16 @@ impl Base for Redb {
             scanned.extend(found.filter_map(|(oref, state)| Some((oref, state.transpose()?))));
         }
         Ok(scanned)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn BaseSnapshot>, Error> {
+        let _alone = self.digest.lock();
+        let count = self.present.read().len();
+        let (objects, present) = guarded(|| {
+            let read = self.database().begin_read()?;
+            Ok((read.open_table(OBJECTS)?, read.open_table(PRESENT)?))
+        })?;
+        Ok(Box::new(RedbSnapshot { objects, present, seals: Seals::new(&self.key), page: 0, left: count }))
     }
 
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {

@@ -20,9 +20,12 @@ pub mod disk;
 mod guard;
 pub mod log;
 mod present;
+mod restore;
 mod seal;
+mod snapshot;
 
 pub use copy::copy;
+pub use restore::{Restore, restore_on};
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -33,7 +36,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use crate::record::ClassDescriptor;
-use crate::store::{Base, Entry, Store, decode};
+use crate::store::{Base, Entry, Snapshot, Store, decode};
 use crate::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
     Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
@@ -249,6 +252,10 @@ impl Repository for Embedded {
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         self.store.check(progress)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.store.snapshot()
     }
 
     fn info(&self) -> Result<Info, Error> {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::record::{ClassDescriptor, Writer};
 use crate::store::replies::Reply;
+use crate::store::snapshot::BaseSnapshot;
 use crate::{ClassNumber, Error, Oref, Stored, Tid};
 
 /// Objects and bytes of a base.
@@ -95,6 +96,11 @@ pub trait Base: Send + Sync {
 
     /// Returns the first `limit` objects from `from` on, in order; fewer only if there are no more.
     fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error>;
+
+    /// Returns the objects as the last installation has left them. Nothing is installed meanwhile.
+    fn snapshot(&self) -> Result<Box<dyn BaseSnapshot>, Error> {
+        Err(Error::NoSnapshot)
+    }
 
     /// Puts all of it in, or nothing; durable when it returns. Returns the new totals.
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error>;

@@ -33,6 +33,7 @@ mod entry;
 pub(crate) mod marks;
 mod replies;
 mod sequence;
+mod snapshot;
 mod visible;
 
 use std::ops::{ControlFlow, Range};
@@ -48,6 +49,7 @@ pub use base::{Base, Installation, Journal, JournalError, Loaded, Scanned, Total
 pub use entry::{Committed, Entry, decode, encode};
 pub(crate) use entry::{decode_orefs, encode_orefs};
 pub use replies::Reply;
+pub use snapshot::{BaseSnapshot, Part, Snapshot};
 pub(crate) use visible::class_digest;
 
 use crate::record::ClassDescriptor;
@@ -524,6 +526,10 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         self.check_alone(progress)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.take_snapshot()
     }
 
     fn info(&self) -> Result<Info, Error> {

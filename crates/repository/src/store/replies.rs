@@ -30,6 +30,10 @@ impl Replies {
         self.by_session.get(&session)
     }
 
+    pub fn all(&self) -> Vec<(u128, Reply)> {
+        self.by_session.iter().map(|(session, reply)| (*session, reply.clone())).collect()
+    }
+
     pub fn len(&self) -> usize {
         self.by_session.len()
     }

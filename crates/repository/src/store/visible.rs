@@ -159,7 +159,8 @@ impl Visible {
         self.current.states.get(&oref).or_else(|| self.installing.as_ref()?.states.get(&oref))
     }
 
-    fn layers(&self) -> impl Iterator<Item = &Layer> {
+    /// Returns the layers of the buffer, the older one first.
+    pub fn layers(&self) -> impl Iterator<Item = &Layer> {
         self.installing.iter().map(|layer| &**layer).chain([&self.current])
     }
 
