@@ -654,3 +654,13 @@ fn sessions_end_with_bye() {
     drop(p);
     assert_eq!(server.log(), ["new_point(1, 2)", "Bye"]);
 }
+
+#[test]
+fn a_trace_context_is_checked() {
+    let traced = |text: &str| Session::builder(&stubs::INTERFACE).trace_parent(text);
+    let context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let settings = format!("{:?}", traced(context).unwrap());
+    assert!(settings.contains("flags: 1"), "{settings}");
+    let error = traced("00-x").unwrap_err().to_string();
+    assert_eq!(error, "`00-x` is no `traceparent` of W3C Trace Context");
+}
