@@ -332,7 +332,8 @@ fn long_runs_make_way() {
         });
         told.recv_timeout(LONG).unwrap();
     }
-    assert_eq!(workers.counts().jobs, 1, "the long one goes on");
+    // The last of the others may be about to end; the long one goes on.
+    until(|| workers.counts().jobs == 1);
     stop.store(true, Ordering::Relaxed);
     until(|| workers.counts().jobs == 0);
 }
