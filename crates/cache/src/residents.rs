@@ -86,6 +86,24 @@ impl Residents {
         self.by_oref.keys().chain(self.lasting.values()).copied().for_each(found);
     }
 
+    /// Returns the most objects that are held: those that are here, those that are absent, and those
+    /// that the transaction has read and that are not here any more.
+    pub fn count(&self) -> usize {
+        self.by_oref.len() + self.gone.len()
+    }
+
+    /// True if the state of an object is here, or was when the transaction read it.
+    pub fn is_held(&self, oref: Oref) -> bool {
+        self.find(oref).is_some_and(|object| object.mode() != Mode::Absent) || self.gone.contains(&oref)
+    }
+
+    /// Gives the objects that are [held](Self::is_held).
+    pub fn each_held(&self, found: &mut dyn FnMut(Oref)) {
+        let here = self.entries.iter().flatten().filter(|entry| entry.object.mode() != Mode::Absent);
+        here.for_each(|entry| found(entry.oref));
+        self.gone.iter().copied().for_each(found);
+    }
+
     /// True if the transaction under way has read an object.
     pub fn has_read(&self, oref: Oref) -> bool {
         self.find(oref).is_some_and(|object| object.mode().is_open())

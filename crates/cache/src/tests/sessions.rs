@@ -228,8 +228,8 @@ impl Repository for Lossy {
         self.inner.head()
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.inner.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.inner.changes(after, among)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
