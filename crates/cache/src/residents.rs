@@ -194,18 +194,30 @@ impl Residents {
         self.stuck = 0;
     }
 
-    /// Gives back the memory of numbers that no object has. Returns how many these were.
+    /// Gives back the memory of numbers that no object has: the others get the first numbers, in the
+    /// same order. Returns how many these were.
+    ///
+    /// No code runs meanwhile that has noted numbers.
     pub fn shrink(&mut self) -> usize {
         let before = self.entries.capacity();
-        while self.entries.last().is_some_and(Option::is_none) {
-            self.entries.pop();
+        if self.entries.iter().skip(1).any(Option::is_none) {
+            let first = std::iter::once(None);
+            let old = std::mem::take(&mut self.entries);
+            self.entries = first.chain(old.into_iter().flatten().map(Some)).collect();
+            for (number, entry) in self.entries.iter_mut().enumerate().skip(1) {
+                if let Some(Entry { oref, object, listed, .. }) = entry {
+                    object.set_number(number as u32);
+                    self.by_oref.insert(*oref, number as u32);
+                    *listed = false;
+                }
+            }
+            self.here.clear();
+            self.here.extend((1..).take(self.entries.len().saturating_sub(1)));
+            (self.free, self.hand) = (Vec::new(), 0);
         }
-        let length = self.entries.len();
-        self.free.retain(|number| (*number as usize) < length);
         self.list_again();
         self.here.shrink_to_fit();
         self.entries.shrink_to_fit();
-        self.free.shrink_to_fit();
         self.by_oref.shrink_to_fit();
         self.lasting.shrink_to_fit();
         self.gone.shrink_to_fit();

@@ -21,6 +21,9 @@ pub const BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of a chunk, and its alignment.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
+/// The unit in which the system takes memory back.
+const PAGE_BYTES: usize = 4096;
+
 const CHUNK_LINES: usize = CHUNK_BYTES / LINE_BYTES;
 pub(crate) const BLOCK_LINES: usize = BLOCK_BYTES / LINE_BYTES;
 /// Lines at the start of a chunk that its table takes.
@@ -96,6 +99,21 @@ impl Block {
         let end = (start..BLOCK_LINES).find(|l| self.mark(*l) == epoch).unwrap_or(BLOCK_LINES);
         let bytes = (end - start) * LINE_BYTES;
         Some((Hole { start: (self.0 + start * LINE_BYTES) as *mut Word, bytes, zero: false }, end))
+    }
+
+    /// The runs of whole pages without a line in use: address and bytes of each.
+    pub fn free_pages(self, epoch: u8) -> impl Iterator<Item = (usize, usize)> {
+        let mut line = 0;
+        let holes = std::iter::from_fn(move || {
+            let (hole, end) = self.next_hole(line, epoch)?;
+            line = end;
+            Some(hole)
+        });
+        holes.filter_map(|hole| {
+            let (start, end) = (hole.start as usize, hole.start as usize + hole.bytes);
+            let (start, end) = (start.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES);
+            (start < end).then(|| (start, end - start))
+        })
     }
 
     /// The whole block, which is free; `zero` if nobody has used it.

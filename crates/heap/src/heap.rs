@@ -461,9 +461,17 @@ impl Heap {
         freed
     }
 
-    /// Gives the memory of blocks without a line in use back to the system, after a collection. The
-    /// blocks stay, and take memory again when they are used.
+    /// Gives the memory of blocks without a line in use back to the system, and of whole free pages
+    /// in other blocks, after a collection. The blocks stay, and take memory again when they are
+    /// used.
     pub fn release_free(&mut self) {
+        // In blocks that were handed out since, new objects have no marks.
+        for block in &self.partial[self.partial_next..] {
+            for (start, bytes) in block.free_pages(self.epoch) {
+                // SAFETY: nothing lives in these lines, and the table of marks is elsewhere.
+                unsafe { supply::clear(start, bytes) };
+            }
+        }
         let mut used: Vec<Block> =
             self.free.iter().filter(|block| !self.untouched.contains(&block.address())).copied().collect();
         used.sort_unstable();
