@@ -28,6 +28,7 @@ const CHUNK_LINES: usize = CHUNK_BYTES / LINE_BYTES;
 pub(crate) const BLOCK_LINES: usize = BLOCK_BYTES / LINE_BYTES;
 /// Lines at the start of a chunk that its table takes.
 const TABLE_LINES: usize = CHUNK_LINES / LINE_BYTES;
+const _: () = assert!(BLOCK_LINES == u128::BITS as usize && CHUNK_LINES.is_multiple_of(PAGE_BYTES));
 
 /// Marks the lines of an object.
 ///
@@ -86,6 +87,19 @@ impl Block {
         // SAFETY: as in `mark`; nobody writes marks meanwhile.
         let marks = unsafe { std::slice::from_raw_parts(self.marks(), BLOCK_LINES) };
         marks[self.first_line()..].iter().map(|mark| usize::from(*mark == epoch)).sum()
+    }
+
+    /// The lines in use, a bit for each.
+    pub fn lines_in_use(self, epoch: u8) -> u128 {
+        (self.first_line()..BLOCK_LINES).map(|line| u128::from(self.mark(line) == epoch) << line).sum()
+    }
+
+    /// Marks the lines of [`lines_in_use`](Self::lines_in_use).
+    pub fn mark_again(self, lines: u128, epoch: u8) {
+        for line in (0..BLOCK_LINES).filter(|line| lines >> line & 1 == 1) {
+            // SAFETY: as in `mark`.
+            unsafe { *self.marks().add(line) = epoch };
+        }
     }
 
     /// The number of lines that objects can have.
@@ -186,6 +200,14 @@ impl Chunks {
             }
             !goes
         });
+    }
+
+    /// Gives the memory of the tables of marks back to the system. All marks are of no epoch then.
+    pub fn release_marks(&mut self) {
+        for chunk in &self.all {
+            // SAFETY: the table is the chunk's beginning, and no object lives there.
+            unsafe { supply::clear(chunk.as_ptr().expose_provenance(), CHUNK_LINES) };
+        }
     }
 
     /// Makes all marks those of no epoch.
