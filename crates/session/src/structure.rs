@@ -95,7 +95,7 @@ impl Session {
     pub(crate) fn unfinished(&mut self, cx: &mut Cx, scan: &Scan) {
         let text = format!("the batch ended inside {}: its end marker is missing", scan.place());
         self.fail_call(scan.numbers, FailureKind::refused(ErrorNumber::MissingEnd, text));
-        self.dropped(cx, &scan);
+        self.dropped(cx, scan);
     }
 
     /// Does the rest of a structure that is not run: its procedures have their numbers, its handles
