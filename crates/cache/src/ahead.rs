@@ -252,6 +252,21 @@ impl Ahead {
         }
     }
 
+    /// True if the record of an object has come along and was not asked for.
+    pub fn contains(&self, oref: Oref) -> bool {
+        self.records.contains_key(&oref)
+    }
+
+    /// Returns the number of such records.
+    pub fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Gives their objects.
+    pub fn each(&self, found: &mut dyn FnMut(Oref)) {
+        self.records.keys().copied().for_each(found);
+    }
+
     /// Forgets a record that is not valid any more.
     pub fn forget(&mut self, oref: Oref) {
         if let Some(brought) = self.records.remove(&oref) {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_repository::{
-    BatchId, Changes, Commit, Error, Holder, Oref, ReadSet, Registration, Stored, Tid, Watcher, Watching,
+    BatchId, Changes, Commit, Error, Holder, ObjectSet, Oref, Registration, Stored, Tid, Watcher, Watching,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::reference::{Blank, Open, Unseen};
@@ -106,12 +106,54 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// The read set of a transaction, as the modes of its objects say.
-struct Reads<'r>(&'r Residents);
+/// The read set of a transaction.
+struct Reads<'r> {
+    residents: &'r Residents,
+    /// The objects that it has read and that are here. Those that it made are not among them.
+    here: &'r [Object],
+}
 
-impl ReadSet for Reads<'_> {
+impl ObjectSet for Reads<'_> {
     fn contains(&self, oref: Oref) -> bool {
-        self.0.has_read(oref)
+        self.residents.has_read(oref)
+    }
+
+    fn count(&self) -> usize {
+        self.here.len() + self.residents.gone().len()
+    }
+
+    fn each(&self, found: &mut dyn FnMut(Oref)) {
+        let here = self.here.iter().filter(|object| object.number() != 0);
+        here.for_each(|object| found(self.residents.oref(object.number())));
+        self.residents.gone().iter().copied().for_each(found);
+    }
+}
+
+/// The objects whose states a session holds, but for `own`: those that its last commit wrote.
+struct Cached<'c> {
+    residents: &'c Residents,
+    ahead: &'c Ahead,
+    own: &'c FxHashSet<Oref>,
+}
+
+impl ObjectSet for Cached<'_> {
+    fn contains(&self, oref: Oref) -> bool {
+        let held = self.residents.is_held(oref) || self.ahead.contains(oref);
+        held && !self.own.contains(&oref)
+    }
+
+    fn count(&self) -> usize {
+        self.residents.count() + self.ahead.count()
+    }
+
+    fn each(&self, found: &mut dyn FnMut(Oref)) {
+        let mut others = |oref: Oref| {
+            if !self.own.contains(&oref) {
+                found(oref);
+            }
+        };
+        self.residents.each_held(&mut others);
+        self.ahead.each(&mut others);
     }
 }
 
@@ -360,7 +402,7 @@ impl Shared {
         let own: FxHashSet<Oref> = writes.iter().chain(&creates).map(|(oref, _)| *oref).collect();
         let sizes: Vec<(Oref, usize)> = writes.iter().chain(&creates).map(|(o, b)| (*o, b.len())).collect();
         let committed = encoded.and(within_limit).and_then(|()| {
-            let reads = Reads(&residents);
+            let reads = Reads { residents: &residents, here: cx.reads() };
             let valid_to = *valid_to.lock();
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
             let start = cx.now_ns();
@@ -439,15 +481,23 @@ impl Shared {
         own: Option<(Tid, &FxHashSet<Oref>)>,
     ) -> Result<(), Vec<Overtaken>> {
         let (mut valid_to, mut ahead) = (self.valid_to.lock(), self.ahead.lock());
-        let changes = self.schema.repository().changes(*valid_to);
-        // Asked after the changes, so that none of those is missing that came behind the commit.
-        let later = own.map(|(tid, _)| self.schema.repository().changes(tid));
-        let is_here = |oref: &Oref| match (own, &later) {
-            (Some((_, own)), Some(Changes::Written { orefs, .. })) => {
-                own.contains(oref) && orefs.binary_search(oref).is_err()
+        let (repository, none) = (self.schema.repository(), FxHashSet::default());
+        let of_own = own.map_or(&none, |(_, orefs)| orefs);
+        let others = Cached { residents, ahead: &ahead, own: of_own };
+        let mut changes = repository.changes(*valid_to, &others);
+        if let Some((tid, orefs)) = own {
+            // Asked after the changes of others, so that none is missing up to their `upto`. One
+            // behind it is found early.
+            match (&mut changes, repository.changes(tid, orefs)) {
+                (Changes::Written { orefs, .. }, Changes::Written { orefs: later, .. }) => {
+                    orefs.extend(later)
+                }
+                (Changes::Written { upto, .. }, Changes::TooOld { .. }) => {
+                    changes = Changes::TooOld { upto: *upto };
+                }
+                (Changes::TooOld { .. }, _) => {}
             }
-            _ => false,
-        };
+        }
         let mut good = Ok(());
         let stale = |cx: &mut Cx, residents: &mut Residents, object: Object| {
             match object.mode() {
@@ -463,7 +513,7 @@ impl Shared {
         let gone = || Err(vec![]);
         let upto = match changes {
             Changes::Written { orefs, upto } => {
-                for oref in orefs.iter().filter(|oref| !is_here(oref)) {
+                for oref in &orefs {
                     ahead.forget(*oref);
                     if residents.gone().contains(oref) {
                         good = good.and_then(|()| gone());

@@ -17,6 +17,10 @@ use crate::error::NotCommitted;
 /// Orefs that are asked for at once.
 const OREFS_AT_ONCE: u32 = 256;
 
+/// Numbers of objects that are not here any more may be so many in the list, and as many as there
+/// are objects.
+const LISTED_TOO_MANY: usize = 64;
+
 /// A persistent object that has a place in the context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -26,6 +30,8 @@ pub(crate) struct Entry {
     bytes: u32,
     /// True if it was used since the hand of the clock passed.
     used: bool,
+    /// True if its number is in the list of those that are here.
+    listed: bool,
 }
 
 /// The persistent objects that have a place in a context.
@@ -35,6 +41,10 @@ pub(crate) struct Residents {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     by_oref: FxHashMap<Oref, u32>,
+    /// The numbers of all objects that are here. Some are of objects that were.
+    here: Vec<u32>,
+    /// The entries that have bytes.
+    held: usize,
     /// Orefs of objects that all contexts share.
     lasting: FxHashMap<Object, Oref>,
     /// Orefs that no object has yet.
@@ -86,6 +96,25 @@ impl Residents {
         self.by_oref.keys().chain(self.lasting.values()).copied().for_each(found);
     }
 
+    /// Returns the most objects that [`each_held`](Self::each_held) gives. Those that are only
+    /// referred to do not count.
+    pub fn count(&self) -> usize {
+        self.here.len() + self.gone.len()
+    }
+
+    /// True if the state of an object is here, or was when the transaction read it.
+    pub fn is_held(&self, oref: Oref) -> bool {
+        self.find(oref).is_some_and(|object| object.mode() != Mode::Absent) || self.gone.contains(&oref)
+    }
+
+    /// Gives the objects that are [held](Self::is_held).
+    pub fn each_held(&self, found: &mut dyn FnMut(Oref)) {
+        let here = self.here.iter().filter_map(|number| self.entry(*number));
+        let here = here.filter(|entry| entry.object.mode() != Mode::Absent);
+        here.for_each(|entry| found(entry.oref));
+        self.gone.iter().copied().for_each(found);
+    }
+
     /// True if the transaction under way has read an object.
     pub fn has_read(&self, oref: Oref) -> bool {
         self.find(oref).is_some_and(|object| object.mode().is_open())
@@ -129,7 +158,7 @@ impl Residents {
         if number as usize == self.entries.len() {
             self.entries.push(None);
         }
-        self.entries[number as usize] = Some(Entry { oref, object, bytes: 0, used: false });
+        self.entries[number as usize] = Some(Entry { oref, object, bytes: 0, used: false, listed: false });
         self.by_oref.insert(oref, number);
         object.set_number(number);
         Ok(())
@@ -148,6 +177,7 @@ impl Residents {
     fn remove(&mut self, number: u32) {
         if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
             self.bytes -= entry.bytes as usize;
+            self.held -= usize::from(entry.bytes > 0);
             self.by_oref.remove(&entry.oref);
             self.free.push(number);
         }
@@ -164,16 +194,30 @@ impl Residents {
         self.stuck = 0;
     }
 
-    /// Gives back the memory of numbers that no object has. Returns how many these were.
+    /// Gives back the memory of numbers that no object has: the others get the first numbers, in the
+    /// same order. Returns how many these were.
+    ///
+    /// No code runs meanwhile that has noted numbers.
     pub fn shrink(&mut self) -> usize {
         let before = self.entries.capacity();
-        while self.entries.last().is_some_and(Option::is_none) {
-            self.entries.pop();
+        if self.entries.iter().skip(1).any(Option::is_none) {
+            let first = std::iter::once(None);
+            let old = std::mem::take(&mut self.entries);
+            self.entries = first.chain(old.into_iter().flatten().map(Some)).collect();
+            for (number, entry) in self.entries.iter_mut().enumerate().skip(1) {
+                if let Some(Entry { oref, object, listed, .. }) = entry {
+                    object.set_number(number as u32);
+                    self.by_oref.insert(*oref, number as u32);
+                    *listed = false;
+                }
+            }
+            self.here.clear();
+            self.here.extend((1..).take(self.entries.len().saturating_sub(1)));
+            (self.free, self.hand) = (Vec::new(), 0);
         }
-        let length = self.entries.len();
-        self.free.retain(|number| (*number as usize) < length);
+        self.list_again();
+        self.here.shrink_to_fit();
         self.entries.shrink_to_fit();
-        self.free.shrink_to_fit();
         self.by_oref.shrink_to_fit();
         self.lasting.shrink_to_fit();
         self.gone.shrink_to_fit();
@@ -190,8 +234,28 @@ impl Residents {
         if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
             let bytes = u32::try_from(bytes.max(1)).unwrap_or(u32::MAX);
             self.bytes = self.bytes - entry.bytes as usize + bytes as usize;
+            self.held += usize::from(entry.bytes == 0);
             (entry.bytes, entry.used) = (bytes, true);
+            if !std::mem::replace(&mut entry.listed, true) {
+                self.here.push(number);
+                if self.here.len() > 2 * self.held + LISTED_TOO_MANY {
+                    self.list_again();
+                }
+            }
         }
+    }
+
+    /// Removes the numbers of objects that are not here from the list.
+    fn list_again(&mut self) {
+        for number in &self.here {
+            if let Some(Some(entry)) = self.entries.get_mut(*number as usize) {
+                entry.listed = false;
+            }
+        }
+        self.here.retain(|number| match self.entries.get_mut(*number as usize) {
+            Some(Some(entry)) if entry.bytes > 0 => !std::mem::replace(&mut entry.listed, true),
+            _ => false,
+        });
     }
 
     /// Notes that an object was used.
@@ -205,6 +269,7 @@ impl Residents {
     pub fn make_absent(&mut self, cx: &mut Cx, object: Unseen) {
         if let Some(Some(entry)) = self.entries.get_mut(object.object().number() as usize) {
             self.bytes -= entry.bytes as usize;
+            self.held -= usize::from(entry.bytes > 0);
             entry.bytes = 0;
         }
         cx.make_absent(object);

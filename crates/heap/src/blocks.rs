@@ -21,10 +21,14 @@ pub const BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of a chunk, and its alignment.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
+/// The unit in which the system takes memory back.
+const PAGE_BYTES: usize = 4096;
+
 const CHUNK_LINES: usize = CHUNK_BYTES / LINE_BYTES;
 pub(crate) const BLOCK_LINES: usize = BLOCK_BYTES / LINE_BYTES;
 /// Lines at the start of a chunk that its table takes.
 const TABLE_LINES: usize = CHUNK_LINES / LINE_BYTES;
+const _: () = assert!(BLOCK_LINES == u128::BITS as usize && CHUNK_LINES.is_multiple_of(PAGE_BYTES));
 
 /// Marks the lines of an object.
 ///
@@ -85,6 +89,19 @@ impl Block {
         marks[self.first_line()..].iter().map(|mark| usize::from(*mark == epoch)).sum()
     }
 
+    /// The lines in use, a bit for each.
+    pub fn lines_in_use(self, epoch: u8) -> u128 {
+        (self.first_line()..BLOCK_LINES).map(|line| u128::from(self.mark(line) == epoch) << line).sum()
+    }
+
+    /// Marks the lines of [`lines_in_use`](Self::lines_in_use).
+    pub fn mark_again(self, lines: u128, epoch: u8) {
+        for line in (0..BLOCK_LINES).filter(|line| lines >> line & 1 == 1) {
+            // SAFETY: as in `mark`.
+            unsafe { *self.marks().add(line) = epoch };
+        }
+    }
+
     /// The number of lines that objects can have.
     pub fn lines(self) -> usize {
         BLOCK_LINES - self.first_line()
@@ -96,6 +113,21 @@ impl Block {
         let end = (start..BLOCK_LINES).find(|l| self.mark(*l) == epoch).unwrap_or(BLOCK_LINES);
         let bytes = (end - start) * LINE_BYTES;
         Some((Hole { start: (self.0 + start * LINE_BYTES) as *mut Word, bytes, zero: false }, end))
+    }
+
+    /// The runs of whole pages without a line in use: address and bytes of each.
+    pub fn free_pages(self, epoch: u8) -> impl Iterator<Item = (usize, usize)> {
+        let mut line = 0;
+        let holes = std::iter::from_fn(move || {
+            let (hole, end) = self.next_hole(line, epoch)?;
+            line = end;
+            Some(hole)
+        });
+        holes.filter_map(|hole| {
+            let (start, end) = (hole.start as usize, hole.start as usize + hole.bytes);
+            let (start, end) = (start.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES);
+            (start < end).then(|| (start, end - start))
+        })
     }
 
     /// The whole block, which is free; `zero` if nobody has used it.
@@ -168,6 +200,14 @@ impl Chunks {
             }
             !goes
         });
+    }
+
+    /// Gives the memory of the tables of marks back to the system. All marks are of no epoch then.
+    pub fn release_marks(&mut self) {
+        for chunk in &self.all {
+            // SAFETY: the table is the chunk's beginning, and no object lives there.
+            unsafe { supply::clear(chunk.as_ptr().expose_provenance(), CHUNK_LINES) };
+        }
     }
 
     /// Makes all marks those of no epoch.

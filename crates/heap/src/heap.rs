@@ -45,6 +45,9 @@ pub struct Heap {
     partial: Vec<Block>,
     /// The number of them that have been handed out.
     partial_next: usize,
+    /// The lines in use of the blocks used in part, while the tables of marks have given their
+    /// memory back.
+    packed: Vec<u128>,
     /// The block whose holes are being handed out, and from which line on.
     current: Option<(Block, usize)>,
     /// For objects of more than a line that do not fit the window.
@@ -99,6 +102,7 @@ impl Heap {
             untouched: 0..0,
             partial: Vec::new(),
             partial_next: 0,
+            packed: Vec::new(),
             current: None,
             overflow: Window::empty(),
             large: Vec::new(),
@@ -323,6 +327,7 @@ impl Heap {
 
     /// The next run of free lines, in the order of addresses.
     fn next_hole(&mut self) -> Result<Hole, HeapFull> {
+        self.unpack();
         loop {
             if let Some((block, line)) = self.current {
                 if let Some((hole, next)) = block.next_hole(line, self.epoch) {
@@ -342,6 +347,7 @@ impl Heap {
 
     /// A hole of so many bytes in a block used in part, when no block is free.
     fn find_hole(&mut self, bytes: usize) -> Option<Hole> {
+        self.unpack();
         for block in &self.partial[self.partial_next..] {
             let mut line = 0;
             while let Some((hole, next)) = block.next_hole(line, self.epoch) {
@@ -389,6 +395,8 @@ impl Heap {
     pub fn collect(&mut self, window: &mut Window, roots: impl FnOnce(&mut Marker)) {
         *window = Window::empty();
         self.overflow = Window::empty();
+        // Old marks are of no use from now on.
+        self.packed = Vec::new();
         self.epoch = match self.epoch {
             u8::MAX => {
                 // Marks as old as an epoch can tell would seem new.
@@ -461,9 +469,22 @@ impl Heap {
         freed
     }
 
-    /// Gives the memory of blocks without a line in use back to the system, after a collection. The
-    /// blocks stay, and take memory again when they are used.
+    /// Gives memory back to the system, after a collection: that of blocks without a line in use, of
+    /// whole free pages in other blocks, and of the tables of marks. All take memory again when they
+    /// are used.
     pub fn release_free(&mut self) {
+        // In blocks that were handed out since, new objects have no marks.
+        if self.partial_next == 0 && self.current.is_none() && self.packed.is_empty() {
+            for block in &self.partial {
+                for (start, bytes) in block.free_pages(self.epoch) {
+                    // SAFETY: nothing lives in these lines, and the table of marks is elsewhere.
+                    unsafe { supply::clear(start, bytes) };
+                }
+            }
+            // Those of other blocks are not read before the next collection.
+            self.packed = self.partial.iter().map(|block| block.lines_in_use(self.epoch)).collect();
+            self.chunks.release_marks();
+        }
         let mut used: Vec<Block> =
             self.free.iter().filter(|block| !self.untouched.contains(&block.address())).copied().collect();
         used.sort_unstable();
@@ -472,6 +493,13 @@ impl Heap {
             let (start, end) = (first.start as usize, last.start as usize + last.bytes);
             // SAFETY: nothing lives in these blocks, whose tables of marks are elsewhere.
             unsafe { supply::clear(start, end - start) };
+        }
+    }
+
+    /// Writes the marks of blocks used in part again, before holes are looked for.
+    fn unpack(&mut self) {
+        for (block, lines) in self.partial.iter().zip(std::mem::take(&mut self.packed)) {
+            block.mark_again(lines, self.epoch);
         }
     }
 

@@ -151,6 +151,8 @@ enum Step {
     Link(usize, usize, usize),
     Drop(usize),
     Collect,
+    /// Collects, and gives memory back.
+    LetGo,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -164,6 +166,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         10 => (any::<usize>(), any::<usize>(), any::<usize>()).prop_map(|(a, b, c)| Step::Link(a, b, c)),
         9 => any::<usize>().prop_map(Step::Drop),
         1 => Just(Step::Collect),
+        1 => Just(Step::LetGo),
     ];
     prop::collection::vec(step, 0..600)
 }
@@ -194,6 +197,11 @@ proptest! {
                     }
                 }
                 Step::Collect => world.collect(),
+                Step::LetGo => {
+                    world.collect();
+                    world.heap.release_free();
+                    world.check();
+                }
             }
         }
         world.collect();
@@ -201,6 +209,36 @@ proptest! {
         world.collect();
         prop_assert_eq!(world.heap.used_bytes(), 0);
     }
+}
+
+#[test]
+fn free_pages_between_objects_are_given_back() {
+    const COUNT: usize = 2000;
+    let mut world = World::new(64 << 20);
+    for _ in 0..2 {
+        let ids: Vec<usize> = (0..COUNT).map(|_| world.make(1, 5).unwrap()).collect();
+        let all: Vec<Word> = ids.iter().map(|id| world.objects[id].address).collect();
+        for (at, id) in ids.iter().enumerate() {
+            if at % (COUNT / 8) != 0 {
+                world.roots.remove(id);
+            }
+        }
+        world.collect();
+        // SAFETY: the memory of chunks that the heap still has.
+        let zeros = |all: &[Word]| all.iter().filter(|at| unsafe { *(**at as *const Word) } == 0).count();
+        assert_eq!(zeros(&all), 0, "freed memory is poisoned, and still there");
+        world.heap.release_free();
+        assert!(zeros(&all) > COUNT / 2, "{} of {COUNT} are given back", zeros(&all));
+        world.check();
+    }
+    // New objects go between the old ones, and nothing is lost.
+    let before = world.heap.used_bytes();
+    (0..COUNT).for_each(|_| _ = world.make(1, 5).unwrap());
+    // They have as many bytes as those blocks, and nearly all of them fit.
+    assert!(world.heap.used_bytes() < 2 * before, "{} after {before}", world.heap.used_bytes());
+    world.check();
+    world.collect();
+    assert_eq!(world.objects.len(), COUNT + 16);
 }
 
 proptest! {

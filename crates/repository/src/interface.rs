@@ -6,7 +6,7 @@
 //! store: they collect, check, scan and count.
 //!
 //! The repository owns the states of objects, the classes, and the last replies of sessions. The
-//! caller owns its cache and the [`ReadSet`] of its transaction. Errors are in `error.rs`.
+//! caller owns its cache and the [`ObjectSet`] of its transaction. Errors are in `error.rs`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
@@ -42,9 +42,9 @@ pub struct Fetched {
 /// The answer to [`Repository::changes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// The objects written after the commit asked for, up to and including `upto`.
+    /// The objects of the set written after the commit asked for, up to and including `upto`.
     Written {
-        /// Objects written or created, each once, in order.
+        /// Objects of the set that were written or created, each once, in order.
         orefs: Vec<Oref>,
         /// The last commit that is counted.
         upto: Tid,
@@ -56,22 +56,58 @@ pub enum Changes {
     },
 }
 
-/// The read set of a transaction.
-pub trait ReadSet {
-    /// True if it read that object. Everything that it wrote or created counts as read; so does an
-    /// object that it asked for and found absent.
+/// A set of objects that written ones are compared with: the read set of a transaction, or the
+/// contents of a cache.
+pub trait ObjectSet {
+    /// True if an object is in the set.
     fn contains(&self, oref: Oref) -> bool;
+
+    /// Returns the most objects that [`each`](Self::each) gives. A set that cannot list its objects
+    /// has more than any other.
+    fn count(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Gives all objects; some may be given twice. Objects that this session alone can have written
+    /// may be left out. Not called for a set that cannot list them.
+    fn each(&self, _found: &mut dyn FnMut(Oref)) {}
 }
 
-impl<S: BuildHasher> ReadSet for HashSet<Oref, S> {
+impl<S: BuildHasher> ObjectSet for HashSet<Oref, S> {
     fn contains(&self, oref: Oref) -> bool {
         HashSet::contains(self, &oref)
     }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn each(&self, found: &mut dyn FnMut(Oref)) {
+        self.iter().copied().for_each(found);
+    }
 }
 
-impl ReadSet for BTreeSet<Oref> {
+impl ObjectSet for BTreeSet<Oref> {
     fn contains(&self, oref: Oref) -> bool {
         BTreeSet::contains(self, &oref)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn each(&self, found: &mut dyn FnMut(Oref)) {
+        self.iter().copied().for_each(found);
+    }
+}
+
+/// The set of all objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllObjects;
+
+impl ObjectSet for AllObjects {
+    fn contains(&self, _oref: Oref) -> bool {
+        true
     }
 }
 
@@ -79,8 +115,9 @@ impl ReadSet for BTreeSet<Oref> {
 pub struct Commit<'a> {
     /// The commit up to which everything read was current: the session's `valid_to`.
     pub valid_to: Tid,
-    /// The objects that were read.
-    pub reads: &'a dyn ReadSet,
+    /// The objects that were read. Everything that the transaction wrote or created counts as read;
+    /// so does an object that it asked for and found absent.
+    pub reads: &'a dyn ObjectSet,
     /// New states of objects that are there.
     pub writes: Vec<(Oref, Bytes)>,
     /// States of new objects, whose orefs came from [`Repository::allocate`].
@@ -257,10 +294,13 @@ pub trait Repository: Send + Sync {
     /// Returns the states of some objects, all current at the same commit.
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error>;
 
-    /// Returns the objects that commits after `after` wrote. They are known at least up to the
-    /// `as_of` of every fetch that has returned, and up to every commit that has. Answered from
-    /// memory, so it does not fail. Costs one load if there are none.
-    fn changes(&self, after: Tid) -> Changes;
+    /// Returns the objects of a set that commits after `after` wrote. They are known at least up to
+    /// the `as_of` of every fetch that has returned, and up to every commit that has. Answered from
+    /// memory, so it does not fail.
+    ///
+    /// Cost: one load if there are no such commits; else linear in the objects of the set, or in
+    /// those that were written, whichever are fewer.
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes;
 
     /// Returns fresh orefs, never given before or after, whatever happens. Those that no object
     /// gets are lost, and there are enough.

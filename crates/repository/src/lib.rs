@@ -37,8 +37,8 @@ pub use error::{CommitError, Error};
 pub use holders::{Holder, Holders, Registration};
 pub use ids::{BatchId, ClassNumber, Oref, Tid};
 pub use interface::{
-    Changes, Collected, Commit, Fetched, Gauges, Info, Mistake, Progress, ReadSet, Report, Repository,
-    Stored, go_on,
+    AllObjects, Changes, Collected, Commit, Fetched, Gauges, Info, Mistake, ObjectSet, Progress, Report,
+    Repository, Stored, go_on,
 };
 pub use limits::*;
 pub use place::Place;

@@ -106,6 +106,8 @@ pub struct Nowhere {
 }
 
 impl Journal for Nowhere {
+    const WAITS: bool = false;
+
     fn fits(&self, bytes: usize) -> bool {
         self.bytes == 0 || self.bytes + bytes <= self.bytes_max
     }

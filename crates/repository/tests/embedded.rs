@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bifrost_repository::embedded::{Embedded, Options, copy, exists, open};
 use bifrost_repository::record::ClassDescriptor;
-use bifrost_repository::{BatchId, Changes, Error, Oref, Repository, go_on, store};
+use bifrost_repository::{AllObjects, BatchId, Changes, Error, Oref, Repository, go_on, store};
 use bytes::Bytes;
 use support::{commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound};
 
@@ -53,8 +53,8 @@ fn everything_is_there_again() {
     assert_eq!(store.outcome(id).unwrap(), Some(Bytes::from("reply")));
     assert_eq!(store.define_class(&links_class()).unwrap(), class);
     assert!(fresh(&store, 1)[0] > orefs[99]);
-    assert_eq!(store.changes(head), Changes::Written { orefs: vec![], upto: head });
-    assert_eq!(store.changes(support::tid(head.0 - 1)), Changes::TooOld { upto: head });
+    assert_eq!(store.changes(head, &AllObjects), Changes::Written { orefs: vec![], upto: head });
+    assert_eq!(store.changes(support::tid(head.0 - 1), &AllObjects), Changes::TooOld { upto: head });
     let info = store.info().unwrap();
     assert_eq!((info.objects, info.buffered_bytes, info.classes, info.sessions), (101, 0, 2, 1));
     sound(&store);

@@ -13,9 +13,9 @@ use bifrost_repository::memory::{Map, Memory};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_repository::store::{self, Entry, Store};
 use bifrost_repository::{
-    BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, Commit, CommitError, Error,
-    FIELDS_MAX, GROUP_BYTES_MAX, Oref, REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, ReadSet, Report, Repository,
-    SESSIONS_KEPT_MAX, SPECIFICATION_BYTES_MAX, Tid,
+    AllObjects, BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, Commit, CommitError,
+    Error, FIELDS_MAX, GROUP_BYTES_MAX, ObjectSet, Oref, REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, Report,
+    Repository, SESSIONS_KEPT_MAX, SPECIFICATION_BYTES_MAX, Tid,
 };
 use bytes::Bytes;
 use support::gate::Gate;
@@ -175,11 +175,11 @@ fn changes_that_are_remembered() {
         put(&store, orefs.iter().map(|oref| (*oref, "1".into())).collect(), vec![]);
     }
     let head = store.head();
-    assert_eq!(store.changes(start), Changes::Written { orefs: orefs.clone(), upto: head });
+    assert_eq!(store.changes(start, &AllObjects), Changes::Written { orefs: orefs.clone(), upto: head });
     let unread = |from| commit_reading(&store, from, &[Oref::ROOT], vec![], vec![], None);
     assert_eq!(unread(start).unwrap(), head);
     let head = put(&store, vec![(orefs[0], "2".into())], vec![]);
-    assert_eq!(store.changes(start), Changes::TooOld { upto: head });
+    assert_eq!(store.changes(start, &AllObjects), Changes::TooOld { upto: head });
     match unread(start) {
         Err(refused @ CommitError::TooOld { .. }) => assert_eq!(
             refused.to_string(),
@@ -198,7 +198,7 @@ struct Compared {
     told: Mutex<Option<Sender<()>>>,
 }
 
-impl ReadSet for Compared {
+impl ObjectSet for Compared {
     fn contains(&self, oref: Oref) -> bool {
         if oref == self.first
             && let Some(told) = self.told.lock().unwrap().take()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bifrost_repository::postgres::{Address, Options, Postgres, exists, open};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
-    BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, CommitError, Error, Holder, Mistake, Oref,
+    AllObjects, BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, CommitError, Error, Holder, Mistake, Oref,
     REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, Repository, SESSIONS_KEPT_MAX, Tid, go_on,
 };
 use bytes::Bytes;
@@ -70,7 +70,7 @@ fn processes_see_what_the_others_have_committed() {
     // Who fetches nothing hears of it as well.
     let next = put(&one, vec![(a, links(class, 2, 0, &[]))], vec![]);
     soon(|| other.head() == next);
-    assert_eq!(other.changes(start), Changes::Written { orefs: vec![a], upto: next });
+    assert_eq!(other.changes(start, &AllObjects), Changes::Written { orefs: vec![a], upto: next });
     // Orefs are given once.
     let (mine, theirs) = (fresh(&one, 3000), fresh(&other, 3000));
     assert!(mine.iter().all(|oref| !theirs.contains(oref)));
@@ -600,7 +600,7 @@ fn the_log_is_trimmed() {
     let small = open(&address, &options(10)).unwrap();
     assert_eq!(cluster.sql(&format!("SELECT count(*) FROM {schema}.bifrost_changes")), "5");
     let head = fetch(&other, a).unwrap().tid;
-    assert_eq!(other.changes(start), Changes::TooOld { upto: head });
+    assert_eq!(other.changes(start, &AllObjects), Changes::TooOld { upto: head });
     let late = commit_reading(&other, start, &[Oref::ROOT], vec![], vec![], None);
     assert!(matches!(late, Err(CommitError::TooOld { upto }) if upto == head));
     assert_eq!(small.head(), head);

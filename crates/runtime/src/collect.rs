@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bifrost_heap::{
-    BLOCK_BYTES, Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, Reference, SIZE_MASK, Source, Window,
+    Exhausted, Heap, HeapFull, HeapUse, Need, OBJECT_WORDS, Reference, SIZE_MASK, Source, Window,
 };
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
@@ -25,6 +25,9 @@ use crate::image::Table;
 use crate::mode::Doom;
 use crate::roots::Frame;
 
+/// The bytes of objects from which on a silent session's heap is collected: two pages, of which the
+/// marks take one.
+const LET_GO_BYTES: usize = 8 << 10;
 /// The bytes that may be allocated beyond the heap's limit for the text that says that it is
 /// reached.
 const RESERVE_BYTES: usize = 256 << 10;
@@ -313,9 +316,9 @@ impl Cx {
     }
 
     /// Frees the objects that nothing refers to any more, and gives the memory back that they had.
-    /// A heap that fits a block is left as it is: marks would take as much.
+    /// A heap with few objects is left as it is: the marks would take as much.
     pub fn let_go(&mut self) {
-        if self.heap.used_bytes() <= BLOCK_BYTES {
+        if self.heap.filled_bytes() <= LET_GO_BYTES {
             return;
         }
         self.collect();

@@ -194,7 +194,7 @@ pub struct Session {
     /// The procedures that are gone because they used objects of an aborted transaction.
     pub(crate) undone_procedures: BTreeSet<u32>,
     /// A structure whose end has not come yet.
-    pub(crate) scan: Option<Scan>,
+    pub(crate) scan: Option<Box<Scan>>,
     pub(crate) history: History,
     /// Batches answered.
     pub(crate) batches: u64,
@@ -206,7 +206,7 @@ pub struct Session {
     /// True if whole commands are left, because the reply to those before is sent first.
     pub(crate) more: bool,
     /// The batch that is a transaction, from `transaction` until it has run to its end.
-    pub(crate) shipped: Option<Shipped>,
+    pub(crate) shipped: Option<Box<Shipped>>,
     /// The `wait` under way.
     pub(crate) resting: Option<Resting>,
     pub(crate) waker: Option<Waker>,
@@ -328,7 +328,7 @@ impl Session {
     /// The bytes of the open structure that were read and not used up: whole commands. Their end
     /// marker has not come.
     pub fn scanned(&self) -> usize {
-        self.scan.as_ref().map_or(0, Scan::bytes)
+        self.scan.as_ref().map_or(0, |scan| scan.bytes())
     }
 
     /// Returns the persistent objects.

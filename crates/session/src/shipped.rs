@@ -91,7 +91,7 @@ impl Session {
         }
         let most = self.limits.get(Limit::Tries).max(1);
         self.make_one(cx, Future::Nothing);
-        self.shipped = Some(Shipped {
+        self.shipped = Some(Box::new(Shipped {
             batch,
             commands: Vec::new(),
             flush: 0,
@@ -102,7 +102,7 @@ impl Session {
             errors: self.errors,
             procedures: self.procedures_extent(cx),
             pause: None,
-        });
+        }));
     }
 
     /// Takes up a command of such a batch; `bytes` are those of the command. Runs the batch when it
@@ -135,7 +135,8 @@ impl Session {
     /// may wait for the answer.
     #[cold]
     fn refuse_shipped(&mut self, run: &mut Run<'_>, command: Command<'_>) {
-        let Some(Shipped { frees, definitions, .. }) = self.shipped.take() else { return };
+        let Some(shipped) = self.shipped.take() else { return };
+        let Shipped { frees, definitions, .. } = *shipped;
         if !self.batch.dead {
             self.refuse(ErrorNumber::InTransaction, ErrorNumber::InTransaction.text());
         }
@@ -181,7 +182,7 @@ impl Session {
                 bifrost_actors::hold_messages(run, NO_REQUESTS);
                 self.work(run, &shipped.commands[..shipped.flush]);
                 if let Some(scan) = self.scan.take() {
-                    self.unfinished(run, scan);
+                    self.unfinished(run, &scan);
                 }
                 self.join_all(run);
             }

@@ -60,7 +60,7 @@ impl Session {
                     let rule = rule(&command);
                     if rule.inside == Inside::EndsBatch {
                         let at = scan.offset;
-                        self.unfinished(cx, scan);
+                        self.unfinished(cx, &scan);
                         return Some(at);
                     }
                     scan.offset += used;
@@ -92,10 +92,10 @@ impl Session {
     }
 
     /// Refuses a structure in which the batch ended.
-    pub(crate) fn unfinished(&mut self, cx: &mut Cx, scan: Scan) {
+    pub(crate) fn unfinished(&mut self, cx: &mut Cx, scan: &Scan) {
         let text = format!("the batch ended inside {}: its end marker is missing", scan.place());
         self.fail_call(scan.numbers, FailureKind::refused(ErrorNumber::MissingEnd, text));
-        self.dropped(cx, &scan);
+        self.dropped(cx, scan);
     }
 
     /// Does the rest of a structure that is not run: its procedures have their numbers, its handles
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Runs a structure that is whole, or refuses it.
-    fn structure(&mut self, cx: &mut Cx, scan: Scan, bytes: &[u8]) {
+    fn structure(&mut self, cx: &mut Cx, scan: Box<Scan>, bytes: &[u8]) {
         let failed = match self.prepared(&scan, bytes) {
             Ok(batch) if scan.procedure => {
                 self.define(cx, &scan, batch);

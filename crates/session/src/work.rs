@@ -147,7 +147,7 @@ impl Session {
                     }
                     // Before `hello` nothing is collected: `command` ends the session.
                     if self.greeted && !self.batch.dead && matches!(rule(&command).inside, Inside::Opens(_)) {
-                        self.scan = Some(Scan::new(self.batch.futures.len() as u32));
+                        self.scan = Some(Box::new(Scan::new(self.batch.futures.len() as u32)));
                         continue;
                     }
                     at += used;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_cache::{Counted, Options, Prefetch, Schema};
 use bifrost_engine::Mode;
 use bifrost_repository::memory::Memory;
-use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, ObjectSet, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use bifrost_runtime::cx::Limits as CxLimits;
 use bifrost_session::{Limits, Tables};
@@ -385,8 +385,8 @@ impl Repository for Lossy {
         }
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.inner.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.inner.changes(after, among)
     }
 
     fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {

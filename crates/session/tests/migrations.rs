@@ -12,7 +12,9 @@ use bifrost_cache::{MIGRATIONS_MAX, NotCommitted, Options, Prefetch, SchemaError
 use bifrost_engine::{Engine, Mode};
 use bifrost_repository::memory::Memory;
 use bifrost_repository::record::class_of;
-use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid, go_on};
+use bifrost_repository::{
+    Changes, Commit, CommitError, Error, Fetched, ObjectSet, Oref, Repository, Tid, go_on,
+};
 use bifrost_runtime::Collect;
 use direct::{Session, load};
 
@@ -350,8 +352,8 @@ impl Repository for Hurried {
         self.inner.fetch(orefs)
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.inner.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.inner.changes(after, among)
     }
 
     fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_cache::{NotCommitted, Options};
 use bifrost_engine::{Engine, Mode};
 use bifrost_repository::memory::Memory;
-use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, ObjectSet, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use direct::{Session, load};
 use random::Random;
@@ -102,9 +102,9 @@ impl Repository for Disturbed {
         Ok(fetched)
     }
 
-    fn changes(&self, after: Tid) -> Changes {
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
         self.at(Moment::Asking);
-        let changes = self.inner.changes(after);
+        let changes = self.inner.changes(after, among);
         self.at(Moment::Told);
         changes
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bifrost_engine::Mode;
 use bifrost_repository::memory::Memory;
 use bifrost_repository::record::{Kind, Reader};
-use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, ObjectSet, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use bifrost_wire::Limit;
 use bytes::Bytes;
@@ -74,8 +74,8 @@ impl Repository for Contended {
         self.inner.fetch(orefs)
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.inner.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.inner.changes(after, among)
     }
 
     delegated! { inner }

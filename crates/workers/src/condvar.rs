@@ -69,20 +69,26 @@ impl Waiter {
 
     /// Wakes it, unless it was woken before; returns whether it was not.
     pub(crate) fn wake(&self, notified: bool) -> bool {
+        let Some(fiber) = self.note(notified) else { return false };
+        if let (Some(pool), Some(fiber)) = (&self.pool, fiber) {
+            pool.push_fiber(fiber);
+        }
+        true
+    }
+
+    /// Notes that it is woken, and has its thread go on. Returns its fiber, which is to go on, if
+    /// it was left already; nothing if it was woken before.
+    fn note(&self, notified: bool) -> Option<Option<Fiber>> {
         let fiber = {
             let mut state = self.state.lock();
             if state.woken.is_some() {
-                return false;
+                return None;
             }
             state.woken = Some(notified);
             state.fiber.take()
         };
-        match (&self.pool, &self.thread) {
-            (Some(pool), _) => fiber.into_iter().for_each(|fiber| pool.push_fiber(fiber)),
-            (None, Some(thread)) => thread.unpark(),
-            (None, None) => {}
-        }
-        true
+        self.thread.iter().for_each(Thread::unpark);
+        Some(fiber)
     }
 
     /// Waits until it is woken or the time is over. Returns true if it was notified.
@@ -188,8 +194,21 @@ impl Condvar {
             self.count.fetch_sub(waiters.len(), Ordering::Relaxed);
             std::mem::take(&mut *waiters)
         };
+        // All fibers of a pool go into its queue at once, so that a worker is woken once.
+        let mut fibers: Vec<Fiber> = Vec::new();
+        let mut of: Option<Arc<Pool>> = None;
         for waiter in all {
-            waiter.wake(true);
+            let Some(Some(fiber)) = waiter.note(true) else { continue };
+            match (&of, &waiter.pool) {
+                (Some(pool), Some(other)) if !Arc::ptr_eq(pool, other) => other.push_fiber(fiber),
+                (_, pool) => {
+                    of.clone_from(pool);
+                    fibers.push(fiber);
+                }
+            }
+        }
+        if let Some(pool) = of {
+            pool.push_fibers(fibers);
         }
     }
 }

@@ -299,6 +299,16 @@ impl Pool {
         self.push(Ready::Fiber(fiber));
     }
 
+    pub(crate) fn push_fibers(&self, fibers: Vec<Fiber>) {
+        if fibers.is_empty() {
+            return;
+        }
+        let count = fibers.len();
+        self.queue.lock().extend(fibers.into_iter().map(Ready::Fiber));
+        self.queued.fetch_add(count, Ordering::Relaxed);
+        self.wake_one();
+    }
+
     fn push(&self, ready: Ready) {
         self.queue.lock().push_back(ready);
         self.queued.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,9 @@
 //! [`Stacks`]: the stacks of fibers, kept for the next one.
 //!
 //! A stack is a mapping with a page that nothing may touch at its end. It takes memory for the
-//! pages that were touched. [`Stacks::trim`] gives back those of stacks that nobody uses.
+//! pages that were touched. Many fibers may wait at once and end at once, again and again, and to
+//! map a stack costs more than most runs. So nearly all that come back are kept for a while.
+//! [`Stacks::trim`] gives back those that nobody has used since it was called before.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +12,8 @@ use corosensei::stack::{DefaultStack, Stack};
 use parking_lot::Mutex;
 use rustix::mm::{Advice, madvise};
 
+/// The most stacks that are kept until the next [`Stacks::trim`].
+const FREE_MAX: usize = 1024;
 /// Bytes at the upper end of a stack that [`Stacks::trim`] leaves: those that every run touches.
 const WARM_BYTES: usize = 32 << 10;
 const PAGE_BYTES: usize = 4096;
@@ -17,7 +21,7 @@ const PAGE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Stacks {
     bytes: usize,
-    /// The most that are kept while nobody uses them.
+    /// The most that are kept for good.
     kept: usize,
     free: Mutex<Free>,
     /// Stacks in use.
@@ -26,9 +30,12 @@ pub(crate) struct Stacks {
 
 #[derive(Default)]
 struct Free {
+    /// The one that came back last is used next.
     stacks: Vec<DefaultStack>,
     /// How many of them, from the first on, were trimmed.
     trimmed: usize,
+    /// The fewest since the last trim: so many, from the first on, nobody has used since.
+    least: usize,
 }
 
 impl std::fmt::Debug for Free {
@@ -51,6 +58,7 @@ impl Stacks {
             let mut free = self.free.lock();
             let stack = free.stacks.pop();
             free.trimmed = free.trimmed.min(free.stacks.len());
+            free.least = free.least.min(free.stacks.len());
             stack
         };
         let stack = match kept {
@@ -71,18 +79,32 @@ impl Stacks {
     pub(crate) fn give(&self, stack: DefaultStack) {
         self.used.fetch_sub(1, Ordering::Relaxed);
         let mut free = self.free.lock();
-        if free.stacks.len() < self.kept {
+        if free.stacks.len() < FREE_MAX {
             free.stacks.push(stack);
+            return;
         }
+        drop(free);
+        // It is unmapped here, not under the lock.
+        drop(stack);
     }
 
-    /// Gives the memory back that stacks hold which nobody uses.
-    pub(crate) fn trim(&self) {
+    /// Gives back the stacks that nobody has used since the last call, but for a few, whose memory
+    /// is given back. If it is `calm`, that is done with all that nobody uses now.
+    pub(crate) fn trim(&self, calm: bool) {
         let mut free = self.free.lock();
-        for stack in &free.stacks[free.trimmed..] {
+        let unused = if calm { free.stacks.len() } else { free.least };
+        let gone: Vec<DefaultStack> = free.stacks.drain(..unused.saturating_sub(self.kept)).collect();
+        let (trimmed, unused) = (free.trimmed.saturating_sub(gone.len()), unused - gone.len());
+        for stack in free.stacks.get(trimmed..unused).unwrap_or_default() {
             advise(stack, WARM_BYTES, Advice::LinuxDontNeed);
         }
-        free.trimmed = free.stacks.len();
+        free.trimmed = trimmed.max(unused);
+        free.least = free.stacks.len();
+        if calm {
+            free.stacks.shrink_to(self.kept);
+        }
+        drop(free);
+        drop(gone);
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -101,4 +123,64 @@ fn advise(stack: &DefaultStack, except: usize, advice: Advice) {
     // SAFETY: the range is that of a mapping which the stack owns, and no fiber is on it: what it
     // holds is needed by nobody. A refusal changes nothing.
     let _ = unsafe { madvise(std::ptr::with_exposed_provenance_mut(start), end - start, advice) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: usize = 4;
+
+    fn stacks() -> Stacks {
+        Stacks::new(64 << 10, KEPT)
+    }
+
+    /// Uses so many stacks at once.
+    fn use_at_once(stacks: &Stacks, count: usize) {
+        let taken: Vec<DefaultStack> = (0..count).map(|_| stacks.take().unwrap()).collect();
+        assert_eq!(stacks.used(), count);
+        taken.into_iter().for_each(|stack| stacks.give(stack));
+        assert_eq!(stacks.used(), 0);
+    }
+
+    fn free(stacks: &Stacks) -> usize {
+        stacks.free.lock().stacks.len()
+    }
+
+    #[test]
+    fn stacks_that_are_used_again_and_again_are_not_mapped_again() {
+        let stacks = stacks();
+        use_at_once(&stacks, 100);
+        let addresses = |stacks: &Stacks| -> Vec<usize> {
+            let mut all: Vec<usize> =
+                stacks.free.lock().stacks.iter().map(|stack| stack.base().get()).collect();
+            all.sort_unstable();
+            all
+        };
+        let before = addresses(&stacks);
+        for _ in 0..3 {
+            stacks.trim(false);
+            use_at_once(&stacks, 100);
+        }
+        assert_eq!(addresses(&stacks), before);
+    }
+
+    #[test]
+    fn stacks_that_nobody_uses_are_given_back() {
+        let stacks = stacks();
+        use_at_once(&stacks, 100);
+        stacks.trim(false);
+        assert_eq!(free(&stacks), 100, "all were used since the last trim");
+        use_at_once(&stacks, 30);
+        stacks.trim(false);
+        assert_eq!(free(&stacks), 30 + KEPT);
+        stacks.trim(false);
+        assert_eq!(free(&stacks), KEPT);
+        use_at_once(&stacks, 50);
+        stacks.trim(true);
+        assert_eq!(free(&stacks), KEPT);
+        assert_eq!(stacks.free.lock().trimmed, KEPT);
+        use_at_once(&stacks, FREE_MAX + 10);
+        assert_eq!(free(&stacks), FREE_MAX);
+    }
 }

@@ -30,15 +30,15 @@ pub(crate) fn tick(pool: &Arc<Pool>) {
         let now = Instant::now();
         if now >= trim_at {
             trim_at = now + TRIM;
-            pool.stacks.trim();
+            pool.stacks.trim(false);
         }
         if calm < CALM_TICKS {
             pool.timers.sleep(Some(TICK), || false);
             continue;
         }
         pool.ticker_sleeps.store(true, Ordering::SeqCst);
-        // Stacks that were used since are trimmed before a long sleep.
-        pool.stacks.trim();
+        // Nobody will look again before something runs.
+        pool.stacks.trim(true);
         pool.timers
             .sleep(None, || pool.is_pressed() || pool.is_running() || pool.stopped.load(Ordering::Acquire));
         pool.ticker_sleeps.store(false, Ordering::SeqCst);

@@ -335,7 +335,7 @@ fn long_runs_make_way() {
         });
         told.recv_timeout(LONG).unwrap();
     }
-    // The long one goes on.
+    // The last of the others may be about to end; the long one goes on.
     until(|| workers.counts().jobs == 1);
     assert!(workers.counts().preempted >= 1);
     stop.store(true, Ordering::Relaxed);

@@ -202,11 +202,18 @@ struct Lossy {
     lost: AtomicU64,
     /// The bytes that are left of each object but the root.
     left: AtomicUsize,
+    /// The most objects that a session has asked about at once.
+    asked: AtomicUsize,
 }
 
 impl Lossy {
     fn new() -> Lossy {
-        Lossy { inner: Memory::new(), lost: AtomicU64::new(u64::MAX), left: AtomicUsize::new(usize::MAX) }
+        Lossy {
+            inner: Memory::new(),
+            lost: AtomicU64::new(u64::MAX),
+            left: AtomicUsize::new(usize::MAX),
+            asked: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -228,8 +235,9 @@ impl Repository for Lossy {
         self.inner.head()
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.inner.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.asked.fetch_max(among.count(), Ordering::Relaxed);
+        self.inner.changes(after, among)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
@@ -279,6 +287,73 @@ impl Repository for Lossy {
     fn gauges(&self) -> Gauges {
         self.inner.gauges()
     }
+}
+
+/// A session that refers to many objects and has few of them asks about the few. It loses those that
+/// others have changed, and no others, however many are changed.
+#[test]
+fn a_session_asks_about_the_objects_that_are_here() {
+    const ITEMS: usize = 1000;
+    let image = image(KINDS);
+    let repository = Arc::new(Lossy::new());
+    let schema = Schema::new(image.clone(), repository.clone()).unwrap();
+    let (mut here, cache) = session(&schema);
+    let items: Vec<Word> = (0..ITEMS).map(|_| item(&mut here, "old")).collect();
+    let array = here.new_array(image.table_of(named(&image, "array[item]")), 0, &items).unwrap();
+    enter(&mut here, "items", array);
+    cache.commit(&mut here, None).unwrap();
+    let alone = Options { prefetch: Prefetch { objects_max: 0, bytes_max: 0 }, ..Options::default() };
+    let (mut there, other) = session_with(&schema, &alone);
+    let elements = |cx: &mut Cx| -> Vec<Object> {
+        let array = find(cx, "items");
+        assert!(cx.opened(array).returned());
+        // SAFETY: it is an array of items, and it is here.
+        let words = unsafe { ArrayRef::new(array.word()).elements().to_vec() };
+        // SAFETY: the array has items.
+        words.into_iter().map(|word| unsafe { Object::new(word) }).collect()
+    };
+    let all = elements(&mut there);
+    let some = [3, 500, 700];
+    for at in some {
+        assert_eq!(text(field(&mut there, all[at], 0)), "old");
+    }
+    other.end(&mut there);
+    let changed = |at: usize| at.is_multiple_of(2);
+    for (at, item) in items.iter().enumerate().filter(|(at, _)| changed(*at)) {
+        let name = here.new_string("new").unwrap();
+        // SAFETY: it is an item.
+        change(&mut here, unsafe { Object::new(*item) }, 0, name);
+        if at % 10 == 0 {
+            cache.commit(&mut here, None).unwrap();
+        }
+    }
+    cache.commit(&mut here, None).unwrap();
+    repository.asked.store(0, Ordering::Relaxed);
+    other.refresh(&mut there);
+    // The directory, the array, and the three.
+    assert_eq!(repository.asked.load(Ordering::Relaxed), 5);
+    for at in some {
+        assert_eq!(all[at].mode() == Mode::Absent, changed(at), "item {at}");
+        assert_eq!(text(field(&mut there, all[at], 0)), if changed(at) { "new" } else { "old" });
+    }
+    // After many were here and are not any more, the few are asked about again.
+    for item in &all {
+        assert!(there.opened(*item).returned());
+    }
+    other.end(&mut there);
+    assert!(other.let_go(&mut there) >= ITEMS);
+    let all = elements(&mut there);
+    assert_eq!(text(field(&mut there, all[3], 0)), "old");
+    other.end(&mut there);
+    cache.commit(&mut here, None).unwrap();
+    let name = here.new_string("newer").unwrap();
+    // SAFETY: it is an item.
+    change(&mut here, unsafe { Object::new(items[3]) }, 0, name);
+    cache.commit(&mut here, None).unwrap();
+    repository.asked.store(0, Ordering::Relaxed);
+    other.refresh(&mut there);
+    assert_eq!(repository.asked.load(Ordering::Relaxed), 3);
+    assert_eq!(all[3].mode(), Mode::Absent);
 }
 
 #[test]

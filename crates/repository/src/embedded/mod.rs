@@ -39,7 +39,7 @@ use crate::record::ClassDescriptor;
 use crate::store::{Base, Entry, Snapshot, Store, decode};
 use crate::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
+    ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
 };
 use base::Redb;
 use disk::{Disk, Folder};
@@ -205,8 +205,8 @@ impl Repository for Embedded {
         self.store.fetch(orefs)
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        self.store.changes(after)
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        self.store.changes(after, among)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {

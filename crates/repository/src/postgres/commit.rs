@@ -24,13 +24,13 @@ use bytes::Bytes;
 use parking_lot::MutexGuard;
 
 use crate::postgres::Shared;
+use crate::postgres::known::Written;
 use crate::postgres::known::{Logged, Position, Ticket};
 use crate::postgres::link::{BEGIN, BUSY, Backoff, COMMIT, Connection, Request, Trouble};
 use crate::postgres::tables::{Sql, bytes, encoded_marks, number, orefs_as_bytes};
 use crate::record::walk_refs;
 use crate::store::Committed;
-use crate::store::changes::Written;
-use crate::{BatchId, Commit, CommitError, Error, GROUP_BYTES_MAX, Oref, ReadSet, Tid};
+use crate::{BatchId, Commit, CommitError, Error, GROUP_BYTES_MAX, ObjectSet, Oref, Tid};
 
 /// Bytes of records that are sent in one statement, if they are not one record.
 const STATEMENT_BYTES: usize = 4 << 20;
@@ -71,7 +71,7 @@ impl Entry {
 impl Queue {
     /// True if one that is not done is in the way of another: it wrote an object that the other
     /// read, or is of the same session.
-    fn is_in_the_way(&self, reads: &dyn ReadSet, batch: Option<BatchId>) -> bool {
+    fn is_in_the_way(&self, reads: &dyn ObjectSet, batch: Option<BatchId>) -> bool {
         let session = batch.map(|batch| batch.session);
         self.waiting.iter().chain(&self.taken).any(|entry| {
             entry.written.iter().any(|oref| reads.contains(*oref))
@@ -106,7 +106,9 @@ impl Shared {
             return Err(Error::Limit { what, value: batch.number, limit }.into());
         }
         let commit = Committed { tid: Tid::NONE, writes, creates, batch };
-        let written = commit.written();
+        let mut written: Vec<Oref> = commit.orefs().collect();
+        written.sort_unstable();
+        let written: Written = written.into();
         let mut queue = loop {
             // A batch that was committed already is told of before a conflict with itself.
             if let Err(conflict) = self.validate(&mut seen, reads) {
@@ -150,7 +152,7 @@ impl Shared {
     }
 
     /// Compares with the known commits after `seen`, which becomes the last of them.
-    pub fn validate(&self, seen: &mut Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
+    pub fn validate(&self, seen: &mut Tid, reads: &dyn ObjectSet) -> Result<(), CommitError> {
         if *seen >= self.head() {
             return Ok(());
         }
@@ -171,7 +173,7 @@ impl Shared {
     }
 
     /// Sees to it that a group is done, or that all that wait have failed.
-    fn lead(&self, queue: &mut MutexGuard<'_, Queue>, own: u64, seen: &mut Tid, reads: &dyn ReadSet) {
+    fn lead(&self, queue: &mut MutexGuard<'_, Queue>, own: u64, seen: &mut Tid, reads: &dyn ObjectSet) {
         queue.leading = true;
         let result = MutexGuard::unlocked(queue, || self.write_group(own, seen, reads));
         queue.leading = false;
@@ -194,7 +196,7 @@ impl Shared {
         self.settled.notify_all();
     }
 
-    fn write_group(&self, own: u64, seen: &mut Tid, reads: &dyn ReadSet) -> Result<(), Error> {
+    fn write_group(&self, own: u64, seen: &mut Tid, reads: &dyn ObjectSet) -> Result<(), Error> {
         let mut ticket = Ticket::default();
         getrandom::fill(&mut ticket).map_err(|error| Error::Database { reason: error.to_string() })?;
         let mut backoff = Backoff::new(self.options.patience);
@@ -272,7 +274,7 @@ impl Shared {
         connection: &mut Connection,
         own: u64,
         seen: &mut Tid,
-        reads: &dyn ReadSet,
+        reads: &dyn ObjectSet,
         ticket: &Ticket,
         doubt: &mut Option<Tid>,
     ) -> Result<(), Trouble> {
@@ -314,7 +316,7 @@ impl Shared {
 
     /// Has all that wait compare with the commits up to `head`, and takes the remaining ones, as
     /// many as a group may have. False if none remains.
-    fn take_group(&self, head: Tid, own: u64, seen: &mut Tid, reads: &dyn ReadSet) -> bool {
+    fn take_group(&self, head: Tid, own: u64, seen: &mut Tid, reads: &dyn ObjectSet) -> bool {
         let mut queue = self.queue.lock();
         let validated = self.validate(seen, reads);
         if let Some(at) = queue.waiting.iter().position(|entry| entry.number == own) {

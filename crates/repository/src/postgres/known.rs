@@ -7,9 +7,12 @@ use tokio_postgres::Row;
 
 use crate::postgres::tables::{bytes, maybe_number, number, orefs_of_bytes};
 use crate::record::ClassDescriptor;
-use crate::store::changes::{ChangeLog, Written};
+use crate::store::changes::ChangeLog;
 use crate::store::class_digest;
-use crate::{ClassNumber, Error, Tid};
+use crate::{ClassNumber, Error, Oref, Tid};
+
+/// The orefs that a commit wrote or created, in order.
+pub type Written = Arc<[Oref]>;
 
 /// The name of a group of commits that are made together: 128 random bits.
 pub type Ticket = [u8; 16];
@@ -97,7 +100,7 @@ impl Known {
         if position.is_whole_after(self.head) {
             let head = self.head;
             for logged in position.log.into_iter().filter(|logged| logged.tid > head) {
-                self.changes.push(logged.tid, logged.written);
+                self.changes.push(logged.tid, logged.written.iter().copied());
             }
         } else {
             self.changes = ChangeLog::new(position.head);

@@ -46,9 +46,9 @@ use crate::store::check::{Garbage, check_all};
 use crate::store::{check_commit, class_digest};
 use crate::watchers::Watchers;
 use crate::{
-    BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Gauges, Holder, Holders, Info, Oref, Progress, Registration, Report, Repository, Stored, Tid,
-    Watcher, Watching,
+    AllObjects, BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, Changes, ClassNumber, Collected, Commit, CommitError,
+    Error, Fetched, Gauges, Holder, Holders, Info, ObjectSet, Oref, Progress, Registration, Report,
+    Repository, Stored, Tid, Watcher, Watching,
 };
 use commit::Queue;
 use known::{Known, Position, no_row};
@@ -331,7 +331,7 @@ impl Shared {
         if known.head == before {
             return;
         }
-        let changes = known.changes.written(before, known.head);
+        let changes = known.changes.changes(before, known.head, &AllObjects);
         drop(known);
         match changes {
             Changes::Written { orefs, .. } => self.watchers.tell(&orefs),
@@ -470,13 +470,13 @@ impl Repository for Postgres {
         }
     }
 
-    fn changes(&self, after: Tid) -> Changes {
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
         let head = self.head();
         if after >= head {
             return Changes::Written { orefs: Vec::new(), upto: head };
         }
         let known = self.shared.known.read();
-        known.changes.written(after, known.head)
+        known.changes.changes(after, known.head, among)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {

@@ -123,6 +123,10 @@ pub enum JournalError {
 /// The journal, which makes commits durable before they are in the base. It has two halves: while
 /// one is written, the records of the other are being installed.
 pub trait Journal: Send {
+    /// True if a record waits for a device. Then commits gather while one is written; else each is
+    /// made by its own thread, which holds the lock of the sequence for that long.
+    const WAITS: bool = true;
+
     /// True if the half being written takes that many bytes more. An empty one takes everything.
     fn fits(&self, bytes: usize) -> bool;
 

@@ -32,7 +32,7 @@ use crate::store::marks::Noted;
 use crate::store::sequence::Sequence;
 use crate::store::{Installing, Store};
 use crate::{
-    Collected, CommitError, Error, GROUP_BYTES_MAX, Oref, Progress, ReadSet, Repository, Stored, Tid,
+    Collected, CommitError, Error, GROUP_BYTES_MAX, ObjectSet, Oref, Progress, Repository, Stored, Tid,
 };
 
 /// The number of objects looked at between two looks at the marks.
@@ -44,7 +44,7 @@ impl<B: Base, J: Journal> Store<B, J> {
     pub(super) fn admit(
         &self,
         mut seen: Tid,
-        reads: &dyn ReadSet,
+        reads: &dyn ObjectSet,
         commit: &Committed,
     ) -> Result<(MutexGuard<'_, Sequence>, Noted), CommitError> {
         // Most of the comparison is done before the lock is taken. If it fails, that is found again

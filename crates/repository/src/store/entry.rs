@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::record::{ClassDescriptor, Reader, RecordError, Writer, Wrong};
-use crate::store::changes::Written;
 use crate::{BatchId, ClassNumber, Oref, Tid};
 
 /// One change of a store. A record of the journal has those of all commits that were made durable
@@ -36,11 +35,9 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Returns the objects that it wrote and created, in order.
-    pub fn written(&self) -> Written {
-        let mut orefs: Vec<Oref> = self.writes.iter().chain(&self.creates).map(|(oref, _)| *oref).collect();
-        orefs.sort_unstable();
-        orefs.into()
+    /// Returns the objects that it wrote and created.
+    pub fn orefs(&self) -> impl Iterator<Item = Oref> {
+        self.writes.iter().chain(&self.creates).map(|(oref, _)| *oref)
     }
 }
 

@@ -36,6 +36,7 @@ mod sequence;
 mod snapshot;
 mod visible;
 
+use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +57,7 @@ use crate::record::ClassDescriptor;
 use crate::watchers::Watchers;
 use crate::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Gauges, Holder, Holders, Info, OBJECT_BYTES, Oref, Progress, REPLY_BYTES_MAX, ReadSet,
+    Fetched, Gauges, Holder, Holders, Info, OBJECT_BYTES, ObjectSet, Oref, Progress, REPLY_BYTES_MAX,
     Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use marks::Marking;
@@ -234,20 +235,23 @@ impl<B: Base, J: Journal> Store<B, J> {
         }
     }
 
-    /// Writes a group and makes it visible.
-    fn write(&self, group: &Group) -> Result<(), Failure> {
+    /// Writes entries as one record, and makes them visible.
+    fn write(&self, entries: Cow<'_, [Entry]>) -> Result<(), Failure> {
         let mut payload = Vec::new();
-        encode(&group.entries, &mut payload);
+        encode(&entries, &mut payload);
         let mut journal = self.journal.lock();
         if !journal.fits(payload.len()) {
-            // Nothing of the group is written yet, but the base may be past use.
+            // Nothing of them is written yet, but the base may be past use.
             self.turn(&mut journal).map_err(|error| Failure::ReadOnly(error.to_string()))?;
         }
         let sequence = self.visible.read().sequence + 1;
-        blocking(|| journal.append(sequence, &payload))?;
+        match J::WAITS {
+            true => blocking(|| journal.append(sequence, &payload))?,
+            false => journal.append(sequence, &payload)?,
+        }
         self.log_bytes.store(journal.used(), Ordering::Relaxed);
         let mut visible = self.visible.write();
-        visible.publish(group.entries.clone());
+        visible.publish(entries.into_owned());
         // Pairs with the load in `head`: a thread that sees the number finds the states, under the
         // lock of `visible`.
         self.head.store(visible.head.0, Ordering::Release);
@@ -268,16 +272,29 @@ impl<B: Base, J: Journal> Store<B, J> {
                 outcome.changed.wait(&mut sequence);
                 continue;
             }
-            Sequence::fill(&mut sequence, &self.full);
-            let group = Arc::new(std::mem::take(&mut sequence.gathering));
-            sequence.writing = Some(group.clone());
-            let start = Instant::now();
-            let result = match &sequence.failed {
-                Some(reason) => Err(Failure::ReadOnly(reason.clone())),
-                None => MutexGuard::unlocked(&mut sequence, || self.write(&group)),
+            if J::WAITS {
+                Sequence::fill(&mut sequence, &self.full);
+            }
+            let (ended, result) = match (&sequence.failed, J::WAITS) {
+                (Some(reason), _) => {
+                    let result = Err(Failure::ReadOnly(reason.clone()));
+                    (std::mem::take(&mut sequence.gathering).outcome, result)
+                }
+                (None, false) => {
+                    let Group { entries, outcome, .. } = std::mem::take(&mut sequence.gathering);
+                    (outcome, self.write(Cow::Owned(entries)))
+                }
+                (None, true) => {
+                    let group = Arc::new(std::mem::take(&mut sequence.gathering));
+                    sequence.writing = Some(group.clone());
+                    let start = Instant::now();
+                    let result =
+                        MutexGuard::unlocked(&mut sequence, || self.write(Cow::Borrowed(&group.entries)));
+                    sequence.writing = None;
+                    sequence.wrote(group.entries.len(), start.elapsed());
+                    (group.outcome.clone(), result)
+                }
             };
-            sequence.writing = None;
-            sequence.wrote(group.entries.len(), start.elapsed());
             let (head, reserved) = {
                 let visible = self.visible.read();
                 (visible.head, visible.reserved)
@@ -285,10 +302,10 @@ impl<B: Base, J: Journal> Store<B, J> {
             sequence.reserved = sequence.reserved.max(reserved);
             match result {
                 Ok(()) => {
-                    sequence.settle(head, &group.outcome);
-                    group.outcome.set(Ok(()));
+                    sequence.settle(head, &ended);
+                    ended.set(Ok(()));
                 }
-                Err(failure) => sequence.fail(&group, failure, head),
+                Err(failure) => sequence.fail(&ended, failure, head),
             }
             // One of the next group goes on.
             sequence.gathering.outcome.changed.notify_one();
@@ -304,7 +321,7 @@ impl<B: Base, J: Journal> Store<B, J> {
     }
 
     /// Compares with visible commits after `seen`, which becomes the last of them.
-    fn validate(&self, seen: &mut Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
+    fn validate(&self, seen: &mut Tid, reads: &dyn ObjectSet) -> Result<(), CommitError> {
         if seen.0 >= self.head.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -403,14 +420,14 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         }
     }
 
-    fn changes(&self, after: Tid) -> Changes {
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
         let head = self.head();
         if after >= head {
             return Changes::Written { orefs: Vec::new(), upto: head };
         }
         let visible = self.visible.read();
         let upto = visible.head;
-        visible.changes.written(after, upto)
+        visible.changes.changes(after, upto, among)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
@@ -445,7 +462,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         self.check_room(&commit)?;
         let Commit { reads, writes, creates, batch, .. } = commit;
         let commit = Committed { tid: Tid::NONE, writes, creates, batch };
-        let written = commit.written();
+        let written: Vec<Oref> = commit.orefs().collect();
         let sequence = self.admit(seen, reads, &commit)?;
         let (mut sequence, noted) = sequence;
         if commit.creates.iter().any(|(oref, _)| oref.get() >= sequence.next_oref) {

@@ -1,6 +1,6 @@
 //! Commits on their way: validated, numbered, and not yet durable.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use bifrost_workers::{Condvar, Reason};
 use parking_lot::MutexGuard;
 
 use crate::store::base::JournalError;
-use crate::store::changes::Written;
+use crate::store::changes::ChangeLog;
 use crate::store::entry::{Committed, Entry};
-use crate::{Error, GROUP_BYTES_MAX, ReadSet, Tid};
+use crate::{Error, GROUP_BYTES_MAX, ObjectSet, Tid};
 
 /// Sleeping takes longer than so much, and a write that is as quick needs no company.
 const PATIENCE_MIN: Duration = Duration::from_micros(20);
@@ -105,7 +105,7 @@ pub struct Sequence {
     /// The time that the next group may wait for them.
     patience: Duration,
     /// The objects that the commits of both wrote.
-    pub pending: VecDeque<(Tid, Written)>,
+    pub pending: ChangeLog,
     /// The batches of both, by session: number, and the group's outcome.
     pub batches: HashMap<u128, (u64, Outcome)>,
     /// Classes of both: digest and the group's outcome.
@@ -116,6 +116,9 @@ pub struct Sequence {
 
 impl Sequence {
     pub fn new(head: Tid, reserved: u64) -> Sequence {
+        let mut pending = ChangeLog::new(head);
+        // However many objects a group has.
+        pending.limit(usize::MAX);
         Sequence {
             next_tid: Tid(head.0 + 1),
             next_oref: reserved,
@@ -126,7 +129,7 @@ impl Sequence {
             writing: None,
             expected: 0,
             patience: Duration::ZERO,
-            pending: VecDeque::new(),
+            pending,
             batches: HashMap::new(),
             classes: Vec::new(),
             failed: None,
@@ -134,9 +137,8 @@ impl Sequence {
     }
 
     /// True if a pending commit after `seen` wrote an object that was read.
-    pub fn conflicts(&self, seen: Tid, reads: &dyn ReadSet) -> bool {
-        let unseen = self.pending.iter().filter(|(tid, _)| *tid > seen);
-        unseen.flat_map(|(_, written)| written.iter()).any(|oref| reads.contains(*oref))
+    pub fn conflicts(&self, seen: Tid, reads: &dyn ObjectSet) -> bool {
+        !self.pending.written(seen, reads).is_empty()
     }
 
     /// Returns the outcome that everything pending has at the latest.
@@ -154,7 +156,7 @@ impl Sequence {
         self.next_tid.0 += 1;
         let states = commit.writes.iter().chain(&commit.creates);
         self.gathering.bytes += states.map(|(_, bytes)| bytes.len()).sum::<usize>();
-        self.pending.push_back((tid, commit.written()));
+        self.pending.push(tid, commit.orefs());
         let outcome = self.gathering.outcome.clone();
         if let Some((batch, _)) = &commit.batch {
             self.batches.insert(batch.session, (batch.number, outcome.clone()));
@@ -194,15 +196,13 @@ impl Sequence {
 
     /// Forgets the commits that are visible now.
     pub fn settle(&mut self, head: Tid, outcome: &Outcome) {
-        while self.pending.front().is_some_and(|(tid, _)| *tid <= head) {
-            self.pending.pop_front();
-        }
+        self.pending.forget_upto(head);
         self.batches.retain(|_, (_, of)| !Arc::ptr_eq(of, outcome));
         self.classes.retain(|(_, of)| !Arc::ptr_eq(of, outcome));
     }
 
     /// Ends everything pending, because one group failed and later ones were validated against it.
-    pub fn fail(&mut self, group: &Group, failure: Failure, head: Tid) {
+    pub fn fail(&mut self, ended: &Outcome, failure: Failure, head: Tid) {
         let after = match &failure {
             Failure::NoRoom(..) => failure.clone(),
             Failure::InDoubt(reason) | Failure::ReadOnly(reason) => {
@@ -211,7 +211,7 @@ impl Sequence {
             }
         };
         let gathering = std::mem::take(&mut self.gathering);
-        group.outcome.set(Err(failure));
+        ended.set(Err(failure));
         gathering.outcome.set(Err(after));
         self.pending.clear();
         self.batches.clear();

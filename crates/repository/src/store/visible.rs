@@ -110,7 +110,7 @@ impl Visible {
     }
 
     /// Makes a record of the journal visible.
-    pub fn publish(&mut self, entries: Vec<Entry>) {
+    pub fn publish(&mut self, entries: impl IntoIterator<Item = Entry>) {
         self.sequence += 1;
         for entry in entries {
             match entry {
@@ -130,7 +130,7 @@ impl Visible {
 
     fn publish_commit(&mut self, commit: Committed) {
         let tid = commit.tid;
-        self.changes.push(tid, commit.written());
+        self.changes.push(tid, commit.orefs());
         self.current.created += commit.creates.len() as u64;
         for (oref, bytes) in commit.writes.into_iter().chain(commit.creates) {
             self.current.put(oref, Some(Stored { tid, bytes }));

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use bifrost_repository::{BatchId, Changes, CommitError, Error, Oref, Repository, Tid};
+use bifrost_repository::{BatchId, Changes, CommitError, Error, ObjectSet, Oref, Repository, Tid};
 use bytes::Bytes;
 
 use super::commit_reading;
@@ -157,6 +157,23 @@ pub fn run(places: &[Place<'_>], seed: u64) -> History {
     history
 }
 
+/// The objects that a transaction has read.
+struct Read<'r>(&'r BTreeMap<Oref, (Tid, Vec<Number>)>);
+
+impl ObjectSet for Read<'_> {
+    fn contains(&self, oref: Oref) -> bool {
+        self.0.contains_key(&oref)
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn each(&self, found: &mut dyn FnMut(Oref)) {
+        self.0.keys().copied().for_each(found);
+    }
+}
+
 /// One transaction; none if others were in the way. What it did is in `begun` if it came to its end.
 fn transact(
     store: &dyn Repository,
@@ -173,9 +190,11 @@ fn transact(
         let wanted: Vec<Oref> = (0..1 + random.below(3)).map(|_| orefs[random.below(orefs.len())]).collect();
         let fetched = store.fetch(&wanted)?;
         if round > 0 {
-            let Changes::Written { orefs, upto } = store.changes(valid_to) else { return Ok(None) };
+            let Changes::Written { orefs, upto } = store.changes(valid_to, &Read(&reads)) else {
+                return Ok(None);
+            };
             assert!(upto >= fetched.as_of, "changes are known of what was fetched");
-            if orefs.iter().any(|oref| reads.contains_key(oref)) {
+            if !orefs.is_empty() {
                 return Ok(None);
             }
         }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use bifrost_repository::record::{ClassDescriptor, FieldKind, Kind, Reference, Writer};
 use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Commit, CommitError, Mistake, Oref, Repository, Stored, Tid,
+    AllObjects, BatchId, Changes, ClassNumber, Commit, CommitError, Mistake, Oref, Repository, Stored, Tid,
 };
 use bytes::Bytes;
 
@@ -93,7 +93,7 @@ pub fn fresh(store: &dyn Repository, count: u32) -> Vec<Oref> {
 }
 
 pub fn changed(store: &dyn Repository, after: Tid) -> (Vec<Oref>, Tid) {
-    match store.changes(after) {
+    match store.changes(after, &AllObjects) {
         Changes::Written { orefs, upto } => (orefs, upto),
         Changes::TooOld { upto } => panic!("changes after {after} are too old at {upto}"),
     }

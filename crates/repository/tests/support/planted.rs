@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
     BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    Oref, Progress, ReadSet, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
+    ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use bytes::Bytes;
 
@@ -115,8 +115,8 @@ impl Repository for Planted {
         Ok(torn)
     }
 
-    fn changes(&self, after: Tid) -> Changes {
-        match self.store.changes(after) {
+    fn changes(&self, after: Tid, among: &dyn ObjectSet) -> Changes {
+        match self.store.changes(after, among) {
             Changes::Written { mut orefs, upto } => {
                 if self.has(Bug::ChangesLeftOut) {
                     orefs.retain(|oref| !oref.get().is_multiple_of(3));
@@ -144,7 +144,7 @@ impl Repository for Planted {
         // Lives as long as what it may be given to read.
         let mut commit: Commit<'_> = commit;
         if self.has(Bug::WritesAlone) && !own.is_empty() {
-            commit.reads = &own as &dyn ReadSet;
+            commit.reads = &own as &dyn ObjectSet;
         }
         if self.has(Bug::ValidatedFromHead) {
             commit.valid_to = self.store.head();

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use bifrost_repository::record::{ClassDescriptor, Kind};
 use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Mistake, Oref, Repository, Tid, go_on,
+    AllObjects, BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Mistake, Oref, Repository,
+    Tid, go_on,
 };
 use bytes::Bytes;
 
@@ -144,7 +145,7 @@ fn too_old(store: &dyn Repository) {
         put(store, vec![(a, number(i))], vec![]);
     }
     let head = store.head();
-    assert_eq!(store.changes(start), Changes::TooOld { upto: head });
+    assert_eq!(store.changes(start, &AllObjects), Changes::TooOld { upto: head });
     match commit_reading(store, start, &[oref(1000)], vec![], vec![], None) {
         Err(CommitError::TooOld { upto }) => assert_eq!(upto, head),
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use bifrost_repository::{Changes, Oref, Repository, Watcher};
+use bifrost_repository::{AllObjects, Changes, Oref, Repository, Watcher};
 
 use super::{commit_reading, fresh, put};
 
@@ -48,7 +48,10 @@ pub fn told(store: &dyn Repository) {
     let before = store.head();
     put(store, vec![(a, "a2".into()), (c, "c2".into())], vec![]);
     bell.comes_to(1);
-    assert_eq!(store.changes(before), Changes::Written { orefs: vec![a, c], upto: store.head() });
+    assert_eq!(
+        store.changes(before, &AllObjects),
+        Changes::Written { orefs: vec![a, c], upto: store.head() }
+    );
     // One that fails is not told.
     let lost = commit_reading(store, before, &[a], vec![(a, "a3".into())], vec![], None);
     assert!(lost.is_err() && bell.told() == 1, "{lost:?}");
@@ -70,7 +73,7 @@ pub fn none_missed(store: &dyn Repository) {
                 while seen.0 < last {
                     let bell = Arc::new(Bell::default());
                     let _watching = store.watch(vec![a], bell.clone());
-                    match store.changes(seen) {
+                    match store.changes(seen, &AllObjects) {
                         Changes::Written { orefs, upto } if orefs.contains(&a) => seen = upto,
                         Changes::TooOld { upto } => seen = upto,
                         Changes::Written { .. } => {

@@ -30,7 +30,7 @@ pub(crate) struct Searches {
     /// The number of the last one that was heard of.
     pub(super) last: u32,
     /// The part in it, until it is over.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<Box<Part>>,
     /// The next collection makes the part.
     pub(super) due: bool,
     /// Of the first node: the counts that the others have sent.
@@ -207,7 +207,7 @@ impl Remote {
         let vertex = |(name, address): (u32, &Address)| Some((*address, part.summary.vertex(name as usize)?));
         part.vertices = addresses.filter_map(vertex).collect();
         part.live = vec![false; part.summary.vertex_count()];
-        self.searches.part = Some(part);
+        self.searches.part = Some(Box::new(part));
         self.searches.due = false;
     }
 
@@ -217,7 +217,7 @@ impl Remote {
         for address in self.proxies.keys() {
             part.untold[address.node as usize].push((address.index, address.generation));
         }
-        self.searches.part = Some(part);
+        self.searches.part = Some(Box::new(part));
         self.searches.due = false;
     }
 
