@@ -125,6 +125,9 @@ pub struct Config {
     /// database does not count. Absent: two for each processor, at least four.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
+    /// Most stacks of sessions in use: those of batches that run, and of those that wait in the
+    /// middle, for the disk or for actors. With one more, the next batch waits.
+    pub stacks_max: usize,
     /// Most sessions at a time.
     pub sessions_max: usize,
     /// Most connections at a time whose client has not said `hello`, besides the sessions. With one
@@ -240,6 +243,7 @@ impl Default for Config {
             allow_files: Vec::new(),
             nodes: 1,
             workers: None,
+            stacks_max: bifrost_workers::STACKS_MAX,
             sessions_max: 10_000,
             greetings_max: 1_000,
             greetings_address_max: 250,

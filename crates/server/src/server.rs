@@ -240,6 +240,8 @@ impl Server {
         let workers = Workers::start(bifrost_workers::Options {
             threads: config.workers.unwrap_or_else(bifrost_workers::threads_default),
             stack_bytes: objects.stack_bytes(),
+            stacks_max: config.stacks_max,
+            no_stack: |error| tracing::warn!(%error, "batch.delayed"),
         })?;
         let tables = Tables::new(engine);
         let tracer = otlp.as_ref().map(Tracer::of).transpose()?.map(Arc::new);

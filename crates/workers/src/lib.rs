@@ -50,4 +50,4 @@ pub use condvar::{Condvar, sleep};
 pub use fiber::{blocking, is_pressed, make_way, parked_ns, worker_number};
 pub use job::{End, Events, Handle, Next, Work};
 pub use parked::Reason;
-pub use pool::{Counts, Options, Workers, threads_default};
+pub use pool::{Counts, Options, SHORTAGE_TOLD_EVERY, STACKS_MAX, Workers, threads_default};

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::buffer::spare_capacity;
@@ -32,7 +32,18 @@ pub struct Options {
     pub threads: usize,
     /// Bytes of stack of a job that runs.
     pub stack_bytes: usize,
+    /// Most stacks in use: those of jobs that run, and of those that wait in the middle of a run.
+    /// A job for which there is none runs later.
+    pub stacks_max: usize,
+    /// Told that a job waits for a stack, and why; not more often than every
+    /// [`SHORTAGE_TOLD_EVERY`].
+    pub no_stack: fn(&io::Error),
 }
+
+/// The most stacks in use, unless the options say otherwise.
+pub const STACKS_MAX: usize = 16_384;
+/// The least time between two words about a lack of stacks.
+pub const SHORTAGE_TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Returns the number of workers unless the options say otherwise: two for each processor, at least
 /// four. More than one, so that a job which makes no way holds up few.
@@ -74,6 +85,8 @@ pub struct Counts {
     pub parked: [usize; Reason::ALL.len()],
     /// Runs that have made way for others since the start.
     pub preempted: u64,
+    /// Times that a job has waited for a stack since the start.
+    pub stack_waits: u64,
 }
 
 /// A few threads that run jobs, until this is dropped. Jobs that are left then are not run again;
@@ -101,6 +114,9 @@ pub(crate) struct Pool {
     numbers: Mutex<(Vec<usize>, usize)>,
     pub(crate) parked: Parked,
     preempted: AtomicU64,
+    stack_waits: AtomicU64,
+    /// The time at which the lack of stacks may be told again.
+    shortage_told: Mutex<Option<Instant>>,
     jobs: RwLock<Jobs>,
     pub(crate) stacks: Stacks,
     pub(crate) timers: Timers,
@@ -171,8 +187,10 @@ impl Workers {
             numbers: Mutex::default(),
             parked: Parked::default(),
             preempted: AtomicU64::new(0),
+            stack_waits: AtomicU64::new(0),
+            shortage_told: Mutex::default(),
             jobs: RwLock::default(),
-            stacks: Stacks::new(options.stack_bytes, 2 * threads),
+            stacks: Stacks::new(options.stack_bytes, 2 * threads, options.stacks_max),
             timers: Timers::new(),
             slots: Mutex::default(),
             ticker_sleeps: AtomicBool::new(false),
@@ -222,6 +240,7 @@ impl Workers {
             blocked: pool.blocked.load(Ordering::Relaxed),
             parked: pool.parked.get(),
             preempted: pool.preempted.load(Ordering::Relaxed),
+            stack_waits: pool.stack_waits.load(Ordering::Relaxed),
         }
     }
 
@@ -485,14 +504,27 @@ impl Pool {
         first
     }
 
+    #[cold]
+    fn note_no_stack(&self, error: &io::Error) {
+        self.stack_waits.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut told = self.shortage_told.lock();
+        if told.is_none_or(|again| again <= now) {
+            *told = Some(now + SHORTAGE_TOLD_EVERY);
+            drop(told);
+            (self.options.no_stack)(error);
+        }
+    }
+
     fn run(self: &Arc<Pool>, ready: Ready, slot: &Slot) {
         let mut fiber = match ready {
             Ready::Fiber(fiber) => fiber,
             Ready::Job(job) => match self.stacks.take() {
                 Ok(stack) => Fiber::new(stack, self.clone(), job),
-                Err(_) => {
+                Err(error) => {
+                    self.note_no_stack(&error);
                     // Others may give theirs back soon.
-                    let at = self.timers.at(std::time::Instant::now()) + NO_STACK_PAUSE;
+                    let at = self.timers.at(Instant::now()) + NO_STACK_PAUSE;
                     self.timers.add_at(at, Timer::NoStack(job));
                     return;
                 }

@@ -23,6 +23,8 @@ pub(crate) struct Stacks {
     bytes: usize,
     /// The most that are kept for good.
     kept: usize,
+    /// The most in use.
+    most: usize,
     free: Mutex<Free>,
     /// Stacks in use.
     used: AtomicUsize,
@@ -45,15 +47,26 @@ impl std::fmt::Debug for Free {
 }
 
 impl Stacks {
-    pub(crate) fn new(bytes: usize, kept: usize) -> Stacks {
-        Stacks { bytes, kept, free: Mutex::default(), used: AtomicUsize::new(0) }
+    pub(crate) fn new(bytes: usize, kept: usize, most: usize) -> Stacks {
+        Stacks { bytes, kept, most, free: Mutex::default(), used: AtomicUsize::new(0) }
     }
 
     /// Returns a stack.
     ///
     /// # Errors
-    /// The system has no room for one more.
+    /// The system has no room for one more, or as many are in use as may be.
     pub(crate) fn take(&self) -> io::Result<DefaultStack> {
+        if self.used.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.used.fetch_sub(1, Ordering::Relaxed);
+            let text = format!("{} stacks are in use, and that is the limit (stacks_max)", self.most);
+            return Err(io::Error::other(text));
+        }
+        self.take_one().inspect_err(|_| {
+            self.used.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    fn take_one(&self) -> io::Result<DefaultStack> {
         let kept = {
             let mut free = self.free.lock();
             let stack = free.stacks.pop();
@@ -71,7 +84,6 @@ impl Stacks {
                 stack
             }
         };
-        self.used.fetch_add(1, Ordering::Relaxed);
         Ok(stack)
     }
 

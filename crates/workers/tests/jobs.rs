@@ -16,7 +16,11 @@ use parking_lot::Mutex;
 const LONG: Duration = Duration::from_secs(20);
 
 fn workers(threads: usize) -> Workers {
-    Workers::start(Options { threads, stack_bytes: 256 << 10 }).unwrap()
+    limited(threads, bifrost_workers::STACKS_MAX, |error| panic!("{error}"))
+}
+
+fn limited(threads: usize, stacks_max: usize, no_stack: fn(&std::io::Error)) -> Workers {
+    Workers::start(Options { threads, stack_bytes: 256 << 10, stacks_max, no_stack }).unwrap()
 }
 
 /// Work that is a function.
@@ -237,6 +241,44 @@ fn waiting_holds_no_worker() {
     shared.1.notify_all();
     until(|| woken.load(Ordering::Relaxed) == JOBS && workers.counts().jobs == 0);
     assert_eq!(workers.counts().fibers, 0);
+}
+
+/// A job for which there is no stack runs when another one has given its own back.
+#[test]
+fn stacks_have_a_limit() {
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    let workers = limited(2, 3, |error| {
+        assert!(error.to_string().contains("3 stacks are in use"), "{error}");
+        TOLD.fetch_add(1, Ordering::Relaxed);
+    });
+    let shared = Arc::new((Mutex::new(0u32), Condvar::new()));
+    let wait = || {
+        let shared = shared.clone();
+        enter(&workers, move |_| {
+            let (state, changed) = &*shared;
+            let mut state = state.lock();
+            *state += 1;
+            while *state < 1000 {
+                changed.wait(&mut state);
+            }
+            Next::Done
+        })
+    };
+    (0..3).for_each(|_| drop(wait()));
+    until(|| *shared.0.lock() == 3);
+    let (tell, told) = mpsc::channel();
+    enter(&workers, move |_| {
+        tell.send(()).unwrap();
+        Next::Done
+    });
+    until(|| workers.counts().stack_waits > 3);
+    assert_eq!((workers.counts().fibers, told.try_recv().is_err()), (3, true));
+    *shared.0.lock() = 1000;
+    shared.1.notify_all();
+    told.recv_timeout(LONG).unwrap();
+    until(|| workers.counts().jobs == 0);
+    // However often it was tried.
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -237,6 +237,8 @@ fn workers(to: &mut Gathered, measured: &Measured) {
     to.gauge("fibers", "Stacks of jobs that run or are parked.", workers.fibers as u64);
     let help = "Runs that were asked to make way for others, and did.";
     to.counter("preemptions", help, workers.preempted);
+    let help = "Times that a batch has waited because all stacks were in use.";
+    to.counter("stack_waits", help, workers.stack_waits);
     let resting = Rest::ALL.map(Rest::name).into_iter().zip(measured.batches.resting);
     let parked = Reason::ALL.map(Reason::name).into_iter().zip(workers.parked.map(|count| count as u64));
     let help = "Sessions that wait and hold no worker, by reason.";
