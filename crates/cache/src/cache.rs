@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_repository::{
-    BatchId, Changes, Commit, Error, Holder, ObjectSet, Oref, Registration, Stored, Tid, Watcher, Watching,
+    BatchId, Changes, Commit, Error, Holder, Oref, Registration, Stored, Tid, Watcher, Watching,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::reference::{Blank, Open, Unseen};
@@ -37,6 +37,7 @@ use crate::fetching::Fetching;
 use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::Schema;
+use crate::sets::{Cached, Reads};
 
 /// The number of times that an object's migration is run while others commit. If they do so each
 /// time, the transaction ends as one that has read an object that others have changed.
@@ -103,57 +104,6 @@ pub struct Cache {
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("valid_to", &*self.shared.valid_to.lock()).finish_non_exhaustive()
-    }
-}
-
-/// The read set of a transaction.
-struct Reads<'r> {
-    residents: &'r Residents,
-    /// The objects that it has read and that are here. Those that it made are not among them.
-    here: &'r [Object],
-}
-
-impl ObjectSet for Reads<'_> {
-    fn contains(&self, oref: Oref) -> bool {
-        self.residents.has_read(oref)
-    }
-
-    fn count(&self) -> usize {
-        self.here.len() + self.residents.gone().len()
-    }
-
-    fn each(&self, found: &mut dyn FnMut(Oref)) {
-        let here = self.here.iter().filter(|object| object.number() != 0);
-        here.for_each(|object| found(self.residents.oref(object.number())));
-        self.residents.gone().iter().copied().for_each(found);
-    }
-}
-
-/// The objects whose states a session holds, but for `own`: those that its last commit wrote.
-struct Cached<'c> {
-    residents: &'c Residents,
-    ahead: &'c Ahead,
-    own: &'c FxHashSet<Oref>,
-}
-
-impl ObjectSet for Cached<'_> {
-    fn contains(&self, oref: Oref) -> bool {
-        let held = self.residents.is_held(oref) || self.ahead.contains(oref);
-        held && !self.own.contains(&oref)
-    }
-
-    fn count(&self) -> usize {
-        self.residents.count() + self.ahead.count()
-    }
-
-    fn each(&self, found: &mut dyn FnMut(Oref)) {
-        let mut others = |oref: Oref| {
-            if !self.own.contains(&oref) {
-                found(oref);
-            }
-        };
-        self.residents.each_held(&mut others);
-        self.ahead.each(&mut others);
     }
 }
 

@@ -34,6 +34,7 @@ mod fetching;
 mod migration;
 mod residents;
 pub mod schema;
+mod sets;
 #[cfg(test)]
 mod tests;
 

@@ -194,8 +194,8 @@ impl Residents {
         self.stuck = 0;
     }
 
-    /// Gives back the memory of numbers that no object has: the others get the first numbers, in the
-    /// same order. Returns how many these were.
+    /// Gives back the memory of numbers that no object has: the others get the first numbers, in
+    /// the same order. Returns how many these were.
     ///
     /// No code runs meanwhile that has noted numbers.
     pub fn shrink(&mut self) -> usize {

@@ -469,9 +469,8 @@ impl Heap {
         freed
     }
 
-    /// Gives memory back to the system, after a collection: that of blocks without a line in use, of
-    /// whole free pages in other blocks, and of the tables of marks. All take memory again when they
-    /// are used.
+    /// Gives memory back to the system, after a collection: blocks without a line in use, whole
+    /// free pages of other blocks, and the tables of marks. All take memory again when used.
     pub fn release_free(&mut self) {
         // In blocks that were handed out since, new objects have no marks.
         if self.partial_next == 0 && self.current.is_none() && self.packed.is_empty() {

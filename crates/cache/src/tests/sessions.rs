@@ -289,8 +289,8 @@ impl Repository for Lossy {
     }
 }
 
-/// A session that refers to many objects and has few of them asks about the few. It loses those that
-/// others have changed, and no others, however many are changed.
+/// A session that refers to many objects and has few of them asks about the few. It loses those
+/// that others have changed, and no others, however many are changed.
 #[test]
 fn a_session_asks_about_the_objects_that_are_here() {
     const ITEMS: usize = 1000;
