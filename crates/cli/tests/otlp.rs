@@ -212,7 +212,7 @@ fn serve(collector: &str, more: &[&str]) -> Server {
 /// The samples of `/metrics`, by name and labels.
 fn metrics(server: &Server) -> BTreeMap<String, f64> {
     let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();

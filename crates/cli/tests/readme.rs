@@ -77,7 +77,7 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench commits", "tests/bench_sessions.rs runs it with few sessions"),
     ("bifrost bench savina", "tests/savina.rs runs it with small sizes"),
     ("bifrost bench savina counting big --nodes 2 --samples 9", "tests/savina.rs runs it with small sizes"),
-    ("bifrost bench calls --over shm,unix,tcp,tls", "tests/bench.rs runs it with few samples"),
+    ("bifrost bench calls --over shm,unix,tcp,tls,ws,wss", "tests/bench.rs runs it with few samples"),
     (
         "bifrost bench oo7 --op T1 --op T2a --op T2b --op T2c --samples 9",
         "tests/oo7.rs runs it with a small database",

@@ -111,7 +111,7 @@ fn hello(token: &str) -> String {
 /// The value of a metric.
 fn metric(server: &Server, name: &str) -> u64 {
     let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let line =

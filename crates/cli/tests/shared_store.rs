@@ -191,7 +191,7 @@ fn a_server_whose_connections_are_ended_goes_on() {
     assert!(!said.contains("rror") && !said.contains("ailed"), "{said}");
     assert_eq!(value(&server), rounds as i64);
     let mut metrics = std::os::unix::net::UnixStream::connect(server.folder.path().join("metrics")).unwrap();
-    metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut told = String::new();
     metrics.read_to_string(&mut told).unwrap();
     // `setup` is one more. A database has no log of its own.

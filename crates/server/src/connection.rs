@@ -32,6 +32,7 @@ use bifrost_workers::{Events, Handle, Next, Work};
 
 use crate::bell::Bell;
 use crate::connections::Place;
+use crate::form::Form;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
 use crate::http::{self, Http};
 use crate::metrics::{Meter, Rest};
@@ -350,55 +351,6 @@ fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
         let Some(skipped) = shared.logged_failures.lock().next(now) else { continue };
         let places = places.iter().map(|line| line.trim_start()).collect::<Vec<_>>().join("; ");
         tracing::warn!(session = number, call, text, places, skipped, omitted, "call.failed");
-    }
-}
-
-/// The form in which the client speaks.
-enum Form {
-    Binary,
-    Text(Box<TextForm>),
-}
-
-impl Form {
-    /// Gives the session the bytes that have come; returns how many were used.
-    fn handle(&mut self, space: &Space, session: &mut Session, bytes: &[u8]) -> usize {
-        match self {
-            Form::Text(text) => text.handle(session, &mut space.lock(), bytes),
-            Form::Binary => session.handle(&mut space.lock(), bytes),
-        }
-    }
-
-    /// Returns the bytes to be sent.
-    fn output<'o>(&'o mut self, session: &'o mut Session) -> &'o [u8] {
-        match self {
-            Form::Text(text) => text.output(session),
-            Form::Binary => session.output(),
-        }
-    }
-
-    /// Forgets the bytes that were sent.
-    fn clear_output(&mut self, session: &mut Session) {
-        match self {
-            Form::Text(text) => text.clear_output(),
-            Form::Binary => session.clear_output(),
-        }
-    }
-
-    /// True if there is work left in bytes that have come.
-    fn has_more(&self, session: &Session) -> bool {
-        match self {
-            Form::Text(text) => text.has_more(),
-            Form::Binary => session.has_more(),
-        }
-    }
-
-    /// True if the bytes that were not used up begin a command whose rest is missing. Those of an
-    /// open structure are whole commands.
-    fn is_unfinished(&self, session: &Session, unused: usize) -> bool {
-        match self {
-            Form::Text(_) => unused > 0,
-            Form::Binary => unused > session.scanned(),
-        }
     }
 }
 

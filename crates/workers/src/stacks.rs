@@ -144,7 +144,7 @@ mod tests {
     const KEPT: usize = 4;
 
     fn stacks() -> Stacks {
-        Stacks::new(64 << 10, KEPT)
+        Stacks::new(64 << 10, KEPT, usize::MAX)
     }
 
     /// Uses so many stacks at once.
