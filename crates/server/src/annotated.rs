@@ -224,10 +224,11 @@ mod tests {
         let all = [
             names("", Config::FIELD_NAMES),
             names("tls", TlsConfig::FIELD_NAMES),
+            names("websocket", WebsocketConfig::FIELD_NAMES),
             names("limits", &limits),
             names("roles", RoleSettings::FIELD_NAMES),
         ];
-        let tables = ["tls", "limits", "roles"];
+        let tables = ["tls", "websocket", "limits", "roles"];
         let is_value = |(table, name): &(String, String)| !table.is_empty() || !tables.contains(&&name[..]);
         let expected: BTreeSet<_> = all.concat().into_iter().filter(is_value).collect();
         assert_eq!(found, expected);

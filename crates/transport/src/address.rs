@@ -512,7 +512,8 @@ mod tests {
         for (text, expected) in table {
             let message = text.parse::<Address>().expect_err(text).to_string();
             assert!(message.contains(expected), "{text}: {message}");
-            let shown = ["tcp://", "tls://", "ws://", ":///"].iter().any(|form| message.contains(form));
+            let shown =
+                ["tcp://", "tls://", "ws://", "wss://", ":///"].iter().any(|form| message.contains(form));
             assert!(shown, "{message}");
         }
     }
