@@ -162,6 +162,8 @@ fn serve(folder: &Path, over: Over, sessions: u64, other: Option<&Path>) -> Resu
         format!("greetings_max={most}"),
         format!("greetings_address_max={most}"),
         "connections_per_second_max=1000000".to_owned(),
+        format!("handshakes_max={most}"),
+        "handshakes_per_second_max=1000000".to_owned(),
         // A session may rest for as long as the measurement takes.
         "limits.idle_ms_max=3600000".to_owned(),
     ];
