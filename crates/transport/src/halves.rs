@@ -27,7 +27,7 @@ pub(crate) enum Reading {
 }
 
 impl StreamReading {
-    /// As [`Stream::read`].
+    /// As [`Stream::read`](crate::Stream::read).
     ///
     /// # Errors
     /// [`ReadError`]
@@ -51,7 +51,7 @@ impl StreamReading {
 }
 
 impl StreamReading {
-    /// As [`Stream::try_read`].
+    /// As [`Stream::try_read`](crate::Stream::try_read).
     ///
     /// # Errors
     /// [`ReadError`]
@@ -129,7 +129,7 @@ pub(crate) enum Writing {
 }
 
 impl StreamWriting {
-    /// As [`Stream::write`] and [`Stream::flush`].
+    /// As [`Stream::write`](crate::Stream::write) and [`Stream::flush`](crate::Stream::flush).
     ///
     /// # Errors
     /// [`WriteError`]

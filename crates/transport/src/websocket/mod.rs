@@ -15,7 +15,7 @@
 //!   that it has sent.
 //!
 //! A server reads and answers the request for a websocket itself, and then turns the stream into
-//! one ([`crate::Stream::into_websocket`]); [`connect`] is the client's side.
+//! one ([`crate::Stream::serve_websocket`]); [`connect`] is the client's side.
 
 mod carrier;
 mod error;
