@@ -397,7 +397,7 @@ impl Drop for Browser {
     }
 }
 
-/// Gives a page to all who ask, and hands over the bodies of posts. Returns the port.
+/// A web server with one page. Returns its port, and the bodies of posts.
 fn web(page: String) -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

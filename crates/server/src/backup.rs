@@ -1,7 +1,7 @@
 //! [`Backups`]: the socket in a store's folder, over which its owner copies the open store.
 //!
-//! The socket `backup` has mode 0600, in a folder of mode 0700: whoever can connect can read the
-//! files as well, so no token and no role is asked for, and no client of the server gets there. The
+//! The socket `backup` has mode 0600, in a folder of mode 0700. Its clients could read the files as
+//! well, so no token and no role is asked for, and no client of the server gets there. The
 //! server writes the bytes of a snapshot (`bifrost_repository::backup`) into the stream, and no
 //! file: the command that asks writes the copy, with its own rights.
 //!

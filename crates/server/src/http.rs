@@ -1,8 +1,6 @@
 //! [`Http`]: a connection that speaks HTTP, until it has become a websocket.
 //!
-//! There is one HTTP server for all that is served so: [`Pages`] says what a listener has. The
-//! crate
-//! `hyper` knows the protocol. It reads and writes two buffers in memory, and [`Http::go_on`] moves
+//! All listeners share it; [`Pages`] lists the pages of one. The crate `hyper` knows the protocol. It reads and writes two buffers in memory, and [`Http::go_on`] moves
 //! bytes between these and the stream, so that no thread waits and no runtime is needed.
 //!
 //! | path | answer |
@@ -135,7 +133,7 @@ impl Http {
         }
     }
 
-    /// Lets hyper work off what was read.
+    /// Lets hyper work off the bytes that were read.
     fn work(&mut self) {
         let polled = Pin::new(&mut self.connection).poll(&mut Context::from_waker(Waker::noop()));
         let mut exchange = lock(&self.exchange);
@@ -175,7 +173,7 @@ impl Http {
         }
     }
 
-    /// Reads what is there; false if nothing.
+    /// Reads the bytes that are there; false if none are.
     fn receive(&mut self, stream: &mut Stream) -> Result<bool, String> {
         let mut pipe = self.pipe.lock();
         if pipe.is_broken {

@@ -3,7 +3,7 @@
 //! A browser sends the origin of the page with each request for a websocket, and a page cannot
 //! change it. So a page elsewhere cannot use a server that only the user's machine reaches, or the
 //! user's certificate, unless its origin is named here. A program that is no browser sends none, or
-//! what it likes: this is no protection from programs.
+//! any text: this is no protection from programs.
 
 use std::str::FromStr;
 
@@ -70,7 +70,7 @@ impl FromStr for Origin {
 }
 
 impl Origin {
-    /// True if pages of another origin may do what those of this one may.
+    /// True if another origin is this one, or one of its ports.
     fn covers(&self, other: &Origin) -> bool {
         (&self.scheme, &self.host) == (&other.scheme, &other.host)
             && (self.port == Port::Any || self.port == other.port)

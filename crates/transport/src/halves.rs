@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::deadline::Deadline;
 use crate::errors::{ReadError, WriteError};
+use crate::patient::Patient;
 use crate::shm::{self, ShmReading, ShmWriting};
 use crate::socket::SocketStream;
 use crate::stream::Connection;

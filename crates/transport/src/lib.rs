@@ -18,6 +18,7 @@
 //! connect    a client's sockets
 //! stream     Stream, its stopper; chooses one of the four below
 //! halves     the halves of a stream, for a thread each
+//! patient    waiting reads and writes of the layers: TLS and websocket
 //! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
 //! tls        a stream over TLS 1.3
@@ -48,6 +49,7 @@ mod errors;
 mod halves;
 mod identity;
 mod listener;
+mod patient;
 mod pin;
 mod rest;
 mod shm;

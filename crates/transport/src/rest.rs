@@ -50,8 +50,8 @@ impl Stream {
         match &self.medium {
             Medium::Shm(stream) => stream.bell().map_or(self.connection.socket.as_fd(), AsFd::as_fd),
             Medium::Socket(stream) => stream.socket().as_fd(),
-            Medium::Tls(stream) => stream.socket().as_fd(),
-            Medium::Web(stream) => stream.socket().as_fd(),
+            Medium::Tls(stream) => stream.shared_socket().as_fd(),
+            Medium::Web(stream) => stream.shared_socket().as_fd(),
         }
     }
 

@@ -27,6 +27,7 @@ use crate::deadline::Deadline;
 use crate::errors::{ConnectError, ReadError, WriteError};
 use crate::halves::{Reading, StreamReading, StreamWriting, Writing};
 use crate::identity::Identity;
+use crate::patient::Patient;
 use crate::pin::Pin;
 use crate::shm::{self, ShmStream};
 use crate::socket::{SocketStream, wait_readable};
@@ -473,8 +474,8 @@ impl Stream {
         match &self.medium {
             Medium::Shm(_) => None,
             Medium::Socket(stream) => Some(stream.socket()),
-            Medium::Tls(stream) => Some(stream.socket()),
-            Medium::Web(stream) => Some(stream.socket()),
+            Medium::Tls(stream) => Some(stream.shared_socket()),
+            Medium::Web(stream) => Some(stream.shared_socket()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Reason`]: the reason why a fiber is parked, for those who watch the workers.
+//! [`Reason`]: the event that a parked fiber waits for, as metrics name it.
 //!
 //! The code that waits names it ([`Condvar::parking_for`](crate::Condvar::parking_for)). [`Parked`]
 //! counts the fibers of a pool that are parked, by reason.

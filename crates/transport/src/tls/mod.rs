@@ -38,7 +38,7 @@ pub use trust::{
 use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};
 use crate::identity::Identity;
-use crate::socket::wait_for;
+use crate::patient::Patient;
 
 /// One end of a stream over TLS, or a half of it. Clones are the same end.
 #[derive(Clone, Debug)]
@@ -84,7 +84,8 @@ impl TlsStream {
         TlsStream { shared: Arc::new(Shared { socket, attention, is_established, machine }) }
     }
 
-    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
+    /// The socket that the bytes go through.
+    pub(crate) fn shared_socket(&self) -> &Arc<OwnedFd> {
         &self.shared.socket
     }
 
@@ -95,11 +96,6 @@ impl TlsStream {
 
     pub(crate) fn identity(&self) -> Identity {
         self.shared.machine().identity()
-    }
-
-    /// True if sealed bytes wait for room in the socket.
-    pub(crate) fn wants_write(&self) -> bool {
-        !self.shared.machine().output().is_empty()
     }
 
     /// Sends sealed bytes without waiting; true if none are left.
@@ -134,122 +130,6 @@ impl TlsStream {
         machine.close();
         // A peer that does not take it finds the stream cut off.
         let _ = self.shared.send(&mut machine);
-    }
-
-    pub(crate) fn try_read(&self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
-        let shared = &*self.shared;
-        if shared.attention.is_deaf() {
-            return Err(ReadError::Stopped);
-        }
-        let mut machine = shared.machine();
-        loop {
-            let count = machine.take_content(into, limit);
-            if count > 0 {
-                return Ok(Some(count));
-            }
-            // The answer of a handshake or an alert. If the peer is gone, the read says so.
-            let _ = shared.send(&mut machine);
-            if let Some(failed) = machine.failed() {
-                return Err(ReadError::Tls(failed.clone()));
-            }
-            if machine.is_peer_closed() {
-                return Ok(Some(0));
-            }
-            let received = shared.receive(&mut machine, into, limit);
-            if shared.attention.is_deaf() {
-                return Err(ReadError::Stopped);
-            }
-            match received {
-                Ok(None) => {
-                    machine.release_input();
-                    return Ok(None);
-                }
-                Ok(Some(0)) => {}
-                Ok(Some(count)) => {
-                    // A key that was changed, or the answer of a handshake before the content.
-                    let _ = shared.send(&mut machine);
-                    return Ok(Some(count));
-                }
-                Err(error) => {
-                    let _ = shared.send(&mut machine);
-                    return Err(error);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn read(
-        &self,
-        into: &mut Vec<u8>,
-        limit: usize,
-        deadline: Option<Instant>,
-    ) -> Result<usize, ReadError> {
-        loop {
-            if let Some(count) = self.try_read(into, limit)? {
-                return Ok(count);
-            }
-            match self.wait(PollFlags::IN, deadline) {
-                Ok(true) => {}
-                Ok(false) => return Err(ReadError::TimedOut),
-                Err(error) => return Err(ReadError::Io(error.into())),
-            }
-        }
-    }
-
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
-        let shared = &*self.shared;
-        let mut machine = shared.machine();
-        let mut accepted = 0;
-        loop {
-            if shared.attention.is_stopped() {
-                return Err(WriteError::Stopped);
-            }
-            match shared.send(&mut machine)? {
-                Sent::All => {}
-                Sent::Some => return Ok(accepted),
-                Sent::Closed => return Err(WriteError::Closed),
-            }
-            // The reader is told the reason.
-            if machine.failed().is_some() {
-                return Err(WriteError::Closed);
-            }
-            if !machine.is_established() {
-                match shared.receive(&mut machine, &mut Vec::new(), 0) {
-                    Ok(None) => {
-                        machine.release_input();
-                        return Ok(0);
-                    }
-                    Ok(Some(_)) => {}
-                    Err(_) => {
-                        let _ = shared.send(&mut machine);
-                        return Err(WriteError::Closed);
-                    }
-                }
-                continue;
-            }
-            if accepted == bytes.len() {
-                return Ok(accepted);
-            }
-            let record = &bytes[accepted..bytes.len().min(accepted + RECORD_BYTES)];
-            machine.seal(record).map_err(|_| WriteError::Closed)?;
-            accepted += record.len();
-        }
-    }
-
-    pub(crate) fn write(&self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
-        loop {
-            let written = self.try_write(bytes)?;
-            bytes = &bytes[written..];
-            if bytes.is_empty() && !self.wants_write() {
-                return Ok(());
-            }
-            let flags = if self.is_established() { PollFlags::OUT } else { PollFlags::IN };
-            match self.wait(flags, deadline) {
-                Ok(true) => {}
-                Ok(false) => return Err(WriteError::TimedOut),
-                Err(error) => return Err(WriteError::Io(error.into())),
-            }
-        }
     }
 
     /// Waits for the end of the handshake.
@@ -293,18 +173,102 @@ impl TlsStream {
         // After an error the next read or write finds the reason.
         has_content || self.wait(PollFlags::IN | room, Some(deadline)).unwrap_or(true)
     }
+}
 
-    /// Waits for the socket: also for room, if bytes are to be sent. False if the deadline has
-    /// passed.
-    fn wait(&self, mut flags: PollFlags, deadline: Option<Instant>) -> Result<bool, Errno> {
-        // A peer that sends records without content does not make the deadline later.
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(false);
+impl Patient for TlsStream {
+    fn try_read(&self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        let shared = &*self.shared;
+        if shared.attention.is_deaf() {
+            return Err(ReadError::Stopped);
         }
-        if self.wants_write() {
-            flags |= PollFlags::OUT;
+        let mut machine = shared.machine();
+        loop {
+            let count = machine.take_content(into, limit);
+            if count > 0 {
+                return Ok(Some(count));
+            }
+            // The answer of a handshake or an alert. If the peer is gone, the read says so.
+            let _ = shared.send(&mut machine);
+            if let Some(failed) = machine.failed() {
+                return Err(ReadError::Tls(failed.clone()));
+            }
+            if machine.is_peer_closed() {
+                return Ok(Some(0));
+            }
+            let received = shared.receive(&mut machine, into, limit);
+            if shared.attention.is_deaf() {
+                return Err(ReadError::Stopped);
+            }
+            match received {
+                Ok(None) => {
+                    machine.release_input();
+                    return Ok(None);
+                }
+                Ok(Some(0)) => {}
+                Ok(Some(count)) => {
+                    // A key that was changed, or the answer of a handshake before the content.
+                    let _ = shared.send(&mut machine);
+                    return Ok(Some(count));
+                }
+                Err(error) => {
+                    let _ = shared.send(&mut machine);
+                    return Err(error);
+                }
+            }
         }
-        wait_for(&self.shared.socket, flags, deadline)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let shared = &*self.shared;
+        let mut machine = shared.machine();
+        let mut accepted = 0;
+        loop {
+            if shared.attention.is_stopped() {
+                return Err(WriteError::Stopped);
+            }
+            match shared.send(&mut machine)? {
+                Sent::All => {}
+                Sent::Some => return Ok(accepted),
+                Sent::Closed => return Err(WriteError::Closed),
+            }
+            // The reader is told the reason.
+            if machine.failed().is_some() {
+                return Err(WriteError::Closed);
+            }
+            if !machine.is_established() {
+                match shared.receive(&mut machine, &mut Vec::new(), 0) {
+                    Ok(None) => {
+                        machine.release_input();
+                        return Ok(0);
+                    }
+                    Ok(Some(_)) => {}
+                    Err(_) => {
+                        let _ = shared.send(&mut machine);
+                        return Err(WriteError::Closed);
+                    }
+                }
+                continue;
+            }
+            if accepted == bytes.len() {
+                return Ok(accepted);
+            }
+            let record = &bytes[accepted..bytes.len().min(accepted + RECORD_BYTES)];
+            machine.seal(record).map_err(|_| WriteError::Closed)?;
+            accepted += record.len();
+        }
+    }
+
+    fn wants_write(&self) -> bool {
+        !self.shared.machine().output().is_empty()
+    }
+
+    fn socket(&self) -> &OwnedFd {
+        &self.shared.socket
+    }
+
+    fn write_events(&self) -> PollFlags {
+        // Room is of no use before the handshake is over.
+        if self.is_established() { PollFlags::OUT } else { PollFlags::IN }
     }
 }
 

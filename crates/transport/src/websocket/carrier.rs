@@ -6,6 +6,7 @@
 use std::io::{self, Read, Write};
 
 use crate::errors::{ReadError, WriteError};
+use crate::patient::Patient;
 use crate::socket::SocketStream;
 use crate::tls::TlsStream;
 
@@ -35,7 +36,7 @@ impl Carrier {
         Carrier { below, input: Vec::new(), taken: 0, is_last: false }
     }
 
-    /// Lets what is written from now on pass a stop, which comes before the last word.
+    /// Lets later bytes pass a stop, which comes before the last word.
     pub(super) fn begin_last_word(&mut self) {
         self.is_last = true;
     }

@@ -25,7 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError as Interrupt;
 use tungstenite::handshake::client::{Request, generate_key};
@@ -39,6 +38,7 @@ use self::error::would_block;
 use crate::attention::Attention;
 use crate::errors::{ReadError, WriteError};
 use crate::identity::Identity;
+use crate::patient::Patient;
 use crate::rest::PeerSilent;
 use crate::socket::{SocketStream, wait_for};
 use crate::tls::TlsStream;
@@ -178,6 +178,11 @@ impl WebStream {
         WebStream::new(base, socket, attention, web)
     }
 
+    /// The socket that the bytes go through.
+    pub(crate) fn shared_socket(&self) -> &Arc<OwnedFd> {
+        &self.shared.socket
+    }
+
     fn new(
         base: Base,
         socket: Arc<OwnedFd>,
@@ -203,19 +208,9 @@ impl WebStream {
         WebStream { shared: Arc::new(Shared { socket, attention, tls, machine }) }
     }
 
-    pub(crate) fn socket(&self) -> &Arc<OwnedFd> {
-        &self.shared.socket
-    }
-
     /// The peer's proof about itself, where the stream under it is TLS.
     pub(crate) fn identity(&self) -> Identity {
         self.shared.tls.as_ref().map_or(Identity::None, TlsStream::identity)
-    }
-
-    /// True if bytes that were accepted wait for room in the socket.
-    pub(crate) fn wants_write(&self) -> bool {
-        let machine = self.shared.machine();
-        machine.unsent || machine.socket.get_ref().wants_write()
     }
 
     /// Sends bytes that were accepted, without waiting; true if none are left.
@@ -259,7 +254,17 @@ impl WebStream {
         Ok(now + PING_EVERY)
     }
 
-    pub(crate) fn try_read(&self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+    /// Waits until there is content, or bytes to be received, or room; false if the deadline
+    /// passed.
+    pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
+        let has_content = self.shared.machine().has_content();
+        // After an error the next read or write finds the reason.
+        has_content || self.wait(PollFlags::IN | PollFlags::OUT, Some(deadline)).unwrap_or(true)
+    }
+}
+
+impl Patient for WebStream {
+    fn try_read(&self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
         let shared = &*self.shared;
         if shared.attention.is_deaf() {
             return Err(ReadError::Stopped);
@@ -272,25 +277,7 @@ impl WebStream {
         }
     }
 
-    pub(crate) fn read(
-        &self,
-        into: &mut Vec<u8>,
-        limit: usize,
-        deadline: Option<Instant>,
-    ) -> Result<usize, ReadError> {
-        loop {
-            if let Some(count) = self.try_read(into, limit)? {
-                return Ok(count);
-            }
-            match self.wait(PollFlags::IN, deadline) {
-                Ok(true) => {}
-                Ok(false) => return Err(ReadError::TimedOut),
-                Err(error) => return Err(ReadError::Io(error.into())),
-            }
-        }
-    }
-
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
+    fn try_write(&self, bytes: &[u8]) -> Result<usize, WriteError> {
         let shared = &*self.shared;
         let mut machine = shared.machine();
         let mut accepted = 0;
@@ -307,40 +294,13 @@ impl WebStream {
         }
     }
 
-    pub(crate) fn write(&self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
-        loop {
-            let written = self.try_write(bytes)?;
-            bytes = &bytes[written..];
-            if bytes.is_empty() && !self.wants_write() {
-                return Ok(());
-            }
-            match self.wait(PollFlags::OUT, deadline) {
-                Ok(true) => {}
-                Ok(false) => return Err(WriteError::TimedOut),
-                Err(error) => return Err(WriteError::Io(error.into())),
-            }
-        }
+    fn wants_write(&self) -> bool {
+        let machine = self.shared.machine();
+        machine.unsent || machine.socket.get_ref().wants_write()
     }
 
-    /// Waits until there is content, or bytes to be received, or room; false if the deadline
-    /// passed.
-    pub(crate) fn wait_ready(&self, deadline: Instant) -> bool {
-        let has_content = self.shared.machine().has_content();
-        // After an error the next read or write finds the reason.
-        has_content || self.wait(PollFlags::IN | PollFlags::OUT, Some(deadline)).unwrap_or(true)
-    }
-
-    /// Waits for the socket: also for room, if bytes are to be sent. False if the deadline has
-    /// passed.
-    fn wait(&self, mut flags: PollFlags, deadline: Option<Instant>) -> Result<bool, Errno> {
-        // A peer that sends frames without content does not make the deadline later.
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(false);
-        }
-        if self.wants_write() {
-            flags |= PollFlags::OUT;
-        }
-        wait_for(&self.shared.socket, flags, deadline)
+    fn socket(&self) -> &OwnedFd {
+        &self.shared.socket
     }
 }
 
