@@ -4,6 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -213,7 +214,7 @@ fn a_token_is_asked_for_in_hello() {
 }
 
 #[test]
-fn pages_tell_the_state_until_the_end() {
+fn pages_tell_the_state_of_a_server() {
     let server = serve(&["--listen", "ws://127.0.0.1:0/objects", "--metrics", "tcp://127.0.0.1:0"]);
     let url = server.urls[2].clone();
     // Two requests over one connection, the second of which comes in the same packet.
@@ -223,7 +224,7 @@ fn pages_tell_the_state_until_the_end() {
     assert!(told.contains("\r\n\r\nok\n") && told.ends_with("\r\n\r\nready\n"), "{told}");
     let head = answer(&url, "HEAD /healthz HTTP/1.1\r\nConnection: close\r\n");
     assert!(head.contains("Content-Length: 3\r\n") && head.ends_with("\r\n\r\n"), "{head}");
-    // Nothing is kept open for a client that says nothing more, and the requests of a connection are bounded.
+    // The requests of a connection are bounded.
     let mut many = connect(&url);
     let many_requests = "GET /healthz HTTP/1.1\r\n\r\n".repeat(150);
     let _ = many.write_all(many_requests.as_bytes());
@@ -232,11 +233,43 @@ fn pages_tell_the_state_until_the_end() {
     let _ = many.read_to_string(&mut answers);
     let count = answers.matches("HTTP/1.1 200 OK").count();
     assert_eq!(count, 100);
-    // While it stops: a client that does not go holds it up for a while.
-    let mut slow = opened(&server.urls[1]);
-    send(&mut slow, b"hello 2\n");
-    frame(&mut slow);
     assert_eq!(server.end("TERM").0, Some(0));
+}
+
+#[test]
+fn a_server_that_stops_is_not_ready() {
+    let mut server = serve(&["--metrics", "unix://FOLDER/metrics"]);
+    let folder = server.folder.path().to_owned();
+    let ask = |path: &str| {
+        let mut stream = UnixStream::connect(folder.join("metrics")).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    };
+    assert!(ask("/readyz").unwrap().contains("200 OK"));
+    // A client that reads nothing holds up the stop for a while.
+    let mut deaf = UnixStream::connect(folder.join("socket")).unwrap();
+    deaf.set_nonblocking(true).unwrap();
+    deaf.write_all(b"hello 2\n").unwrap();
+    let (lines, start) = (b"describe\nhelp\n".repeat(100), Instant::now());
+    while !ask("/metrics").unwrap().contains("bifrost_parked_sessions{reason=\"output\"} 1\n") {
+        let _ = deaf.write(&lines);
+        assert!(start.elapsed() < SOON);
+    }
+    kill(&server.child, "TERM");
+    let stopping = loop {
+        match ask("/readyz") {
+            Some(answer) if answer.contains("200 OK") => assert!(start.elapsed() < SOON),
+            other => break other.expect("an answer while it stops"),
+        }
+    };
+    assert!(stopping.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{stopping}");
+    assert!(stopping.ends_with("the server is stopping\n"), "{stopping}");
+    assert!(ask("/healthz").is_none_or(|answer| answer.contains("200 OK")));
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    assert!(ask("/readyz").is_none());
 }
 
 #[test]

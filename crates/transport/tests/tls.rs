@@ -12,7 +12,7 @@ use bifrost_transport::{
     Address, Clients, ConnectError, ConnectOptions, Identity, KeyFiles, ListenError, ListenOptions, Listener,
     Pin, ReadError, Stream, TlsError, TlsOptions, TlsServer, WriteError,
 };
-use common::{Numbers, address_of, connected, far, read_exact, self_signed, shake_hands};
+use common::{Numbers, address_of, connected, far, open_websocket, read_exact, self_signed, shake_hands};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::pki_types::ServerName;
 
@@ -225,6 +225,35 @@ fn certificates_of_clients_are_verified_and_told() {
     let (client, server) = connect(&listener, localhost(&listener), own(&stranger));
     assert!(matches!(server.unwrap().identity(), Identity::Certificate { names, .. } if names.is_empty()));
     client.unwrap();
+}
+
+/// Browsers that are asked for a certificate, and have none, open no websocket.
+#[test]
+fn a_websocket_asks_for_certificates_only_by_authority() {
+    let office = Office::new();
+    let reader = office.sign("reader.example", |_| {});
+    let identity = |clients: Clients| {
+        let tls = Some(TlsServer::load(office.sign("localhost", |_| {}), clients).unwrap());
+        let address =
+            |host: &str, port| Address::Wss { host: host.to_owned(), port, path: "/".into(), pin: None };
+        let options = ListenOptions { tls, ..ListenOptions::default() };
+        let listener = Listener::bind(&address("127.0.0.1", 0), &options).unwrap();
+        let address = address("localhost", listener.local_address().port().unwrap());
+        let mut options = trusting(&office.authority());
+        options.tls.certificate = Some(reader.clone());
+        let client = std::thread::spawn(move || Stream::connect(&address, &options).unwrap());
+        let mut server = listener.accept().unwrap().unwrap();
+        let read = shake_hands(&mut server);
+        open_websocket(&mut server, read);
+        client.join().unwrap();
+        server.identity()
+    };
+    assert_eq!(identity(Clients::Any), Identity::None);
+    let file = office.authority();
+    match identity(Clients::Authorities { file, required: false }) {
+        Identity::Certificate { names, .. } => assert_eq!(names, ["dns:reader.example"]),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
