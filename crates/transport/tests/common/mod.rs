@@ -2,6 +2,8 @@
 //! know that a thread sleeps.
 #![allow(dead_code)] // Each test program uses its part.
 
+pub mod office;
+
 use std::time::{Duration, Instant};
 
 use bifrost_transport::{
