@@ -77,12 +77,12 @@ impl Holder for Held {
 }
 
 /// The state that the keeper of a context and its session share.
-struct Shared {
-    schema: Arc<Schema>,
+pub(crate) struct Shared {
+    pub(crate) schema: Arc<Schema>,
     /// Most bytes of objects.
     bytes_max: usize,
-    residents: Arc<Mutex<Residents>>,
-    ahead: Arc<Mutex<Ahead>>,
+    pub(crate) residents: Arc<Mutex<Residents>>,
+    pub(crate) ahead: Arc<Mutex<Ahead>>,
     /// Says so from before an object is asked for until it is here.
     fetching: Arc<Fetching>,
     valid_to: Mutex<Tid>,
@@ -97,7 +97,7 @@ struct Shared {
 
 /// The persistent objects of one session.
 pub struct Cache {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     _registration: Registration,
 }
 
@@ -135,13 +135,7 @@ impl Cache {
             commits: AtomicU64::new(0),
         });
         cx.set_keeper(Arc::new(KeptBy(shared.clone())));
-        // SAFETY: the directory is an object of the context that was just made, and empty.
-        let directory = unsafe {
-            let directory = Object::new(cx.root_object());
-            cx.set_mode(directory, Mode::Absent);
-            directory
-        };
-        shared.residents.lock().enter(Oref::ROOT, directory).expect("the first object has a number");
+        shared.enter_directory(cx);
         Cache { shared, _registration: registration }
     }
 
@@ -238,23 +232,6 @@ impl Cache {
         if residents.bytes() > self.shared.bytes_max {
             self.shared.evict(cx, &mut residents, true);
         }
-    }
-
-    /// Lets go of all objects that can be fetched again, also of those that the transaction has
-    /// read, and of their memory: the client is silent. Returns the number of these objects.
-    ///
-    /// No code runs meanwhile or is to go on afterwards.
-    pub fn let_go(&self, cx: &mut Cx) -> usize {
-        let evicted = {
-            let mut residents = self.shared.residents.lock();
-            let evicted = residents.evict(cx, 0, false) + residents.evict(cx, 0, true);
-            self.shared.schema.counters().evicted.add(evicted);
-            cx.set_kept_bytes(residents.bytes());
-            evicted
-        };
-        self.shared.ahead.lock().clear();
-        cx.let_go();
-        self.shared.residents.lock().shrink() + evicted
     }
 
     /// Returns the bytes of the objects that are here, and their number.

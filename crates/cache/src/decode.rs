@@ -9,7 +9,7 @@ use bifrost_runtime::content::{self, Content, Place, PlaceKind, Source, Unfit};
 use bifrost_runtime::native::Parts;
 use bifrost_runtime::object::sequence;
 use bifrost_runtime::reference::Blank;
-use bifrost_runtime::{Cx, Kept, Mode, Object};
+use bifrost_runtime::{Cx, Kept, Object};
 use parking_lot::Mutex;
 
 use crate::error::Unreadable;
@@ -116,14 +116,8 @@ impl Decoder<'_> {
             Some(_) => cx.alloc_finalizable(class.table, fields)?,
             None => cx.alloc(class.table, fields)?,
         };
-        // SAFETY: the object was just made, of a class that has modes, and its fields are empty.
-        let object = unsafe {
-            let object = Object::new(object.as_ptr() as Word);
-            cx.set_mode(object, Mode::Absent);
-            object
-        };
-        self.residents.lock().enter(oref, object).map_err(|e| Unreadable::Other(e.to_string()))?;
-        Ok(object)
+        let entered = self.residents.lock().enter_absent(cx, oref, object.as_ptr() as Word);
+        entered.map_err(|e| Unreadable::Other(e.to_string()))
     }
 
     fn class(&mut self, number: ClassNumber) -> Result<Arc<Known>, Unreadable> {

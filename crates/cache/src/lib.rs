@@ -35,6 +35,7 @@ mod migration;
 mod residents;
 pub mod schema;
 mod sets;
+mod silence;
 #[cfg(test)]
 mod tests;
 

@@ -8,8 +8,9 @@
 
 use bifrost_heap::NUMBER_MAX;
 use bifrost_repository::{Error, Oref, Repository};
+use bifrost_runtime::abi::Word;
 use bifrost_runtime::reference::Unseen;
-use bifrost_runtime::{Cx, Mode, Object};
+use bifrost_runtime::{Cx, Mode, Object, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::NotCommitted;
@@ -32,6 +33,14 @@ pub(crate) struct Entry {
     used: bool,
     /// True if its number is in the list of those that are here.
     listed: bool,
+}
+
+/// A persistent object that has given up its place in a context, and gets another one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Folded {
+    pub oref: Oref,
+    pub table: &'static Table,
+    pub fields: usize,
 }
 
 /// The persistent objects that have a place in a context.
@@ -57,6 +66,8 @@ pub(crate) struct Residents {
     hand: usize,
     /// Nothing was found to take at so many bytes: not looked again before there are more.
     stuck: usize,
+    /// The objects that have given up their places, while the client is silent.
+    folded: Vec<Folded>,
 }
 
 impl Residents {
@@ -93,7 +104,8 @@ impl Residents {
 
     /// Gives all orefs that have a place.
     pub fn each_oref(&self, found: &mut dyn FnMut(Oref)) {
-        self.by_oref.keys().chain(self.lasting.values()).copied().for_each(found);
+        let folded = self.folded.iter().map(|folded| &folded.oref);
+        self.by_oref.keys().chain(self.lasting.values()).chain(folded).copied().for_each(found);
     }
 
     /// Returns the most objects that [`each_held`](Self::each_held) gives. Those that are only
@@ -215,6 +227,9 @@ impl Residents {
             self.here.extend((1..).take(self.entries.len().saturating_sub(1)));
             (self.free, self.hand) = (Vec::new(), 0);
         }
+        if self.entries.len() == 1 {
+            self.entries = Vec::new();
+        }
         self.list_again();
         self.here.shrink_to_fit();
         self.entries.shrink_to_fit();
@@ -222,6 +237,42 @@ impl Residents {
         self.lasting.shrink_to_fit();
         self.gone.shrink_to_fit();
         before - self.entries.capacity()
+    }
+
+    /// Notes what these objects need to be made again. False, and nothing is changed, if that
+    /// cannot be: not all of them are absent.
+    pub fn fold(&mut self, objects: &[Object]) -> bool {
+        let folded = objects.iter().map(|object| {
+            let may = !object.is_lasting() && object.mode() == Mode::Absent && !object.is_undone();
+            let entry = may.then(|| self.entry(object.number())).flatten()?;
+            Some(Folded { oref: entry.oref, table: object.table().ordinary(), fields: object.fields() })
+        });
+        let folded: Option<Vec<Folded>> = folded.collect();
+        let folds = folded.is_some();
+        self.folded = folded.unwrap_or_default();
+        folds
+    }
+
+    /// Returns the objects of [`fold`](Self::fold), in that order.
+    pub fn folded(&self) -> Vec<Folded> {
+        self.folded.clone()
+    }
+
+    /// Forgets the objects of [`fold`](Self::fold), which have their places again.
+    pub fn end_fold(&mut self) {
+        self.folded = Vec::new();
+    }
+
+    /// Gives an oref to an object that was just made, which becomes absent.
+    pub fn enter_absent(&mut self, cx: &mut Cx, oref: Oref, object: Word) -> Result<Object, NotCommitted> {
+        // SAFETY: the object was just made, of a class that has modes, and its fields are empty.
+        let object = unsafe {
+            let object = Object::new(object);
+            cx.set_mode(object, Mode::Absent);
+            object
+        };
+        self.enter(oref, object)?;
+        Ok(object)
     }
 
     /// Returns the bytes of the objects that are here.

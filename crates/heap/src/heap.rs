@@ -419,6 +419,23 @@ impl Heap {
         self.give(given);
     }
 
+    /// Frees all objects, and gives all memory back. The window is empty afterwards.
+    ///
+    /// Nothing refers to an object of the heap.
+    pub fn clear(&mut self, window: &mut Window) {
+        *window = Window::empty();
+        self.overflow = Window::empty();
+        self.finalize_all();
+        let held = self.held_bytes();
+        (self.large, self.chunks) = (Vec::new(), Chunks::default());
+        (self.free, self.partial, self.packed) = (Vec::new(), Vec::new(), Vec::new());
+        (self.untouched, self.partial_next, self.current) = (0..0, 0, None);
+        (self.large_bytes, self.live_bytes, self.live_objects) = (0, 0, 0);
+        self.old_bytes += self.fresh_bytes as u64;
+        self.fresh_bytes = 0;
+        self.give(held);
+    }
+
     /// Makes freed memory unusable. Blocks that were free before have been so already, or were
     /// never used.
     fn poison(&mut self) {
@@ -452,6 +469,13 @@ impl Heap {
             }
             lives
         });
+    }
+
+    fn finalize_all(&mut self) {
+        for object in std::mem::take(&mut self.finalizable) {
+            // SAFETY: finalized objects leave the list; all memory is still there.
+            unsafe { finalize(Reference::new(object.as_ptr() as Word)) };
+        }
     }
 
     /// Frees large objects; returns how many bytes.
@@ -556,13 +580,7 @@ unsafe fn finalize(object: Reference) {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        for object in self.finalizable.drain(..) {
-            // SAFETY: finalized objects leave the list; all memory is still there.
-            unsafe { finalize(Reference::new(object.as_ptr() as Word)) };
-        }
-        let held = self.held_bytes();
-        (self.large, self.chunks) = (Vec::new(), Chunks::default());
-        self.give(held);
+        self.clear(&mut Window::empty());
     }
 }
 

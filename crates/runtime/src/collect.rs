@@ -325,6 +325,25 @@ impl Cx {
         self.heap.release_free();
     }
 
+    /// Gives the directory of well-known objects up, and with it the whole heap if nothing else
+    /// lives there. Returns false if something does, or may. Either way a directory must be
+    /// [entered](Cx::set_root_object) before code runs.
+    ///
+    /// Cost: a collection.
+    pub fn fold(&mut self) -> bool {
+        self.root_object = 0;
+        if !self.collects() {
+            return false;
+        }
+        self.collect();
+        let folds = self.heap.usage().live_objects == 0;
+        match folds {
+            true => self.heap.clear(&mut self.window),
+            false => self.heap.release_free(),
+        }
+        folds
+    }
+
     /// The living objects of which this is so, found by a collection; none if there can be none
     /// now. They live until the next one.
     pub fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {
@@ -399,18 +418,22 @@ impl Cx {
 }
 
 impl Cx {
-    /// A new object as [`Cx::alloc`] makes it, beyond the limits and without a collection if need
-    /// be: for objects whose making must not fail for lack of room.
+    /// A new object as [`Cx::alloc`] makes it, or [`Cx::alloc_finalizable`] if its shape has a
+    /// finalizer; beyond the limits and without a collection if need be: for objects whose making
+    /// must not fail for lack of room.
     ///
     /// # Panics
     /// When the process has no memory left.
     #[cold]
     pub fn alloc_beyond(&mut self, table: &'static Table, fields: usize) -> Word {
-        if let Ok(object) = self.alloc(table, fields) {
-            return object.as_ptr() as Word;
+        let made = self.alloc(table, fields);
+        let made = made.or_else(|_| self.beyond(usize::MAX, |cx| cx.alloc(table, fields)));
+        let object = made.expect("there is no limit");
+        if table.shape().finalizer().is_some() {
+            // SAFETY: the object was just made in this heap.
+            unsafe { self.heap.add_finalizable(object) };
         }
-        let made = self.beyond(usize::MAX, |cx| cx.alloc(table, fields));
-        made.expect("there is no limit").as_ptr() as Word
+        object.as_ptr() as Word
     }
 
     /// Does something while the heap may grow by so many bytes beyond its limit, and is not

@@ -505,11 +505,14 @@ impl Cx {
         cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(PollAddress(NonNull::from(&cx.poll_words)));
-        let table = cx.image.table_of(bifrost_ir::Types::DIRECTORY);
-        if let Ok(object) = cx.alloc(table, object::directory::FIELDS) {
-            cx.root_object = object.as_ptr() as Word;
-        }
+        cx.make_directory();
         cx
+    }
+
+    /// Makes an empty directory of well-known objects, and enters it.
+    pub fn make_directory(&mut self) {
+        let table = self.image.table_of(bifrost_ir::Types::DIRECTORY);
+        self.root_object = self.alloc_beyond(table, object::directory::FIELDS);
     }
 
     /// The part of this context by which other threads may interrupt it.

@@ -507,7 +507,9 @@ impl Running {
                                 if self.times.is_over(unused) {
                                     return Step::Close(End::Slow);
                                 }
-                                self.session.expire(&mut self.space.lock());
+                                if self.session.expire(&mut self.space.lock()) {
+                                    self.let_go = false;
+                                }
                                 until = self.times.next(self.session.in_transaction(), unused);
                             }
                             if !self.let_go {

@@ -97,9 +97,19 @@ impl Memory {
             ended: AtomicU64::new(0),
         });
         let mut shares = self.shares.lock();
-        shares.retain(|share| share.strong_count() > 0);
+        if shares.len() == shares.capacity() {
+            shares.retain(|share| share.strong_count() > 0);
+        }
         shares.push(Arc::downgrade(&share));
         share
+    }
+
+    /// Forgets the shares of contexts that are gone. Each of them keeps its place in memory until
+    /// then, and with it the rest of a page.
+    pub(crate) fn forget_gone(&self) {
+        let mut shares = self.shares.lock();
+        shares.retain(|share| share.strong_count() > 0);
+        shares.shrink_to_fit();
     }
 
     /// Takes bytes if all heaps have no more than `most` then.

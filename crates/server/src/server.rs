@@ -268,8 +268,8 @@ impl Server {
             logged_failures: Mutex::default(),
             started: Instant::now(),
         });
-        let tidy = |_: &Handle| Ok::<_, std::convert::Infallible>(Box::new(Tidy::default()) as Box<dyn Work>);
-        let Ok(tidy) = shared.workers.enter(tidy);
+        let tidy = Box::new(Tidy::new(shared.memory.clone())) as Box<dyn Work>;
+        let Ok(tidy) = shared.workers.enter(|_: &Handle| Ok::<_, std::convert::Infallible>(tidy));
         shared.connections.set_tidy(tidy);
         let mut server = Server {
             shared,

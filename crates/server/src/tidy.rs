@@ -3,10 +3,13 @@
 //! The allocator keeps what was freed for the next sessions. That is right for a few, and too much
 //! after thousands.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_heap::return_free_memory;
 use bifrost_workers::{Events, Next, Work, blocking};
+
+use crate::memory::Memory;
 
 /// The rest between the first session that goes and the look at the memory: more may go.
 const REST: Duration = Duration::from_millis(300);
@@ -14,10 +17,17 @@ const REST: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The job that gives memory back, a short time after it was rung.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tidy {
+    memory: Arc<Memory>,
     due: Option<Instant>,
     last: Option<Instant>,
+}
+
+impl Tidy {
+    pub(crate) fn new(memory: Arc<Memory>) -> Tidy {
+        Tidy { memory, due: None, last: None }
+    }
 }
 
 impl Work for Tidy {
@@ -29,6 +39,7 @@ impl Work for Tidy {
         }
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
+            self.memory.forget_gone();
             blocking(return_free_memory);
             self.last = Some(Instant::now());
         }

@@ -320,3 +320,32 @@ fn silent_sessions_let_go_of_memory_and_lose_nothing() {
     assert!(other.call("? $c.value()").contains("= 3"));
     assert!(silent.call("abort\n? $c.value()").contains("= 3"));
 }
+
+/// A session whose client is silent, and names persistent objects alone, keeps their orefs and no
+/// heap; also when its transaction has expired meanwhile.
+#[test]
+fn silent_sessions_have_no_heap() {
+    let world = world_in(Mode::Compiled, |config, _| {
+        config.limits.insert("transaction_idle_ms_max".to_owned(), 700);
+    });
+    let held = || world.server.heap_stats().usage.held_bytes;
+    let mut silent = Client::new(&world);
+    silent.call("$c := lookup counter: Counter\n? $c.add(2)\ncommit");
+    assert!(held() > 0);
+    until(|| held() == 0);
+    let mut other = Client::new(&world);
+    assert!(other.call("$c := lookup counter: Counter\n? $c.add(3)\ncommit").contains("= 5"));
+    drop(other);
+    // The handle stands for the same object, as it is now.
+    for _ in 0..2 {
+        assert!(
+            silent.call("$d := lookup counter: Counter\n? $c.value()\n? $d.add(1)\nabort").contains("= 5")
+        );
+        until(|| held() == 0);
+    }
+    assert!(silent.call("? $c.add(10)").contains("= 15"));
+    until(|| held() == 0);
+    let answer = silent.call("? $c.value()");
+    assert!(answer.contains("transaction"), "{answer}");
+    assert!(silent.call("? $c.value()").contains("= 5"));
+}

@@ -154,6 +154,25 @@ impl Handles {
     pub fn len(&self) -> usize {
         self.by_object.len() + self.undone
     }
+
+    /// The objects, in the order of their slots.
+    pub fn objects(&self) -> impl Iterator<Item = Word> {
+        self.slots.iter().map(|slot| slot.object).filter(|object| *object > UNDONE)
+    }
+
+    /// Replaces the [objects](Self::objects), in their order. Each has the handle of the one whose
+    /// place it takes.
+    pub fn replace(&mut self, objects: impl IntoIterator<Item = Word>, roots: &mut Vec<Word>) {
+        roots.clear();
+        roots.resize(self.slots.len(), 0);
+        self.by_object.clear();
+        let taken = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.object > UNDONE);
+        for ((at, slot), object) in taken.zip(objects) {
+            slot.object = object;
+            roots[at as usize] = object;
+            self.by_object.insert(object, at);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ mod rules;
 mod scan;
 mod session;
 mod shipped;
+mod silence;
 mod structure;
 mod tables;
 mod transactions;

@@ -187,6 +187,8 @@ pub struct Session {
     pub(crate) handles: Handles,
     /// Made when the session first runs in its context.
     pub(crate) roots: Option<Roots>,
+    /// True if the objects of the handles are [given up](Session::fold): only their number counts.
+    pub(crate) folded: bool,
     pub(crate) transactions: Transactions,
     pub(crate) batch: Batch,
     pub(crate) earlier: EarlierBatches,
@@ -233,6 +235,7 @@ impl Session {
             ended: false,
             handles: Handles::default(),
             roots: None,
+            folded: false,
             batch: Batch::new(&limits),
             earlier: EarlierBatches::default(),
             procedures: Vec::new(),
@@ -270,6 +273,9 @@ impl Session {
             self.roots = Some(Roots::new(cx));
             bifrost_actors::set_open_max(cx, self.limits.size(Limit::Requests));
             cx.procedure_depth_max = self.limits.get(Limit::ProcedureDepth);
+        }
+        if self.folded {
+            self.unfold(cx);
         }
         if !self.is_entered {
             self.enter_role(cx);

@@ -199,23 +199,14 @@ impl Session {
     }
 
     /// Aborts the transaction because its client has left it alone for too long. The batch under
-    /// way, or the next one, is not run: its client is told why.
-    pub fn expire(&mut self, cx: &mut Cx) {
+    /// way, or the next one, is not run: its client is told why. False if there is none.
+    pub fn expire(&mut self, cx: &mut Cx) -> bool {
         if !self.in_transaction() {
-            return;
+            return false;
         }
         self.exceed(ErrorNumber::TransactionExpired, Limit::TransactionIdleMs);
         self.abort_transaction(cx);
-    }
-
-    /// Lets go of objects that can be fetched again, and of memory, while the client is silent.
-    /// Returns about how many objects these were.
-    pub fn let_go(&mut self, cx: &mut Cx) -> usize {
-        if self.scan.is_some() || self.shipped.is_some() || self.resting.is_some() {
-            return 0;
-        }
-        self.output.shrink_to_fit();
-        self.transactions.cache().let_go(cx)
+        true
     }
 
     /// Executes `abort`: the future is nil.

@@ -341,7 +341,7 @@ fn a_session_asks_about_the_objects_that_are_here() {
         assert!(there.opened(*item).returned());
     }
     other.end(&mut there);
-    assert!(other.let_go(&mut there) >= ITEMS);
+    assert!(other.let_go(&mut there) + other.shrink(&mut there) >= ITEMS);
     let all = elements(&mut there);
     assert_eq!(text(field(&mut there, all[3], 0)), "old");
     other.end(&mut there);
@@ -561,4 +561,60 @@ fn objects_of_an_older_class_are_migrated() {
     let ann = find(&mut cx, "ann");
     assert_eq!(text(field(&mut cx, ann, 0)), "7 cents");
     assert_eq!(cx.changed().count(), 0, "the stored state is the new one");
+}
+
+/// The objects that a silent session has given up are held in the repository all the same, and come
+/// back in their order. An object that it cannot have again keeps its heap.
+#[test]
+fn a_silent_session_keeps_orefs_alone() {
+    let (image, repository) = (image(KINDS), Arc::new(Memory::new()));
+    let schema = schema(&image, &repository);
+    let (mut here, cache) = session(&schema);
+    let made = item(&mut here, "kept");
+    let keeper = list(&mut here, &[made]);
+    enter(&mut here, "keeper", keeper);
+    let made = item(&mut here, "other");
+    enter(&mut here, "other", made);
+    cache.commit(&mut here, None).unwrap();
+
+    let (mut there, silent) = session(&schema);
+    let keeper = find(&mut there, "keeper");
+    let kept = reference(&mut there, keeper, 0);
+    let objects = [find(&mut there, "other"), kept];
+    assert!(!silent.fold(&mut there, &objects), "it is not let go of");
+    assert_eq!(text(field(&mut there, kept, 0)), "kept");
+    silent.end(&mut there);
+    silent.let_go(&mut there);
+    assert!(silent.fold(&mut there, &objects));
+    assert_eq!(there.heap_stats().usage.held_bytes, 0);
+
+    // Nobody but the silent session names it now.
+    let keeper = find(&mut here, "keeper");
+    change(&mut here, keeper, 0, 0);
+    cache.commit(&mut here, None).unwrap();
+    cache.let_go(&mut here);
+    cache.shrink(&mut here);
+    repository.collect(&mut |_| ControlFlow::Continue(())).unwrap();
+    let again = silent.unfold(&mut there);
+    assert_eq!(again.len(), 2);
+    let names = [again[0], again[1]].map(|one| text(field(&mut there, one, 0)));
+    assert_eq!(names, ["other", "kept"]);
+    assert!(find(&mut there, "other") == again[0]);
+
+    silent.end(&mut there);
+    let own = item(&mut there, "own");
+    let own = there.root(own);
+    silent.let_go(&mut there);
+    assert!(silent.fold(&mut there, &again[..1]));
+    assert!(there.heap_stats().usage.held_bytes > 0);
+    let again = silent.unfold(&mut there);
+    assert_eq!(text(field(&mut there, again[0], 0)), "other");
+    // SAFETY: it is an item.
+    assert_eq!(text(field(&mut there, unsafe { Object::new(own.word()) }, 0)), "own");
+    // The other one is gone for good.
+    silent.end(&mut there);
+    silent.let_go(&mut there);
+    repository.collect(&mut |_| ControlFlow::Continue(())).unwrap();
+    let live = repository.info().unwrap().objects;
+    assert_eq!(live, 3, "the directory, the keeper and the other");
 }
