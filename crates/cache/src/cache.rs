@@ -134,9 +134,10 @@ impl Cache {
             fetched: AtomicU64::new(0),
             commits: AtomicU64::new(0),
         });
-        cx.set_keeper(Arc::new(KeptBy(shared.clone())));
-        shared.enter_directory(cx);
-        Cache { shared, _registration: registration }
+        let cache = Cache { shared, _registration: registration };
+        cache.enter(cx);
+        cache.shared.enter_directory(cx);
+        cache
     }
 
     /// The number of objects that this cache has fetched, those that went along included.
@@ -636,7 +637,7 @@ impl Shared {
 }
 
 /// The keeper of a context.
-struct KeptBy(Arc<Shared>);
+pub(crate) struct KeptBy(pub(crate) Arc<Shared>);
 
 impl Keeper for KeptBy {
     fn fetch(&self, cx: &mut Cx, object: Object) -> Result<(), NotFetched> {

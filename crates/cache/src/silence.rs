@@ -1,9 +1,11 @@
 //! The cache of a session whose client is silent: it lets go of objects, and perhaps of their places.
 
+use std::sync::Arc;
+
 use bifrost_repository::Oref;
 use bifrost_runtime::{Cx, Kept, Object};
 
-use crate::cache::{Cache, Shared};
+use crate::cache::{Cache, KeptBy, Shared};
 use crate::residents::Folded;
 
 impl Cache {
@@ -49,14 +51,23 @@ impl Cache {
         true
     }
 
+    /// Gives the cache another context in the place of the one that is gone, when its objects were
+    /// [given up](Cache::fold).
+    pub fn enter(&self, cx: &mut Cx) {
+        cx.set_keeper(Arc::new(KeptBy(self.shared.clone())));
+    }
+
     /// Makes the objects of [`Cache::fold`] and the directory again, absent. Nothing keeps the
     /// objects alive until the caller does.
     pub fn unfold(&self, cx: &mut Cx) -> Vec<Object> {
         let shared = &self.shared;
-        match shared.residents.lock().find(Oref::ROOT) {
+        let directory = shared.residents.lock().find(Oref::ROOT);
+        match directory {
             Some(directory) => cx.set_root_object(directory.word()),
             None => {
-                cx.make_directory();
+                if cx.root_object() == 0 {
+                    cx.make_directory();
+                }
                 shared.enter_directory(cx);
             }
         }

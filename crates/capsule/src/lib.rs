@@ -32,4 +32,4 @@ mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }
 
-pub use space::{Space, Watch};
+pub use space::{Space, SpaceGuard, Watch};

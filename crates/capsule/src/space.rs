@@ -3,6 +3,8 @@
 //! Each session has a context of its own, whose objects are those of its cache. Its thread locks
 //! the context while it handles the bytes that have arrived; others take the lock for the figures
 //! of the heap. So objects need no locks of their own.
+//!
+//! A space that names no objects may [sleep](Space::sleep): it has no context then.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -10,24 +12,33 @@ use std::time::{Duration, Instant};
 
 use bifrost_engine::Engine;
 use bifrost_runtime::cx::{Kill, Output, Poll};
-use bifrost_runtime::{Cx, Limits};
-use parking_lot::{Mutex, MutexGuard};
+use bifrost_runtime::{Cx, HeapStats, Limits};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 /// The objects of a session, and the code that works on them.
 #[derive(Debug)]
 pub struct Space {
     engine: Arc<Engine>,
-    cx: Mutex<Box<Cx>>,
+    place: Mutex<Place>,
     poll: Arc<Poll>,
-    /// The bytes of stack of running code.
-    stack_bytes: usize,
+    limits: Limits,
+    seed: u64,
+}
+
+/// The place of a context.
+#[derive(Debug)]
+struct Place {
+    /// Nothing while the space sleeps.
+    cx: Option<Box<Cx>>,
+    /// The figures of the heaps of those that were there before.
+    past: HeapStats,
 }
 
 /// The context of a space while it is locked. When dropped, it logs the collections that there
 /// were, as an event.
 #[derive(Debug)]
 pub struct SpaceGuard<'a> {
-    cx: MutexGuard<'a, Box<Cx>>,
+    cx: MappedMutexGuard<'a, Cx>,
     collections: u64,
 }
 
@@ -80,11 +91,28 @@ impl Space {
     pub fn new(engine: Arc<Engine>, limits: Limits) -> std::io::Result<Arc<Space>> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
+        let seed = u64::from_le_bytes(seed);
         let limits = Limits { stack_bytes: engine.mode().stack_bytes(limits.stack_bytes), ..limits };
-        let mut cx = Cx::new(engine.image().clone(), limits, u64::from_le_bytes(seed), now_ms);
+        let mut cx = Cx::new(engine.image().clone(), limits, seed, now_ms);
         cx.set_clock(now_ns);
         let poll = cx.poll().clone();
-        Ok(Arc::new(Space { engine, cx: Mutex::new(cx), poll, stack_bytes: limits.stack_bytes }))
+        let place = Mutex::new(Place { cx: Some(cx), past: HeapStats::default() });
+        Ok(Arc::new(Space { engine, place, poll, limits, seed }))
+    }
+
+    /// Gives up the context with all its objects, until the space is locked again. The next one is
+    /// as new: settings are to be made again.
+    pub fn sleep(&self) {
+        let mut place = self.place.lock();
+        if let Some(cx) = place.cx.take() {
+            place.past = place.past.with(&cx.heap_stats().past());
+        }
+    }
+
+    /// Returns the figures of the heap, and of those before it. Wakes nothing.
+    pub fn heap_stats(&self) -> HeapStats {
+        let place = self.place.lock();
+        place.cx.iter().fold(place.past, |past, cx| past.with(&cx.heap_stats()))
     }
 
     /// Runs `work` on a stack with room for running code, and for the needs of the runtime and the
@@ -114,7 +142,7 @@ impl Space {
 
     /// Returns the bytes of stack that a thread needs to run code here.
     pub fn stack_bytes(&self) -> usize {
-        self.stack_bytes + STACK_EXTRA
+        self.limits.stack_bytes + STACK_EXTRA
     }
 
     /// Returns the value of [`Space::stack_bytes`] for these limits.
@@ -129,7 +157,16 @@ impl Space {
 
     /// Locks the context, for as long as the guard lives.
     pub fn lock(&self) -> SpaceGuard<'_> {
-        let cx = self.cx.lock();
+        let make = || {
+            let (image, poll) = (self.engine.image().clone(), self.poll.clone());
+            // Other numbers than those of the context before.
+            let seed = self.seed ^ now_ns();
+            let mut cx = Cx::with_poll(image, self.limits, seed, now_ms, poll);
+            cx.set_clock(now_ns);
+            cx
+        };
+        let place = self.place.lock();
+        let cx = MutexGuard::map(place, |place| &mut **place.cx.get_or_insert_with(make));
         let collections = cx.heap_stats().usage.collections;
         SpaceGuard { cx, collections }
     }

@@ -458,6 +458,18 @@ impl Cx {
             way_asked: AtomicBool::new(false),
             waker: Mutex::new(None),
         });
+        Cx::with_poll(image, limits, seed, now_ms, poll)
+    }
+
+    /// As [`Cx::new`], in the place of a context that is gone: who could interrupt that one can
+    /// interrupt this one.
+    pub fn with_poll(
+        image: Arc<Image>,
+        limits: Limits,
+        seed: u64,
+        now_ms: fn() -> i64,
+        poll: Arc<Poll>,
+    ) -> Box<Cx> {
         let mut cx = Box::new(Cx {
             poll_words: PollWords::default(),
             window: Window::empty(),

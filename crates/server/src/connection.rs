@@ -24,7 +24,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bifrost_capsule::Space;
 use bifrost_session::{LoggedFailure, Session, Welcome};
 use bifrost_transport::{PeerSilent, ReadError, Stream, Want, WriteError};
 use bifrost_wire::ErrorNumber;
@@ -32,6 +31,7 @@ use bifrost_workers::{Events, Handle, Next, Work};
 
 use crate::bell::Bell;
 use crate::connections::Place;
+use crate::context::Context;
 use crate::form::Form;
 use crate::hello::{self, Ended, Greeted, Greeting, Refusal};
 use crate::http::{self, Http};
@@ -312,17 +312,13 @@ fn open(
         );
         return Err(Refusal::new(form, ErrorNumber::TooManySessions, text));
     }
-    let (space, cache) = shared.objects.space_with(&limits).map_err(|error| {
+    let (context, cache) = Context::open(shared, limits, bell).map_err(|error| {
         tracing::warn!(%error, "session.refused");
         Refusal::new(form, ErrorNumber::Internal, "no memory for the session's objects")
     })?;
-    space.lock().set_make_way(bifrost_workers::make_way);
-    let poll = space.poll().clone();
+    let poll = context.poll().clone();
     handle.on_ask(move || poll.ask_way());
-    if let Some(hosts) = &shared.hosts {
-        hosts.lock().enter(&space, bell);
-    }
-    place.runs_in(&space);
+    context.enter(place);
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
     let mut session = Session::new(shared.tables, limits, Welcome { server, session: number }, cache);
     session.set_policy(policy.clone());
@@ -338,7 +334,7 @@ fn open(
     };
     let times = Times::new(&limits, shared.patience.command);
     let meter = Meter::new(&stream.describe_peer(), number);
-    Ok(Running::new((number, seat), space, session, (form, times, meter), greeted.input))
+    Ok(Running::new((number, seat), context, session, (form, times, meter), greeted.input))
 }
 
 /// Logs the failures of a client's calls. The log is bounded for all sessions together
@@ -357,7 +353,7 @@ fn log_failures(shared: &Shared, number: u64, session: &mut Session) {
 /// A session that is open.
 struct Running {
     number: u64,
-    space: Arc<Space>,
+    context: Context,
     session: Session,
     form: Form,
     /// The place among the sessions of the role.
@@ -405,14 +401,14 @@ enum Phase {
 impl Running {
     fn new(
         (number, seat): (u64, Option<Seat>),
-        space: Arc<Space>,
+        context: Context,
         session: Session,
         (form, times, meter): (Form, Times, Meter),
         input: Vec<u8>,
     ) -> Running {
         Running {
             number,
-            space,
+            context,
             session,
             form,
             seat,
@@ -438,7 +434,8 @@ impl Running {
             match self.phase {
                 Phase::Work => {
                     self.meter.begin(&shared.batches);
-                    let used = self.form.handle(&self.space, &mut self.session, &self.input[self.done..]);
+                    let space = self.context.space(shared, &self.session);
+                    let used = self.form.handle(space, &mut self.session, &self.input[self.done..]);
                     self.meter.receive(used);
                     self.done += used;
                     if self.session.has_logged() {
@@ -507,7 +504,9 @@ impl Running {
                                 if self.times.is_over(unused) {
                                     return Step::Close(End::Slow);
                                 }
-                                if self.session.expire(&mut self.space.lock()) {
+                                if self.session.in_transaction() {
+                                    let mut cx = self.context.lock(shared, &self.session);
+                                    self.session.expire(&mut cx);
                                     self.let_go = false;
                                 }
                                 until = self.times.next(self.session.in_transaction(), unused);
@@ -516,7 +515,7 @@ impl Running {
                                 let at = self.times.since + SILENCE;
                                 if timed && at <= Instant::now() {
                                     self.let_go = true;
-                                    let objects = self.session.let_go(&mut self.space.lock());
+                                    let objects = self.context.let_go(&mut self.session);
                                     shared.connections.note_let_go(objects);
                                 } else {
                                     until = until.min(at);
@@ -652,7 +651,7 @@ impl Running {
 
     /// Lets go of the session. Its place keeps the figures of its heap.
     fn end(self, place: &Place) {
-        let Running { number, space, session, end, seat, .. } = self;
+        let Running { number, context, session, end, seat, .. } = self;
         let c = session.counters();
         tracing::info!(
             session = number,
@@ -665,9 +664,7 @@ impl Running {
             "session.close"
         );
         drop(session);
-        let mut cx = space.lock();
-        bifrost_actors::post_messages(&mut cx);
-        place.runs_no_more(cx.heap_stats().past());
+        context.end(place);
         drop(seat);
     }
 }

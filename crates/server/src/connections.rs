@@ -221,7 +221,7 @@ impl Connections {
                 open.sessions.values().filter_map(|means| means.space.upgrade()).collect();
             (open.past, spaces)
         };
-        spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
+        spaces.iter().map(|space| space.heap_stats()).fold(past, |all, one| all.with(&one))
     }
 
     /// True if the server is shutting down.

@@ -89,6 +89,22 @@ struct GuestPort {
     waiting_most: usize,
     /// Bytes were dropped at the limit: it hears nothing of the nodes any more.
     full: AtomicBool,
+    /// The nodes know of it.
+    open: AtomicBool,
+}
+
+/// The place of a session among the guests.
+#[derive(Debug)]
+pub(crate) struct GuestPlace {
+    number: u32,
+    port: Arc<GuestPort>,
+}
+
+impl GuestPlace {
+    /// True if the nodes know of the guest, so that its context must stay.
+    pub fn is_open(&self) -> bool {
+        self.port.open.load(Ordering::Relaxed)
+    }
 }
 
 impl Table {
@@ -168,8 +184,6 @@ struct Guest {
     shared: Arc<Shared>,
     table: Arc<Table>,
     port: Arc<GuestPort>,
-    /// The nodes know of it.
-    open: bool,
     /// The node of the next actor if no node rests.
     next: u32,
 }
@@ -195,8 +209,7 @@ impl GuestPort {
 impl Guest {
     /// Opens the guest: tells the nodes of it.
     fn open(&mut self) {
-        if !self.open {
-            self.open = true;
+        if !self.port.open.swap(true, Ordering::Relaxed) {
             self.table.ports.write().insert(self.number, self.port.clone());
             self.shared.open_guest(self.number);
         }
@@ -295,7 +308,7 @@ impl Observer for Guest {}
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if self.open {
+        if self.port.open.load(Ordering::Relaxed) {
             self.table.ports.write().remove(&self.number);
             self.shared.lose(self.number..self.number + 1);
         }
@@ -336,22 +349,20 @@ impl Hosts {
         Ok(Hosts { nodes, table, thread: Some(thread), _caches: caches })
     }
 
-    /// Makes the context of a session that of a guest, which waits for answers for as long as its
-    /// client is there. Without numbers left, it reaches no node.
-    pub fn enter(&self, space: &Space, bell: &Bell) {
-        let shared = self.nodes.shared();
-        let nodes = shared.nodes();
+    /// Gives a session the place of a guest, which waits for answers for as long as its client is
+    /// there. Without numbers left, there is none: it reaches no node.
+    pub fn enter(&self, space: &Space, bell: &Bell) -> Option<GuestPlace> {
         let last = self.table.last.fetch_add(1, Ordering::Relaxed);
-        let Ok(number) = u32::try_from(last + 1) else { return };
-        let mut cx = space.lock();
+        let number = u32::try_from(last + 1).ok()?;
         let port = Arc::new(GuestPort {
             mail: Mutex::default(),
             came: Condvar::parking_for(Reason::Actors),
             waits: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
-            waiting_most: cx.limits().batch_heap_bytes,
+            waiting_most: space.lock().limits().batch_heap_bytes,
             full: AtomicBool::new(false),
+            open: AtomicBool::new(false),
         });
         let waker = port.clone();
         space.poll().set_waker(move || waker.send(Mail::Wake));
@@ -360,9 +371,18 @@ impl Hosts {
             hung_up.gone.store(true, Ordering::Release);
             hung_up.send(Mail::Wake);
         });
-        let next = number % nodes;
-        let (shared, table) = (shared.clone(), self.table.clone());
-        let guest = Guest { number, shared, table, port, open: false, next };
+        let place = GuestPlace { number, port };
+        self.furnish(&place, space);
+        Some(place)
+    }
+
+    /// Makes the context of a session, which is new, that of a guest.
+    pub fn furnish(&self, place: &GuestPlace, space: &Space) {
+        let (number, port) = (place.number, place.port.clone());
+        let (shared, table) = (self.nodes.shared().clone(), self.table.clone());
+        let nodes = shared.nodes();
+        let guest = Guest { number, shared, table, port, next: number % nodes };
+        let mut cx = space.lock();
         bifrost_actors::set_guest(&mut cx, number, nodes);
         bifrost_actors::set_network(&mut cx, Box::new(guest), nodes);
     }

@@ -24,6 +24,7 @@ pub mod config;
 mod config_error;
 mod connection;
 mod connections;
+mod context;
 mod form;
 mod guests;
 mod hello;

@@ -108,11 +108,25 @@ impl Objects {
         &self,
         limits: &bifrost_session::Limits,
     ) -> Result<(Arc<Space>, Cache), StartError> {
-        let (space, cache) = self.open_space(true)?;
-        self.watch.iter().for_each(|watch| watch.add_for(&space, batch_time(limits)));
+        let space = Space::new(self.engine.clone(), self.limits)?;
+        self.furnish(&space, limits);
+        let cache = Cache::open_with(&mut space.lock(), self.schema.clone(), &self.caching);
+        Ok((space, cache))
+    }
+
+    /// Makes the settings of a session's context, which is new.
+    pub(crate) fn furnish(&self, space: &Space, limits: &bifrost_session::Limits) {
+        self.watch.iter().for_each(|watch| watch.add_for(space, batch_time(limits)));
+        self.share_memory(space, true);
         let most = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         space.lock().set_transaction_objects(most);
-        Ok((space, cache))
+    }
+
+    fn share_memory(&self, space: &Space, batches: bool) {
+        if let Some(memory) = &self.memory {
+            let poll = batches.then(|| space.poll().clone());
+            space.lock().set_memory(memory.share(poll));
+        }
     }
 
     /// Returns the context of a node, which runs for as long as it runs, and its cache.
@@ -126,10 +140,7 @@ impl Objects {
     /// Returns a space, which runs `batches` of a client or not, and its cache.
     fn open_space(&self, batches: bool) -> Result<(Arc<Space>, Cache), StartError> {
         let space = Space::new(self.engine.clone(), self.limits)?;
-        if let Some(memory) = &self.memory {
-            let poll = batches.then(|| space.poll().clone());
-            space.lock().set_memory(memory.share(poll));
-        }
+        self.share_memory(&space, batches);
         let cache = Cache::open_with(&mut space.lock(), self.schema.clone(), &self.caching);
         Ok((space, cache))
     }

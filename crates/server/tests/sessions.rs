@@ -330,17 +330,21 @@ fn silent_sessions_have_no_heap() {
     });
     let held = || world.server.heap_stats().usage.held_bytes;
     let mut silent = Client::new(&world);
-    silent.call("$c := lookup counter: Counter\n? $c.add(2)\ncommit");
+    silent.call("$c := lookup counter: Counter\n? $c.add(2)");
+    silent.call("commit\nflush");
     assert!(held() > 0);
+    let before = world.server.heap_stats().usage.allocated_bytes;
     until(|| held() == 0);
+    assert!(world.server.heap_stats().usage.allocated_bytes >= before);
     let mut other = Client::new(&world);
-    assert!(other.call("$c := lookup counter: Counter\n? $c.add(3)\ncommit").contains("= 5"));
+    assert!(other.call("$c := lookup counter: Counter\n? $c.add(3)").contains("= 5"));
+    other.call("commit\nflush");
     drop(other);
     // The handle stands for the same object, as it is now.
     for _ in 0..2 {
-        assert!(
-            silent.call("$d := lookup counter: Counter\n? $c.value()\n? $d.add(1)\nabort").contains("= 5")
-        );
+        assert!(silent.call("$d := lookup counter: Counter\n? $d.add(1)").contains("= 6"));
+        assert!(silent.call("? $c.value()").contains("= 6"));
+        silent.call("abort\nflush");
         until(|| held() == 0);
     }
     assert!(silent.call("? $c.add(10)").contains("= 15"));
@@ -348,4 +352,28 @@ fn silent_sessions_have_no_heap() {
     let answer = silent.call("? $c.value()");
     assert!(answer.contains("transaction"), "{answer}");
     assert!(silent.call("? $c.value()").contains("= 5"));
+}
+
+/// The context that a silent session gets again has its settings: its role, its limits, the way to
+/// the actors, and the turns that it leaves to others.
+#[test]
+fn a_context_that_is_made_again_is_furnished() {
+    let world = world_in(Mode::Compiled, |config, _| {
+        config.nodes = 1;
+        config.limits.insert("batch_time_ms_max".to_owned(), 300);
+    });
+    let held = || world.server.heap_stats().usage.held_bytes;
+    let mut silent = Client::new(&world);
+    silent.call("$c := lookup counter: Counter\n? $c.value()");
+    silent.call("commit\nflush");
+    until(|| held() == 0);
+    // It is a guest of the nodes again: the actor answers.
+    let answer = silent.call("$g := lookup gate: Gate\n? $g.waiters()");
+    assert!(answer.contains("= 0"), "{answer}");
+    // Another job runs while a long batch of the session does, which has its limit.
+    silent.say("? spin(300000000000)\n");
+    let mut other = Client::new(&world);
+    assert!(other.call("? quick(1)").contains("= 2"));
+    let answer = silent.answer();
+    assert!(answer.contains("batch_time_ms_max"), "{answer}");
 }

@@ -47,6 +47,17 @@ impl Session {
         self.folded
     }
 
+    /// Leaves the context, so that it may be given up: the next run is in another one, which the
+    /// session's cache has [entered](bifrost_cache::Cache::enter). False if something in it is
+    /// needed.
+    pub fn leave(&mut self, cx: &Cx) -> bool {
+        let leaves = self.folded && cx.heap_stats().usage.held_bytes == 0;
+        if leaves {
+            (self.roots, self.is_entered) = (None, false);
+        }
+        leaves
+    }
+
     /// Makes the objects of the handles again.
     #[cold]
     pub(crate) fn unfold(&mut self, cx: &mut Cx) {

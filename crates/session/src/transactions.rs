@@ -199,14 +199,13 @@ impl Session {
     }
 
     /// Aborts the transaction because its client has left it alone for too long. The batch under
-    /// way, or the next one, is not run: its client is told why. False if there is none.
-    pub fn expire(&mut self, cx: &mut Cx) -> bool {
+    /// way, or the next one, is not run: its client is told why.
+    pub fn expire(&mut self, cx: &mut Cx) {
         if !self.in_transaction() {
-            return false;
+            return;
         }
         self.exceed(ErrorNumber::TransactionExpired, Limit::TransactionIdleMs);
         self.abort_transaction(cx);
-        true
     }
 
     /// Executes `abort`: the future is nil.

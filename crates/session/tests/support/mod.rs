@@ -175,6 +175,7 @@ impl World {
             names: HashMap::new(),
             next: 1,
             split: None,
+            silent: matches!(self.limits.collect, Collect::Zeal(_)),
             pauses: 0,
             bytes: Vec::new(),
             wanted: Vec::new(),
@@ -240,6 +241,8 @@ pub struct Client {
     pub next: u32,
     /// Hands the session this many bytes more at a time; `None` for all at once.
     pub split: Option<usize>,
+    /// Is silent for long after each batch.
+    pub silent: bool,
     /// How often the session asked for a pause.
     pub pauses: u32,
     pub bytes: Vec<u8>,
@@ -308,7 +311,21 @@ impl Client {
         }
         let output = self.session.output().to_vec();
         self.session.clear_output();
+        if self.silent {
+            self.be_silent();
+        }
         self.tell(&output)
+    }
+
+    /// Has the session let go of all that it can, and run in another context if it can.
+    pub fn be_silent(&mut self) {
+        self.session.let_go(&mut self.cx);
+        if self.session.leave(&self.cx) {
+            let printed = self.cx.take_output();
+            self.cx = Cx::new(self.cx.image().clone(), *self.cx.limits(), 1, || 0);
+            self.cx.set_output(bifrost_runtime::cx::Output::Buffer(printed));
+            self.session.cache().enter(&mut self.cx);
+        }
     }
 
     /// The replies as text; learns the handles in them.
