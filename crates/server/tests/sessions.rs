@@ -354,8 +354,8 @@ fn silent_sessions_have_no_heap() {
     assert!(silent.call("? $c.value()").contains("= 5"));
 }
 
-/// The context that a silent session gets again has its settings: its role, its limits, the way to
-/// the actors, and the turns that it leaves to others.
+/// The context that a silent session gets again has its settings: its limits, the way to the
+/// actors, and the turns that it leaves to others.
 #[test]
 fn a_context_that_is_made_again_is_furnished() {
     let world = world_in(Mode::Compiled, |config, _| {

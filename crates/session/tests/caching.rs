@@ -70,7 +70,9 @@ impl Place {
         let mut world = World::over_limited(self.tables, self.repository.clone(), cx);
         world.caching = caching;
         let schema = world.schema().clone();
-        let client = world.client_with(limits);
+        let mut client = world.client_with(limits);
+        // What is fetched is counted.
+        client.silent = false;
         Seat { client, schema }
     }
 }

@@ -50,7 +50,10 @@ impl Site {
                 let client = || {
                     let mut world = World::over(tables, repository.clone(), collect);
                     world.caching = caching;
-                    world.client()
+                    let mut client = world.client();
+                    // A session that fetches again what it has read learns of a conflict sooner.
+                    client.silent = false;
+                    client
                 };
                 test(&mut Site { clients: (0..count).map(|_| client()).collect() });
                 assert_eq!(repository.check(&mut |_| {}).unwrap().mistakes, vec![]);
