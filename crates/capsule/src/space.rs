@@ -78,9 +78,12 @@ impl Drop for SpaceGuard<'_> {
     }
 }
 
-/// The pause between two looks of the watch while something runs, and while nothing does.
-const LOOK_BUSY: Duration = Duration::from_millis(5);
+/// The pause between two looks of the watch while nothing runs.
 const LOOK_IDLE: Duration = Duration::from_millis(100);
+/// That while something runs is its limit divided by this, but no longer than the other, and not
+/// shorter than the next one without need: each look costs as much as there are spaces.
+const LOOKS: u32 = 50;
+const LOOK_BUSY: Duration = Duration::from_millis(5);
 
 impl Space {
     /// Makes an empty space for a program. The bytes of stack in `limits` are those of machine
@@ -248,7 +251,8 @@ fn look(polls: &mut Vec<Watched>) -> Duration {
             watched.poll.kill(epoch, Kill::Time);
         }
         if epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE {
-            pause = pause.min(LOOK_BUSY).min(watched.limit / 2 + Duration::from_millis(1));
+            let busy = (watched.limit / LOOKS).max(LOOK_BUSY);
+            pause = pause.min(busy).min(watched.limit / 2 + Duration::from_millis(1));
         }
         !watched.poll.retired()
     });

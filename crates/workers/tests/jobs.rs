@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bifrost_workers::{
-    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, parked_ns,
+    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, may_spin, parked_ns,
     worker_number,
 };
 use parking_lot::Mutex;
@@ -385,6 +385,50 @@ fn long_runs_make_way() {
 }
 
 /// While the only worker is in a call that blocks, another takes its place; later it goes again.
+/// Enters a job that runs whenever a byte comes from the returned end of a socket.
+fn listening(workers: &Workers, mut run: impl FnMut() + Send + 'static) -> UnixStream {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let watched = theirs.try_clone().unwrap();
+    let handle = enter(workers, move |_| {
+        if theirs.read(&mut [0; 8]).is_ok_and(|count| count > 0) {
+            run();
+        }
+        Next::Rest(None)
+    });
+    handle.watch(watched).unwrap();
+    ours
+}
+
+/// Nobody waits for the end of a job that is long and makes no way, whether the others were short
+/// before or not. A job that looks for its own next event stops when others wait.
+#[test]
+fn others_are_heard_while_a_job_is_long() {
+    for (threads, spins) in [(2, false), (2, true), (1, true), (4, false)] {
+        let workers = workers(threads);
+        let (began, quick) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begins, sees) = (began.clone(), quick.clone());
+        let mut long = listening(&workers, move || {
+            let round = begins.fetch_add(1, Ordering::SeqCst) + 1;
+            let start = Instant::now();
+            while sees.load(Ordering::SeqCst) < round && (!spins || may_spin()) {
+                assert!(start.elapsed() < LONG, "the other is not heard");
+                std::hint::spin_loop();
+            }
+        });
+        let runs = quick.clone();
+        let mut short = listening(&workers, move || drop(runs.fetch_add(1, Ordering::SeqCst)));
+        for round in 1..=20 {
+            long.write_all(b"x").unwrap();
+            until(|| began.load(Ordering::SeqCst) == round);
+            short.write_all(b"x").unwrap();
+            until(|| quick.load(Ordering::SeqCst) == round);
+            // After a pause all is forgotten.
+            std::thread::sleep(Duration::from_millis(if round % 4 == 0 { 60 } else { 1 }));
+        }
+    }
+}
+
 #[test]
 fn blocked_workers_are_replaced() {
     let workers = workers(1);
