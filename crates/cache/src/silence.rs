@@ -1,4 +1,5 @@
-//! The cache of a session whose client is silent: it lets go of objects, and perhaps of their places.
+//! The cache of a session whose client is silent: it lets go of objects, and perhaps of their
+//! places.
 
 use std::sync::Arc;
 

@@ -58,11 +58,11 @@ impl DerefMut for SpaceGuard<'_> {
 
 impl Drop for SpaceGuard<'_> {
     fn drop(&mut self) {
-        let stats = self.cx.heap_stats();
-        let usage = stats.usage;
-        if usage.collections == self.collections {
+        if self.cx.collections() == self.collections {
             return;
         }
+        let stats = self.cx.heap_stats();
+        let usage = stats.usage;
         tracing::debug!(
             collections = usage.collections - self.collections,
             pause_us = stats.pause_ns / 1000,
@@ -170,7 +170,7 @@ impl Space {
         };
         let place = self.place.lock();
         let cx = MutexGuard::map(place, |place| &mut **place.cx.get_or_insert_with(make));
-        let collections = cx.heap_stats().usage.collections;
+        let collections = cx.collections();
         SpaceGuard { cx, collections }
     }
 
@@ -232,10 +232,19 @@ impl Watch {
         self.add_for(space, self.limit);
     }
 
-    /// Watches a space whose runs have a limit of their own.
+    /// Watches a space whose runs have a limit of their own, as long as it has a context. One that
+    /// is watched already stays so.
     pub fn add_for(&self, space: &Space, limit: Duration) {
         let poll = space.poll.clone();
-        self.polls.lock().push(Watched { epoch: poll.epoch(), poll, since: Instant::now(), limit });
+        let mut polls = self.polls.lock();
+        if !poll.set_watched(true) {
+            polls.push(Watched { epoch: poll.epoch(), poll, since: Instant::now(), limit });
+        }
+    }
+
+    /// The number of spaces that are watched.
+    pub fn count(&self) -> usize {
+        self.polls.lock().len()
     }
 }
 
@@ -254,7 +263,11 @@ fn look(polls: &mut Vec<Watched>) -> Duration {
             let busy = (watched.limit / LOOKS).max(LOOK_BUSY);
             pause = pause.min(busy).min(watched.limit / 2 + Duration::from_millis(1));
         }
-        !watched.poll.retired()
+        let stays = !watched.poll.retired();
+        if !stays {
+            watched.poll.set_watched(false);
+        }
+        stays
     });
     pause
 }

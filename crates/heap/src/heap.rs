@@ -198,6 +198,12 @@ impl Heap {
         self.live_bytes + self.fresh_bytes
     }
 
+    /// The number of collections so far.
+    #[inline]
+    pub fn collections(&self) -> u64 {
+        self.collections
+    }
+
     /// The use of the heap.
     pub fn usage(&self) -> HeapUse {
         HeapUse {

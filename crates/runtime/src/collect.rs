@@ -370,6 +370,12 @@ impl Cx {
         &self.heap
     }
 
+    /// The number of collections of the heap so far.
+    #[inline]
+    pub fn collections(&self) -> u64 {
+        self.heap.collections()
+    }
+
     /// The use of the heap, and the time of its collections.
     pub fn heap_stats(&self) -> HeapStats {
         let Collecting { pause_ns, pause_ns_max, pauses_ns, .. } = self.collecting;

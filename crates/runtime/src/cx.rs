@@ -141,6 +141,8 @@ pub struct Poll {
     turn_over: AtomicBool,
     /// True if the run shall make way for others.
     way_asked: AtomicBool,
+    /// Somebody sees to the length of the runs.
+    watched: AtomicBool,
     /// Wakes the thread that waits in the context for others.
     waker: Mutex<Option<Waker>>,
 }
@@ -242,7 +244,12 @@ impl Poll {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// True if the context is gone.
+    /// Notes whether somebody sees to the length of the runs; returns what was noted before.
+    pub fn set_watched(&self, watched: bool) -> bool {
+        self.watched.swap(watched, Ordering::AcqRel)
+    }
+
+    /// True if the context is gone, and no other one has taken its place.
     pub fn retired(&self) -> bool {
         self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_none()
     }
@@ -456,6 +463,7 @@ impl Cx {
             words: Mutex::new(None),
             turn_over: AtomicBool::new(false),
             way_asked: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             waker: Mutex::new(None),
         });
         Cx::with_poll(image, limits, seed, now_ms, poll)

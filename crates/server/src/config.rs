@@ -120,7 +120,7 @@ pub struct Config {
     /// The number of threads that run the program's actors, if it has some.
     pub nodes: u32,
     /// The number of threads that run sessions. A thread in a call that waits for the disk or a
-    /// database does not count. Absent: two for each processor, at least four.
+    /// database does not count. Absent: one for each processor, at least two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// Most stacks of sessions in use: those of batches that run, and of those that wait in the

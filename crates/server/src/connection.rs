@@ -235,7 +235,7 @@ impl Work for Connection {
                 Step::GoOn | Step::Close(_) => {}
                 Step::Rest(want, until) => {
                     // A client that was just answered may have more to say.
-                    if want == Want::Bytes && self.stream.linger(bifrost_workers::may_spin) {
+                    if want == Want::Bytes && self.stream.linger(|| !bifrost_workers::is_pressed()) {
                         continue;
                     }
                     let until = match self.stream.beat() {

@@ -85,7 +85,8 @@ impl Context {
         objects
     }
 
-    /// Ends it, when its session is gone. The place of the connection keeps the figures of its heap.
+    /// Ends it, when its session is gone. The place of the connection keeps the figures of its
+    /// heap.
     pub(crate) fn end(self, place: &Place) {
         if !self.asleep {
             bifrost_actors::post_messages(&mut self.space.lock());

@@ -1,7 +1,7 @@
 //! [`Http`]: a connection that speaks HTTP, until it has become a websocket.
 //!
-//! All listeners share it; [`Pages`] lists the pages of one. The crate `hyper` knows the protocol. It
-//! reads and writes two buffers in memory, and [`Http::go_on`] moves bytes between these and the
+//! All listeners share it; [`Pages`] lists the pages of one. The crate `hyper` knows the protocol.
+//! It reads and writes two buffers in memory, and [`Http::go_on`] moves bytes between these and the
 //! stream, so that no thread waits and no runtime is needed.
 //!
 //! | path | answer |

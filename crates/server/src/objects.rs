@@ -116,10 +116,11 @@ impl Objects {
 
     /// Makes the settings of a session's context, which is new.
     pub(crate) fn furnish(&self, space: &Space, limits: &bifrost_session::Limits) {
-        self.watch.iter().for_each(|watch| watch.add_for(space, batch_time(limits)));
         self.share_memory(space, true);
         let most = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         space.lock().set_transaction_objects(most);
+        // A space that sleeps is not watched: now it has its context.
+        self.watch.iter().for_each(|watch| watch.add_for(space, batch_time(limits)));
     }
 
     fn share_memory(&self, space: &Space, batches: bool) {

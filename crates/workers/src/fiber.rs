@@ -159,19 +159,9 @@ pub(crate) fn pool() -> Option<Arc<Pool>> {
 }
 
 /// True if other jobs wait for a worker. False outside of a job.
-fn is_pressed() -> bool {
+pub fn is_pressed() -> bool {
     // SAFETY: it is on the stack of the fiber that runs, which calls this.
     current().is_some_and(|here| unsafe { here.as_ref() }.pool.is_pressed())
-}
-
-/// True while the job may look for its own next event and keep its worker for that: no other one
-/// waits for a worker. Another worker listens for the events of the others. True outside of a job.
-pub fn may_spin() -> bool {
-    let Some(here) = current() else { return true };
-    // SAFETY: it is on the stack of the fiber that runs, which calls this.
-    let pool = &unsafe { here.as_ref() }.pool;
-    pool.let_listen();
-    !pool.is_pressed()
 }
 
 /// Lets other jobs run first, if some wait for a worker. Does nothing outside of a job.

@@ -153,7 +153,7 @@ impl Job {
                 *place = Some(work);
                 self.word.fetch_and(!RUNNING, Ordering::AcqRel);
                 drop(place);
-                return pool.push_own(self.clone());
+                return pool.push_job(self.clone());
             }
         }
     }

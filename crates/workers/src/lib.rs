@@ -47,7 +47,7 @@ mod ticker;
 mod timers;
 
 pub use condvar::{Condvar, sleep};
-pub use fiber::{blocking, make_way, may_spin, parked_ns, worker_number};
+pub use fiber::{blocking, is_pressed, make_way, parked_ns, worker_number};
 pub use job::{End, Events, Handle, Next, Work};
 pub use parked::Reason;
 pub use pool::{Counts, Options, SHORTAGE_TOLD_EVERY, STACKS_MAX, Workers, threads_default};

@@ -1,15 +1,8 @@
 //! [`Workers`]: a few threads that run jobs.
 //!
-//! One idle worker at a time waits for the events of descriptors: it *listens*. The other idle ones
-//! follow: they wait until they are called. The listener runs the jobs whose events it has taken, and
-//! any worker runs any job. Jobs that became ready in another way, and fibers that go on, are in one
-//! queue.
-//!
-//! While jobs are short, a worker that runs them leaves nobody listening, and calls nobody for a few
-//! jobs in the queue: to wake a thread costs as much as they do, and takes a processor from the
-//! clients of the machine. When a job has taken long ([`SLOW`]), others are called at once, for the
-//! queue and to listen, until the jobs have been short again for a while. The ticker finds the first
-//! long one.
+//! All workers wait for events at the same place of the system, which wakes the one that came last.
+//! So an event needs no second thread to be heard, and any worker runs any job. Jobs that became
+//! ready in another way, and fibers that go on, are in one queue, and ring a bell at that place.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -52,10 +45,11 @@ pub const STACKS_MAX: usize = 16_384;
 /// The least time between two words about a lack of stacks.
 pub const SHORTAGE_TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// Returns the number of workers unless the options say otherwise: two for each processor, at least
-/// four. More than one, so that a job which makes no way holds up few.
+/// Returns the number of workers unless the options say otherwise: one for each processor, at least
+/// two, so that a job which makes no way does not hold up all. More of them would take turns for
+/// the processors, which costs a tenth of the throughput with many clients.
 pub fn threads_default() -> usize {
-    (2 * std::thread::available_parallelism().map_or(1, |count| count.get())).max(4)
+    std::thread::available_parallelism().map_or(1, |count| count.get()).max(2)
 }
 
 /// Most threads more than the options say, for those that are blocked.
@@ -64,10 +58,6 @@ const BLOCKED_MAX: usize = 256;
 const LINGER: Duration = Duration::from_secs(1);
 /// Most events that a worker takes at once. It runs the first, and others may take the rest.
 const EVENTS_AT_ONCE: usize = 16;
-/// Jobs in the queue for which another worker is called, while jobs are short.
-const SHARE_AT: usize = 4;
-/// The time after which a job has taken long.
-const SLOW: Duration = Duration::from_micros(100);
 /// Jobs from the queue after which a worker looks for events, too.
 const LOOK_EVERY: u32 = 16;
 /// The pause before a job is tried again for which there is no stack.
@@ -116,15 +106,8 @@ pub(crate) struct Pool {
     queue: Mutex<VecDeque<Ready>>,
     /// The length of the queue.
     queued: AtomicUsize,
-    /// Workers that run nothing, or are about to.
+    /// Workers that wait for events, or are about to.
     pub(crate) sleeping: AtomicUsize,
-    /// One of them waits for events, or is about to.
-    pub(crate) listening: AtomicBool,
-    /// The others.
-    followers: Mutex<Followers>,
-    called: Condvar,
-    /// A job has taken long lately.
-    pub(crate) slow: AtomicBool,
     /// Workers, and those of them that are in a call which blocks.
     threads: AtomicUsize,
     blocked: AtomicUsize,
@@ -150,14 +133,6 @@ struct Jobs {
     /// high half.
     places: Vec<(u32, Option<Arc<Job>>)>,
     free: Vec<u32>,
-}
-
-/// Workers that wait until they are called.
-#[derive(Debug, Default)]
-struct Followers {
-    waiting: usize,
-    /// Calls that none of them has heard.
-    calls: usize,
 }
 
 /// A job that may run, or a fiber that goes on.
@@ -208,10 +183,6 @@ impl Workers {
             queue: Mutex::default(),
             queued: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
-            listening: AtomicBool::new(false),
-            followers: Mutex::default(),
-            called: Condvar::new(),
-            slow: AtomicBool::new(false),
             threads: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             numbers: Mutex::default(),
@@ -283,7 +254,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.pool.stopped.store(true, Ordering::SeqCst);
-        self.pool.wake_all();
+        self.pool.ring();
         self.pool.timers.wake();
     }
 }
@@ -344,13 +315,6 @@ impl Pool {
         self.push(Ready::Job(job));
     }
 
-    /// Puts a job behind the others, by the worker that has run it and looks at the queue next.
-    pub(crate) fn push_own(&self, job: Arc<Job>) {
-        self.queue.lock().push_back(Ready::Job(job));
-        self.queued.fetch_add(1, Ordering::Relaxed);
-        self.share();
-    }
-
     pub(crate) fn push_fiber(&self, fiber: Fiber) {
         self.push(Ready::Fiber(fiber));
     }
@@ -378,15 +342,7 @@ impl Pool {
         let count = woken.jobs.len();
         self.queue.lock().extend(woken.jobs.into_iter().map(Ready::Job));
         self.queued.fetch_add(count, Ordering::Relaxed);
-        self.share();
-    }
-
-    /// Wakes a worker if there is work for two.
-    fn share(&self) {
-        let queued = self.queued.load(Ordering::Relaxed);
-        if queued >= SHARE_AT || queued > 0 && self.slow.load(Ordering::Relaxed) {
-            self.wake_one();
-        }
+        self.wake_one();
     }
 
     fn pop(&self) -> Option<Ready> {
@@ -399,41 +355,11 @@ impl Pool {
     }
 
     /// Wakes a worker that sleeps, if one does, after something was put into the queue.
-    pub(crate) fn wake_one(&self) {
-        // Pairs with the fences in `Pool::sleep` and `Pool::listen`: one of both sees the other.
+    fn wake_one(&self) {
+        // Pairs with the fence in `Pool::sleep`: one of both sees the other.
         fence(Ordering::SeqCst);
-        if self.sleeping.load(Ordering::Relaxed) > 0
-            && !self.call_follower()
-            && self.listening.load(Ordering::Relaxed)
-        {
+        if self.sleeping.load(Ordering::Relaxed) > 0 {
             self.ring();
-        }
-    }
-
-    /// Wakes all workers that sleep.
-    fn wake_all(&self) {
-        let mut followers = self.followers.lock();
-        followers.calls = followers.waiting;
-        self.called.notify_all();
-        drop(followers);
-        self.ring();
-    }
-
-    /// Calls a follower, if there is one that is not called yet.
-    fn call_follower(&self) -> bool {
-        let mut followers = self.followers.lock();
-        let calls = followers.waiting > followers.calls;
-        if calls {
-            followers.calls += 1;
-            self.called.notify_one();
-        }
-        calls
-    }
-
-    /// Has another worker listen, if nobody does.
-    pub(crate) fn let_listen(&self) {
-        if !self.listening.load(Ordering::Relaxed) && self.sleeping.load(Ordering::Relaxed) > 0 {
-            self.call_follower();
         }
     }
 
@@ -497,7 +423,6 @@ impl Pool {
     /// takes its place.
     pub(crate) fn block(self: &Arc<Pool>) {
         let blocked = self.blocked.fetch_add(1, Ordering::Relaxed) + 1;
-        self.let_listen();
         if self.sleeping.load(Ordering::Relaxed) == 0 {
             let threads = self.threads.load(Ordering::Relaxed);
             if threads.saturating_sub(blocked) < self.options.threads
@@ -541,7 +466,10 @@ impl Pool {
             }
             let ready = match self.pop() {
                 Some(ready) => {
-                    self.share();
+                    // There may be work for two.
+                    if self.is_pressed() {
+                        self.wake_one();
+                    }
                     ready
                 }
                 None => match self.sleep(&mut woken) {
@@ -556,59 +484,25 @@ impl Pool {
         self.numbers.lock().0.push(number);
         self.threads.fetch_sub(1, Ordering::Relaxed);
         self.slots.lock().retain(|other| !Arc::ptr_eq(other, slot));
-        if self.stopped.load(Ordering::Acquire) {
-            self.wake_all();
-        } else {
-            self.let_listen();
-        }
+        // The bell wakes one: it passes the news on.
+        self.ring();
     }
 
-    /// Waits for events or until it is called. Returns the first job that became ready; the others
-    /// go into the queue.
+    /// Waits for events, and returns the first job that became ready; the others go into the queue.
     fn sleep(&self, woken: &mut Woken) -> Option<Arc<Job>> {
         self.sleeping.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence in `wake_one`.
-        fence(Ordering::SeqCst);
-        match self.listening.swap(true, Ordering::SeqCst) {
-            false => self.listen(woken),
-            true => self.follow(),
-        }
-        self.sleeping.fetch_sub(1, Ordering::Relaxed);
-        let first = woken.jobs.pop_front();
-        if first.is_some() && self.slow.load(Ordering::Relaxed) {
-            self.let_listen();
-        }
-        if !woken.jobs.is_empty() {
-            let rest = std::mem::take(&mut woken.jobs);
-            self.push_all(Woken { events: Vec::new(), jobs: rest });
-        }
-        first
-    }
-
-    /// Waits for events, as the only worker.
-    fn listen(&self, woken: &mut Woken) {
         // Pairs with the fence in `wake_one`.
         fence(Ordering::SeqCst);
         if !self.is_pressed() && !self.stopped.load(Ordering::Relaxed) {
             self.gather(woken, false);
         }
-        self.listening.store(false, Ordering::Release);
-    }
-
-    /// Waits until it is called.
-    fn follow(&self) {
-        let mut followers = self.followers.lock();
-        // Who has put something into the queue looks for followers under this lock afterwards.
-        if self.is_pressed() || self.stopped.load(Ordering::Relaxed) {
-            return;
+        self.sleeping.fetch_sub(1, Ordering::Relaxed);
+        let first = woken.jobs.pop_front();
+        if !woken.jobs.is_empty() {
+            let rest = std::mem::take(&mut woken.jobs);
+            self.push_all(Woken { events: Vec::new(), jobs: rest });
         }
-        followers.waiting += 1;
-        match self.linger() {
-            None => self.called.wait(&mut followers),
-            Some(time) => drop(self.called.wait_for(&mut followers, time)),
-        }
-        followers.waiting -= 1;
-        followers.calls = followers.calls.saturating_sub(1);
+        first
     }
 
     #[cold]
@@ -637,7 +531,6 @@ impl Pool {
                 }
             },
         };
-        let began = Instant::now();
         *slot.job.lock() = Some(fiber.job.clone());
         slot.runs.fetch_add(1, Ordering::SeqCst);
         if self.ticker_sleeps.load(Ordering::SeqCst) && self.ticker_sleeps.swap(false, Ordering::SeqCst) {
@@ -664,9 +557,6 @@ impl Pool {
         }
         slot.runs.fetch_add(1, Ordering::AcqRel);
         *slot.job.lock() = None;
-        if began.elapsed() > SLOW {
-            self.slow.store(true, Ordering::Relaxed);
-        }
     }
 
     /// Forgets a job that has ended.

@@ -2,8 +2,8 @@
 //!
 //! It ticks while workers run something, and for a while afterwards. Then it sleeps until the next
 //! timer. At a tick it looks at each worker: a job that has run since the tick before, while others
-//! wait for a worker, is asked to make way. If no worker listens for events, it looks for them
-//! itself, and calls a worker for them.
+//! wait for a worker, is asked to make way. If no worker waits for events, it looks for them
+//! itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,23 +16,17 @@ use crate::timers::Timer;
 const TICK: Duration = Duration::from_millis(2);
 /// Ticks without a run after which the ticker sleeps.
 const CALM_TICKS: u32 = 50;
-/// Ticks after which a long run is forgotten ([`Pool::slow`]).
-const FORGET_TICKS: u32 = 25;
 /// The time between two looks at stacks that nobody uses.
 const TRIM: Duration = Duration::from_secs(1);
 
 /// Runs until the pool stops.
 pub(crate) fn tick(pool: &Arc<Pool>) {
-    let (mut calm, mut ticks, mut trim_at) = (0, 0u32, Instant::now());
+    let (mut calm, mut trim_at) = (0, Instant::now());
     let mut seen: Vec<u64> = Vec::new();
     while !pool.stopped.load(Ordering::Acquire) {
         let busy = look(pool, &mut seen);
         calm = if busy { 0 } else { calm + 1 };
         fire(pool);
-        ticks = ticks.wrapping_add(1);
-        if ticks.is_multiple_of(FORGET_TICKS) {
-            pool.slow.store(false, Ordering::Relaxed);
-        }
         let now = Instant::now();
         if now >= trim_at {
             trim_at = now + TRIM;
@@ -72,15 +66,12 @@ fn fire(pool: &Arc<Pool>) {
 
 /// Looks at all workers. True if one of them runs something.
 fn look(pool: &Arc<Pool>, seen: &mut Vec<u64>) -> bool {
-    if !pool.listening.load(Ordering::Acquire) {
+    if pool.sleeping.load(Ordering::Acquire) == 0 {
         let mut woken = Woken::default();
         pool.gather(&mut woken, true);
         pool.push_all(woken);
     }
     let pressed = pool.is_pressed();
-    if pressed {
-        pool.wake_one();
-    }
     let slots = pool.slots.lock();
     seen.resize(slots.len(), 0);
     let mut busy = false;
@@ -88,11 +79,8 @@ fn look(pool: &Arc<Pool>, seen: &mut Vec<u64>) -> bool {
         let runs = slot.runs.load(Ordering::Acquire);
         let running = runs % 2 == 1;
         busy |= running;
-        if running && runs == *seen {
-            pool.slow.store(true, Ordering::Relaxed);
-            if pressed {
-                slot.job.lock().iter().for_each(|job| job.ask());
-            }
+        if running && runs == *seen && pressed {
+            slot.job.lock().iter().for_each(|job| job.ask());
         }
         *seen = runs;
     }

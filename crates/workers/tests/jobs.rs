@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bifrost_workers::{
-    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, make_way, may_spin, parked_ns,
+    Condvar, Events, Handle, Next, Options, Reason, Work, Workers, blocking, is_pressed, make_way, parked_ns,
     worker_number,
 };
 use parking_lot::Mutex;
@@ -411,7 +411,7 @@ fn others_are_heard_while_a_job_is_long() {
         let mut long = listening(&workers, move || {
             let round = begins.fetch_add(1, Ordering::SeqCst) + 1;
             let start = Instant::now();
-            while sees.load(Ordering::SeqCst) < round && (!spins || may_spin()) {
+            while sees.load(Ordering::SeqCst) < round && (!spins || !is_pressed()) {
                 assert!(start.elapsed() < LONG, "the other is not heard");
                 std::hint::spin_loop();
             }
