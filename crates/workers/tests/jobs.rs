@@ -417,7 +417,9 @@ fn others_are_heard_while_a_job_is_long() {
             }
         });
         let runs = quick.clone();
-        let mut short = listening(&workers, move || drop(runs.fetch_add(1, Ordering::SeqCst)));
+        let mut short = listening(&workers, move || {
+            runs.fetch_add(1, Ordering::SeqCst);
+        });
         for round in 1..=20 {
             long.write_all(b"x").unwrap();
             until(|| began.load(Ordering::SeqCst) == round);
