@@ -52,8 +52,8 @@ impl Cache {
         true
     }
 
-    /// Gives the cache another context in the place of the one that is gone, when its objects were
-    /// [given up](Cache::fold).
+    /// Makes this the cache of a context: of the first one, or of one in the place of another that
+    /// is gone, when the objects were [given up](Cache::fold).
     pub fn enter(&self, cx: &mut Cx) {
         cx.set_keeper(Arc::new(KeptBy(self.shared.clone())));
     }

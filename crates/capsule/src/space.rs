@@ -78,10 +78,10 @@ impl Drop for SpaceGuard<'_> {
     }
 }
 
-/// The pause between two looks of the watch while nothing runs.
+/// The pause between two looks of the watch while nothing runs, and the longest one.
 const LOOK_IDLE: Duration = Duration::from_millis(100);
-/// That while something runs is its limit divided by this, but no longer than the other, and not
-/// shorter than the next one without need: each look costs as much as there are spaces.
+/// The looks within the least limit of all spaces, while something runs. A look at all spaces costs
+/// as much as there are, so the pause is at least [`LOOK_BUSY`] unless the limit is as short.
 const LOOKS: u32 = 50;
 const LOOK_BUSY: Duration = Duration::from_millis(5);
 
@@ -251,7 +251,7 @@ impl Watch {
 /// Looks at all contexts once. Returns the pause before the next look: it is short if something
 /// runs, or did a moment ago.
 fn look(polls: &mut Vec<Watched>) -> Duration {
-    let mut pause = LOOK_IDLE;
+    let (mut busy, mut least) = (false, Duration::MAX);
     polls.retain_mut(|watched| {
         let epoch = watched.poll.epoch();
         if epoch != watched.epoch {
@@ -259,17 +259,16 @@ fn look(polls: &mut Vec<Watched>) -> Duration {
         } else if epoch % 2 == 1 && watched.since.elapsed() > watched.limit {
             watched.poll.kill(epoch, Kill::Time);
         }
-        if epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE {
-            let busy = (watched.limit / LOOKS).max(LOOK_BUSY);
-            pause = pause.min(busy).min(watched.limit / 2 + Duration::from_millis(1));
-        }
+        busy |= epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE;
+        least = least.min(watched.limit);
         let stays = !watched.poll.retired();
         if !stays {
             watched.poll.set_watched(false);
         }
         stays
     });
-    pause
+    let pause = if busy { (least / LOOKS).max(LOOK_BUSY) } else { LOOK_IDLE };
+    pause.min(LOOK_IDLE).min(least / 2 + Duration::from_millis(1))
 }
 
 /// Returns milliseconds since 1970.

@@ -141,7 +141,7 @@ pub struct Poll {
     turn_over: AtomicBool,
     /// True if the run shall make way for others.
     way_asked: AtomicBool,
-    /// Somebody sees to the length of the runs.
+    /// True if a watch bounds the time of the runs.
     watched: AtomicBool,
     /// Wakes the thread that waits in the context for others.
     waker: Mutex<Option<Waker>>,
@@ -244,7 +244,7 @@ impl Poll {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Notes whether somebody sees to the length of the runs; returns what was noted before.
+    /// Notes whether a watch bounds the time of the runs; returns the value before.
     pub fn set_watched(&self, watched: bool) -> bool {
         self.watched.swap(watched, Ordering::AcqRel)
     }
@@ -469,8 +469,8 @@ impl Cx {
         Cx::with_poll(image, limits, seed, now_ms, poll)
     }
 
-    /// As [`Cx::new`], in the place of a context that is gone: who could interrupt that one can
-    /// interrupt this one.
+    /// A context as [`Cx::new`] makes it, with the poll of one that is gone: other threads
+    /// interrupt it by the same poll.
     pub fn with_poll(
         image: Arc<Image>,
         limits: Limits,

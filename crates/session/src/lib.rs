@@ -14,6 +14,7 @@
 //! | [`procedures`] | batched procedures |
 //! | [`transactions`], [`shipped`] | `commit` and `abort`; batches that are transactions |
 //! | [`wait`] | a session rests until others change an object that it has read |
+//! | [`silence`] | the memory that a session gives up while its client is silent |
 //! | [`causes`], [`failures`] | the causes of failures, and their list |
 //! | [`policy`] | the rights of a session |
 //! | [`rows`], [`casts`] | tables of rows; objects seen as ones of other types |

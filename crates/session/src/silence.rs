@@ -2,7 +2,7 @@
 //!
 //! First the objects become absent that can be fetched again. Most often the client then holds
 //! handles of persistent objects, and nothing else: the session keeps their orefs only, and its
-//! heap is given back as a whole. The next command makes the absent objects again.
+//! heap is given back as a whole: it is *folded*. The next command makes the absent objects again.
 
 use bifrost_runtime::{Cx, Object};
 
@@ -62,9 +62,8 @@ impl Session {
     #[cold]
     pub(crate) fn unfold(&mut self, cx: &mut Cx) {
         let objects = self.transactions.cache().unfold(cx);
-        let Some(roots) = &self.roots else { return };
-        let roots = cx.root_set(&roots.handles);
-        self.handles.replace(objects.into_iter().map(Object::word), roots);
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        self.handles.replace(objects.into_iter().map(Object::word), cx.root_set(&roots.handles));
         self.folded = false;
     }
 }
