@@ -14,8 +14,8 @@
 //!
 //! An absent object is asked for together with those that will probably be next (`ahead`). An
 //! object that was not used for long becomes absent again when there are too many (`residents`). It
-//! keeps its identity and its place, so no code notices. While the client is silent, objects give up
-//! their places, too (`silence`).
+//! keeps its identity and its place, so no code notices. While the client is silent, objects give
+//! up their places, too (`silence`).
 //!
 //! [`schema`] maps the classes of the program to those of the repository, `encode` and `decode`
 //! turn objects into records and back. [`NotCommitted`] has the reasons why a transaction fails.
