@@ -9,10 +9,9 @@
 //! [`connections`] is the table of connections and their bounds, [`hello`] the time before a
 //! session, [`roles`] the roles of clients, and [`connection`] moves bytes between a stream and a
 //! session, which runs in a [`context`]. The nodes of the program's actors are in
-//! `bifrost-capsule`, and [`guests`] joins sessions with them. [`http`] answers requests of HTTP, of
-//! which websockets come; [`metrics`] has
-//! the counts of sessions and store, in the form that Prometheus reads; [`otlp`] sends them, and
-//! spans of batches, to a collector of OpenTelemetry.
+//! `bifrost-capsule`, and [`guests`] joins sessions with them. [`http`] answers requests of HTTP,
+//! of which websockets come; [`metrics`] has the counts of sessions and store, in the form that
+//! Prometheus reads; [`otlp`] sends them, and spans of batches, to a collector of OpenTelemetry.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
