@@ -7,6 +7,7 @@ use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
 
 use crate::answers::deliver_owed;
+use crate::between::placement::tasks_of;
 use crate::between::write as packets;
 use crate::code;
 use crate::context::WithActors;
@@ -14,6 +15,9 @@ use crate::exceptions::{Origin, kept_exception};
 use crate::object::{Actor, Answer, Mail};
 use crate::queue::mail_of;
 use crate::send::failed;
+
+/// The failure where a native actor is made and nothing runs its methods.
+const NO_TASKS: &str = "native actors need tasks, which there are none of here";
 
 /// The place of a new actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +36,9 @@ pub enum Site {
 /// outcome to end with. A creator that fails makes an actor that answers all messages with that
 /// failure.
 pub fn create(cx: &mut Cx, table: &'static Table, creator: u32, args: &mut [Word], site: Site) -> Ret {
+    let native = table.info().actor().is_some_and(|class| class.native);
     let node = match site {
+        _ if native => tasks_of(cx.nodes()),
         // A guest has no actors.
         Site::Here | Site::Anywhere(_) if cx.is_guest() => cx.actors().remote.home(),
         Site::Here => cx.node(),
@@ -52,10 +58,14 @@ pub fn create(cx: &mut Cx, table: &'static Table, creator: u32, args: &mut [Word
             actors.node_for_new(words, stack).unwrap_or(own)
         }
     };
+    if native && !cx.actors().remote.has_native(node) {
+        return cx.failure(NO_TASKS);
+    }
     if node != cx.node() {
         let ret = packets::create(cx, table, creator, args, node);
         if let Site::Anywhere(_) = site
             && !lasts(table)
+            && !native
         {
             cx.actors().remote.gives(node);
         }

@@ -58,8 +58,11 @@ pub use between::kinds::{PACKETS, PacketKind};
 pub use between::names::{grant, is_published, published, release};
 pub use between::network::{Named, Names, Network, Observer, Packets, Placement, Received, Wait};
 pub use between::outlet;
-pub use between::placement::LOOKS;
+pub use between::placement::{LOOKS, tasks_of};
 pub use between::requests::{Asked, Base, Wanted};
+pub use between::tasks::{
+    ToTasks, answer_from_task, begin_task, far_actor, native_address, read_for_tasks, take_arguments,
+};
 pub use code::{begin, go_on, goes_on_as_code, kept, layout_for, log_sent, next_request, pend};
 pub use context::{WithActors, owing_of, pending, set_network, start_trace, take_trace};
 pub use create::{Site, create};

@@ -27,6 +27,7 @@ mod processors;
 mod shared;
 mod simulation;
 pub mod space;
+pub mod tasks;
 /// The atomics of the code that is model checked.
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};

@@ -34,7 +34,9 @@ use crate::capsules::{Joined, Links};
 use crate::look::TICK;
 use crate::processors;
 use crate::simulation::Simulation;
+use crate::shared::SharedMail;
 use crate::space::Space;
+use crate::tasks::Tasks;
 
 mod port;
 
@@ -45,6 +47,9 @@ pub use crate::shared::{Guests, NODES_MAX, Shared};
 /// The time that a method of an actor runs before it makes way for others at the end of a loop's
 /// step.
 const TURN: Duration = TICK;
+
+/// The time for which the end of a run waits for methods of native actors.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a program.
 #[derive(Debug)]
@@ -83,13 +88,17 @@ impl Nodes {
             return Err(NodesError::Count(count));
         }
         let spaces = more(first, count, limits)?;
-        Ok(Nodes::make(spaces, None, None, ready))
+        let nodes = Nodes::make(spaces, None, None, ready);
+        nodes.connect();
+        Ok(nodes)
     }
 
     /// Makes the nodes of a server: as many as there are contexts. They run until they are ended,
     /// and have these guests.
     pub fn hosting(spaces: Vec<Arc<Space>>, guests: Arc<dyn Guests>, ready: impl Fn(&mut Cx)) -> Nodes {
-        Nodes::make(spaces, None, Some(guests), ready)
+        let nodes = Nodes::make(spaces, None, Some(guests), ready);
+        nodes.connect();
+        nodes
     }
 
     /// Makes the nodes of a capsule, as many as the run has in each. The text that programs print
@@ -105,7 +114,16 @@ impl Nodes {
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
         let spaces = more(first, joined.nodes, limits)?;
-        Ok(Nodes::make(spaces, Some(Joined { output, ..joined }), None, ready))
+        let nodes = Nodes::make(spaces, Some(Joined { output, ..joined }), None, ready);
+        nodes.connect();
+        Ok(nodes)
+    }
+
+    /// Connects the tasks with the nodes, which run on threads.
+    fn connect(&self) {
+        if let Some(tasks) = self.shared.tasks() {
+            tasks.connect(Box::new(SharedMail(Arc::downgrade(&self.shared))));
+        }
     }
 
     fn make(
@@ -120,7 +138,9 @@ impl Nodes {
         let (inboxes, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
         let polls = spaces.iter().map(|space| space.poll().clone()).collect();
         let hosts = guests.is_some();
-        let shared = Arc::new(Shared::new(first, all, inboxes, polls, guests));
+        let tasks = spaces.first().and_then(|space| Tasks::of(space.engine(), all));
+        let (has_tasks, joins) = (tasks.is_some(), joined.is_some());
+        let shared = Arc::new(Shared::new(first, all, inboxes, polls, guests, (tasks, joins)));
         let links = joined.map(|joined| Links::new(joined, shared.clone()));
         for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {
             let mut cx = space.lock();
@@ -131,7 +151,7 @@ impl Nodes {
                 cx.set_output(Output::Lines(Lines(Box::new(move |text| links.print(text)))));
             }
             // A single node is the only one to know that it has nothing to do.
-            if all > 1 || hosts {
+            if all > 1 || hosts || has_tasks {
                 let port = Port::new(node, shared.clone(), links.clone(), mail);
                 bifrost_actors::set_network(&mut cx, Box::new(port), all);
             }
@@ -167,8 +187,16 @@ impl Nodes {
         loss: Option<(Range<u32>, u32)>,
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
-        let mut nodes = Nodes::new(first, count, limits, ready)?;
-        let simulation = Simulation::new(count, seed, loss);
+        if !(1..=NODES_MAX).contains(&count) {
+            return Err(NodesError::Count(count));
+        }
+        let mut nodes = Nodes::make(more(first, count, limits)?, None, None, ready);
+        let tasks = nodes.shared.tasks().cloned();
+        let simulation = Simulation::new(count, seed, loss, tasks.clone());
+        if let Some(tasks) = tasks {
+            tasks.simulate()?;
+            tasks.connect(simulation.mail());
+        }
         for (node, space) in (0..).zip(&nodes.spaces) {
             let mut cx = space.lock();
             cx.set_order(seed.wrapping_mul(u64::from(NODES_MAX)) + u64::from(node));
@@ -231,9 +259,11 @@ impl Nodes {
     /// Runs nodes beside `work`, and ends them when it comes back.
     fn run_with<T>(&self, beside: &[Arc<Space>], work: impl FnOnce() -> T) -> Result<T, NodesError> {
         let over = AtomicBool::new(false);
-        thread::scope(|scope| {
+        let tasks = self.shared.tasks();
+        let ended = thread::scope(|scope| {
             let mut started = Vec::new();
             let mut failed = self.links.as_ref().and_then(|links| links.start().err());
+            failed = failed.or(tasks.and_then(|tasks| tasks.start().err()));
             for (at, space) in (1..).zip(beside) {
                 let thread = thread::Builder::new().stack_size(space.stack_bytes());
                 let run = move || {
@@ -260,7 +290,11 @@ impl Nodes {
                 }
             }
             ended
-        })
+        });
+        if let Some(tasks) = tasks {
+            tasks.stop(PATIENCE);
+        }
+        ended
     }
 
     /// Ends turns that last, and keeps other processes informed, until the run is over.

@@ -16,12 +16,12 @@
 //! plus the number of packets under way. When it is 0, nothing can happen any more in this process.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use bifrost_actors::Named;
+use bifrost_actors::{Named, tasks_of};
 use bifrost_runtime::cx::{Kill, Poll};
 use bifrost_runtime::node_words::Stats;
 use parking_lot::Mutex;
@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use crate::active::Active;
 use crate::look::{LookAt, Ticks};
 use crate::processors::Sleeper;
+use crate::tasks::{Batch, TaskMail, Tasks};
 
 /// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
@@ -50,6 +51,9 @@ pub trait Guests: std::fmt::Debug + Send + Sync {
 
     /// Returns the actor of a name, of which the node or guest `to` is told.
     fn find(&self, shared: &Shared, name: &str, to: u32) -> Option<Named>;
+
+    /// Returns the batch of a guest that is under way.
+    fn batch(&self, guest: u32) -> Option<Batch>;
 }
 
 /// Mail: the contents of the channel of a node.
@@ -93,6 +97,45 @@ pub struct Shared {
     guests: Option<Arc<dyn Guests>>,
     /// By node: the counts of its actors, for a server's metrics.
     stats: Vec<Mutex<Stats>>,
+    /// The tasks, if the program has native actors.
+    tasks: Option<Arc<Tasks>>,
+    /// True if there are other processes, which look themselves if anything can still happen here.
+    joined: bool,
+}
+
+/// The way from the tasks to the nodes here and their guests.
+#[derive(Debug)]
+pub(crate) struct SharedMail(pub(crate) Weak<Shared>);
+
+impl TaskMail for SharedMail {
+    fn deliver(&self, to: u32, packets: Vec<u8>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let from = tasks_of(shared.nodes());
+        match &shared.guests {
+            _ if shared.is_here(to) => shared.deliver(from, to, packets),
+            Some(guests) => guests.post(from, to, packets),
+            None => {}
+        }
+    }
+
+    fn begin_work(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.active.add(1);
+        }
+    }
+
+    fn end_work(&self) {
+        if let Some(shared) = self.0.upgrade()
+            && shared.active.rest()
+            && !shared.joined
+        {
+            shared.say_over();
+        }
+    }
+
+    fn batch(&self, guest: u32) -> Option<Batch> {
+        self.0.upgrade()?.guests.as_ref()?.batch(guest)
+    }
 }
 
 /// True if a node has nothing to do. Each has a line of memory for itself.
@@ -120,6 +163,7 @@ impl Shared {
         inboxes: Vec<Sender<Mail>>,
         polls: Vec<Arc<Poll>>,
         guests: Option<Arc<dyn Guests>>,
+        (tasks, joined): (Option<Arc<Tasks>>, bool),
     ) -> Shared {
         let count = inboxes.len();
         Shared {
@@ -136,7 +180,19 @@ impl Shared {
             ticks: Ticks::default(),
             guests,
             stats: (0..count).map(|_| Mutex::default()).collect(),
+            tasks,
+            joined,
         }
+    }
+
+    /// Returns the tasks, if the program has native actors.
+    pub fn tasks(&self) -> Option<&Arc<Tasks>> {
+        self.tasks.as_ref()
+    }
+
+    /// Returns the tasks, if a number is theirs.
+    pub(crate) fn tasks_at(&self, node: u32) -> Option<&Arc<Tasks>> {
+        self.tasks.as_ref().filter(|_| node == tasks_of(self.nodes()))
     }
 
     /// Returns the number of nodes of the program, in all its processes.
@@ -176,9 +232,9 @@ impl Shared {
         }
     }
 
-    /// True if a node has nothing to do.
+    /// True if a node has nothing to do. The tasks take each packet at once.
     pub fn is_idle(&self, node: u32) -> bool {
-        self.idle[node as usize].idle.load(Ordering::Relaxed)
+        self.idle.get(node as usize).is_none_or(|node| node.idle.load(Ordering::Relaxed))
     }
 
     /// Returns the flag that [`is_idle`](Shared::is_idle) reads.
@@ -222,8 +278,11 @@ impl Shared {
         self.send(to, Mail::Packets(from, packets));
     }
 
-    /// Hands over packets of a node of another process, or of a guest.
+    /// Hands over packets of a node of another process, of a guest, or of the tasks.
     pub fn deliver(&self, from: u32, to: u32, packets: Vec<u8>) {
+        if let Some(tasks) = self.tasks_at(to) {
+            return tasks.post(from, packets);
+        }
         self.waiting_bytes.fetch_add(packets.len(), Ordering::Relaxed);
         self.active.add(1);
         self.idle[to as usize].given.store(true, Ordering::Relaxed);
@@ -254,6 +313,9 @@ impl Shared {
             }
         }
         self.tell_all(|| Mail::Lost(nodes.clone()));
+        if let Some(tasks) = &self.tasks {
+            tasks.lose(&nodes);
+        }
     }
 
     /// Tells the first node here that nothing can happen any more.

@@ -9,12 +9,17 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use bifrost_actors::{Names, Network, Observer, Packets, Placement, Received, Wait, step_node};
+use bifrost_actors::{Names, Network, Observer, Packets, Placement, Received, Wait, step_node, tasks_of};
 use bifrost_runtime::Cx;
 
 use crate::space::Space;
+use crate::tasks::{Batch, TaskMail, Tasks};
+
+/// The pause before the next look for answers that come from other threads.
+const LATE: Duration = Duration::from_millis(1);
 
 /// The nodes' ways to each other.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ struct State {
     unheard: Vec<bool>,
     /// The log of all that has happened between nodes.
     events: Events,
+    /// The tasks, which run at once.
+    tasks: Option<Arc<Tasks>>,
 }
 
 /// The log of a run, as a digest: two runs with the same one are the same.
@@ -80,7 +87,7 @@ impl State {
     /// Returns packets for a node, from any that has sent some.
     fn packets(&mut self, node: u32) -> Option<(u32, Vec<u8>)> {
         let senders: Vec<usize> =
-            (0..self.queues.len()).filter(|from| !self.queues[node as usize][*from].is_empty()).collect();
+            (0..self.queues[node as usize].len()).filter(|from| !self.queues[node as usize][*from].is_empty()).collect();
         let from = *senders.get(self.choose(senders.len()))?;
         let packets = self.queues[node as usize][from].pop_front()?;
         Some((from as u32, packets))
@@ -125,12 +132,25 @@ impl State {
 }
 
 impl Simulation {
-    pub(crate) fn new(count: u32, seed: u64, loss: Option<(Range<u32>, u32)>) -> Simulation {
+    pub(crate) fn new(
+        count: u32,
+        seed: u64,
+        loss: Option<(Range<u32>, u32)>,
+        tasks: Option<Arc<Tasks>>,
+    ) -> Simulation {
+        // The tasks send answers.
+        let senders = tasks_of(count) as usize + 1;
         let count = count as usize;
-        let queues = vec![vec![VecDeque::new(); count]; count];
+        let queues = vec![vec![VecDeque::new(); senders]; count];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (others, unheard, events) = (Vec::new(), vec![false; count], Events::default());
-        Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard, events })))
+        let state = State { random, queues, others, loss, lost: 0..0, unheard, events, tasks };
+        Simulation(Arc::new(Mutex::new(state)))
+    }
+
+    /// Returns the way from the tasks to the nodes.
+    pub(crate) fn mail(&self) -> Box<dyn TaskMail> {
+        Box::new(SimulatedMail(Arc::downgrade(&self.0)))
     }
 
     /// Returns the number of events, and the digest of their log.
@@ -176,6 +196,30 @@ impl Simulation {
     }
 }
 
+/// The way from the tasks to the simulated nodes.
+#[derive(Debug)]
+struct SimulatedMail(Weak<Mutex<State>>);
+
+impl TaskMail for SimulatedMail {
+    fn deliver(&self, to: u32, packets: Vec<u8>) {
+        let Some(state) = self.0.upgrade() else { return };
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = tasks_of(state.queues.len() as u32);
+        state.events.add(Event::Sent, from, to, &packets);
+        if !state.lost.contains(&to) {
+            state.queues[to as usize][from as usize].push_back(packets);
+        }
+    }
+
+    fn begin_work(&self) {}
+
+    fn end_work(&self) {}
+
+    fn batch(&self, _guest: u32) -> Option<Batch> {
+        None
+    }
+}
+
 /// A node's way to the others.
 #[derive(Debug)]
 struct Port {
@@ -189,6 +233,11 @@ impl Packets for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         let mut state = self.simulation.state();
         state.events.add(Event::Sent, self.node, node, &packets);
+        if node as usize >= state.queues.len() {
+            let tasks = state.tasks.clone();
+            drop(state);
+            return tasks.into_iter().for_each(|tasks| tasks.post(self.node, packets.clone()));
+        }
         if !state.lost.contains(&node) {
             state.queues[node as usize][self.node as usize].push_back(packets);
         }
@@ -226,7 +275,12 @@ impl Packets for Port {
                 }
             }
             if rest && self.simulation.state().is_quiet() {
-                return Received::Over;
+                let tasks = self.simulation.state().tasks.clone();
+                if tasks.is_none_or(|tasks| tasks.pending() == 0) {
+                    return Received::Over;
+                }
+                // Some answers come later, from other threads.
+                std::thread::sleep(LATE);
             }
         }
     }
@@ -245,8 +299,13 @@ impl Placement for Port {
         (node != self.node && (node as usize) < count && !state.lost.contains(&node)).then_some(node)
     }
 
-    fn is_idle(&mut self, _node: u32) -> bool {
-        self.simulation.state().choose(2) == 0
+    fn is_idle(&mut self, node: u32) -> bool {
+        let mut state = self.simulation.state();
+        node as usize >= state.queues.len() || state.choose(2) == 0
+    }
+
+    fn has_tasks(&self) -> bool {
+        self.simulation.state().tasks.is_some()
     }
 
     fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {

@@ -31,6 +31,8 @@ pub enum NativeType {
     Named(&'static str),
     /// An object of a class native to Rust, by its Rust name.
     Object(&'static str),
+    /// A native actor, by its Rust name.
+    Actor(&'static str),
 }
 
 /// A heading as the types of a Rust function say it.
@@ -62,6 +64,7 @@ impl fmt::Display for NativeType {
             }
             NativeType::Named(name) => f.write_str(name),
             NativeType::Object(class) => write!(f, "class native {class:?}"),
+            NativeType::Actor(class) => write!(f, "actor native {class:?}"),
         }
     }
 }
@@ -130,6 +133,14 @@ pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> 
             class.is_some_and(|(class, _)| {
                 let own = program.classes[*class].ty;
                 own == ty || gives && types.is_subtype(own, ty)
+            })
+        }
+        NativeType::Actor(name) => {
+            let native = |class: &&crate::Class| {
+                class.actor.as_ref().is_some_and(|actor| actor.native.as_deref() == Some(name))
+            };
+            program.classes.values().find(native).is_some_and(|class| {
+                class.ty == ty || gives && types.is_subtype(class.ty, ty)
             })
         }
     }

@@ -67,6 +67,9 @@ pub struct Actor {
     /// Its constraints: a message for the method stays queued while the function, a method with the
     /// message's arguments, gives `true`.
     pub guards: Vec<(MethodId, FuncId)>,
+    /// The Rust name of a class whose actors are values of Rust. It has no variables and no guards,
+    /// one creator without code, and only native methods: messages run on tasks.
+    pub native: Option<String>,
 }
 
 /// The code of a routine or method.

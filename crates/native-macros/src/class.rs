@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, ImplItem, ItemImpl, LitStr, ReceiverKind, Result};
 
-use crate::function::{Shape, is_context};
+use crate::function::{First, Shape};
 
 /// Returns the block, and the class that its methods make.
 pub fn expand(name: &LitStr, item: &ItemImpl) -> Result<TokenStream> {
@@ -23,13 +23,13 @@ pub fn expand(name: &LitStr, item: &ItemImpl) -> Result<TokenStream> {
         let ImplItem::Fn(function) = function else { continue };
         let mut inputs = function.sig.inputs.iter();
         let Some(FnArg::Receiver(receiver)) = inputs.next() else { continue };
-        if !inputs.next().is_some_and(is_context) {
+        if !inputs.next().is_some_and(|input| First::Context.is(input)) {
             continue;
         }
         let ReceiverKind::Reference(_, _, mutability) = &receiver.kind else {
             return Err(Error::new(receiver.span(), "a method of a class takes `&self` or `&mut self`"));
         };
-        let shape = Shape::read(&function.sig, 1)?;
+        let shape = Shape::read(&function.sig, 1, First::Context)?;
         let method = &function.sig.ident;
         let own = method.unraw().to_string();
         let entry = format_ident!("__theta_{own}");

@@ -20,9 +20,40 @@ pub struct Shape {
     output: TokenStream,
 }
 
+/// The argument that comes first, behind the receiver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// `cx: &mut Cx`
+    Context,
+    /// `task: &Task`
+    Task,
+}
+
+impl First {
+    /// True if an argument is of this kind.
+    pub fn is(self, argument: &FnArg) -> bool {
+        let FnArg::Typed(PatType { ty, .. }) = argument else { return false };
+        let Type::Reference(reference) = &**ty else { return false };
+        let Type::Path(path) = &*reference.elem else { return false };
+        let (mutable, name) = match self {
+            First::Context => (true, "Cx"),
+            First::Task => (false, "Task"),
+        };
+        reference.mutability.is_some() == mutable
+            && path.path.segments.last().is_some_and(|segment| segment.ident == name)
+    }
+
+    fn missing(self) -> &'static str {
+        match self {
+            First::Context => "a native takes `cx: &mut Cx` first",
+            First::Task => "a method of an actor takes `task: &Task` first",
+        }
+    }
+}
+
 impl Shape {
-    /// Reads a heading; `skip` arguments come before `cx`.
-    pub fn read(signature: &Signature, skip: usize) -> Result<Shape> {
+    /// Reads a heading; `skip` arguments come before the first one.
+    pub fn read(signature: &Signature, skip: usize, first: First) -> Result<Shape> {
         let generics = &signature.generics;
         if let Some(parameter) = generics.params.first() {
             return Err(Error::new(parameter.span(), "a native has no parameters of types or lifetimes"));
@@ -31,8 +62,8 @@ impl Shape {
             return Err(Error::new(signature.span(), "a native cannot wait"));
         }
         let mut inputs = signature.inputs.iter().skip(skip);
-        if !inputs.next().is_some_and(is_context) {
-            return Err(Error::new(signature.ident.span(), "a native takes `cx: &mut Cx` first"));
+        if !inputs.next().is_some_and(|input| first.is(input)) {
+            return Err(Error::new(signature.ident.span(), first.missing()));
         }
         let mut arguments = Vec::new();
         let mut yields = None;
@@ -44,6 +75,9 @@ impl Shape {
                 return Err(Error::new(input.span(), "the body of the loop comes last"));
             }
             yields = body_of_loop(ty);
+            if yields.is_some() && first == First::Task {
+                return Err(Error::new(ty.span(), "a method of an actor is no iterator"));
+            }
             if yields.is_none() {
                 let name = match &**pat {
                     Pat::Ident(name) => {
@@ -63,6 +97,17 @@ impl Shape {
             ReturnType::Type(_, ty) => quote!(#ty),
         };
         Ok(Shape { arguments, yields, output })
+    }
+
+    /// Returns the same heading with another result.
+    pub fn with_output(mut self, output: &Type) -> Shape {
+        self.output = quote!(#output);
+        self
+    }
+
+    /// Returns the types of the arguments.
+    pub fn types(&self) -> impl Iterator<Item = &Type> {
+        self.arguments.iter().map(|(_, ty)| ty)
     }
 
     /// Returns an expression for the heading.
@@ -161,14 +206,6 @@ impl Shape {
     }
 }
 
-/// True if an argument is `&mut Cx`.
-pub fn is_context(argument: &FnArg) -> bool {
-    let FnArg::Typed(PatType { ty, .. }) = argument else { return false };
-    let Type::Reference(reference) = &**ty else { return false };
-    let Type::Path(path) = &*reference.elem else { return false };
-    reference.mutability.is_some() && path.path.segments.last().is_some_and(|s| s.ident == "Cx")
-}
-
 /// Returns the values of `&mut dyn FnMut(&mut Cx, A, B) -> Flow`.
 fn body_of_loop(ty: &Type) -> Option<Vec<Type>> {
     let Type::Reference(reference) = ty else { return None };
@@ -182,7 +219,7 @@ fn body_of_loop(ty: &Type) -> Option<Vec<Type>> {
 /// Makes a routine with the type beside it. Types have names of their own, so it can be called as
 /// the function is. The type is an enum without variants, and so leaves the function's name alone.
 pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
-    let shape = Shape::read(&item.sig, 0)?;
+    let shape = Shape::read(&item.sig, 0, First::Context)?;
     let (ident, visibility) = (&item.sig.ident, &item.vis);
     let entry = format_ident!("entry");
     let code = shape.entry(

@@ -5,6 +5,7 @@
 //! traits of `bifrost_native::value` and calls `bifrost_native::glue`. A mistake is an error of the
 //! compiler at its place in the source.
 
+mod actor;
 mod class;
 mod function;
 mod signals;
@@ -22,6 +23,20 @@ pub fn theta_class(name: TokenStream, item: TokenStream) -> TokenStream {
     let name = parse_macro_input!(name as LitStr);
     let item = parse_macro_input!(item as ItemImpl);
     class::expand(&name, &item).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes the functions of an `impl` block those of a class of actors: `#[theta_actor("crate::Type",
+/// concurrency = 4)]`. Without `concurrency` one method runs at a time; 0 is no bound.
+///
+/// Functions whose next argument is `task: &Task` are those of the actor; others stay as they are.
+/// `fn new(task: &Task, ...) -> Self` (or `-> Result<Self, String>`) is the creator. A method with
+/// `&self` runs beside others, one with `&mut self` alone. A method whose last argument is `reply:
+/// Reply<O>` answers later: its outcome is `O`.
+#[proc_macro_attribute]
+pub fn theta_actor(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let attribute = parse_macro_input!(attribute as actor::Attribute);
+    let item = parse_macro_input!(item as ItemImpl);
+    actor::expand(&attribute, &item).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes a function a routine of Theta: `#[theta_routine("crate::function")]`. Its first argument

@@ -3,6 +3,8 @@
 use bifrost_runtime::abi::Ret;
 use bifrost_runtime::cx::Cx as Raw;
 
+use crate::actor::Task;
+
 /// The context of a running native.
 #[derive(Debug)]
 pub struct Cx<'a> {
@@ -10,6 +12,8 @@ pub struct Cx<'a> {
     /// The way in which the call must end, whatever the native returns: a loop's body has left, or
     /// the run was ended.
     pub(crate) ended: Option<Ret>,
+    /// The task, in a method of an actor.
+    pub(crate) task: Option<&'a Task>,
 }
 
 /// The next action of an iterator after a step.
@@ -24,7 +28,11 @@ pub enum Flow {
 
 impl<'a> Cx<'a> {
     pub(crate) fn new(raw: &'a mut Raw) -> Cx<'a> {
-        Cx { raw, ended: None }
+        Cx { raw, ended: None, task: None }
+    }
+
+    pub(crate) fn of_task(raw: &'a mut Raw, task: &'a Task) -> Cx<'a> {
+        Cx { raw, ended: None, task: Some(task) }
     }
 
     /// Returns true if the native should return soon, because the run was ended or the stack is

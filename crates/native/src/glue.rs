@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bifrost_ir::{SignalId, Signature, Types};
+use bifrost_ir::{FuncId, MethodRef, SignalId, Signature, Types};
 use bifrost_runtime::abi::{Closure, Word};
 use bifrost_runtime::cx::Cx as Raw;
 use bifrost_runtime::native::{self, Behind, Persistence};
@@ -37,6 +37,10 @@ enum Called {
     /// The method of that name, of this receiver.
     Method(Object, &'static str),
     Routine(&'static RoutineDesc),
+    /// The method of an actor.
+    Message(MethodRef),
+    /// The creator of an actor.
+    Creation(FuncId),
 }
 
 impl Frame {
@@ -58,6 +62,16 @@ impl Frame {
         Frame(Called::Routine(unsafe { RoutineDesc::of(descriptor) }))
     }
 
+    /// Makes the call of a method of an actor.
+    pub fn of_message(method: MethodRef) -> Frame {
+        Frame(Called::Message(method))
+    }
+
+    /// Makes the call of the creator of an actor.
+    pub fn of_creation(creator: FuncId) -> Frame {
+        Frame(Called::Creation(creator))
+    }
+
     fn signature<T>(&self, cx: &Cx<'_>, ask: impl FnOnce(&Signature) -> Option<T>) -> Option<T> {
         let program = cx.raw.image().program();
         match self.0 {
@@ -66,6 +80,8 @@ impl Frame {
                 ask(&program.types.method(method).signature)
             }
             Called::Routine(routine) => ask(&program.routines[routine.routine].signature),
+            Called::Message(method) => ask(&program.types.method(method).signature),
+            Called::Creation(creator) => ask(&program.funcs[creator].signature),
         }
     }
 
@@ -74,7 +90,7 @@ impl Frame {
         match self.0 {
             // SAFETY: the receiver lives as long as the frame.
             Called::Method(receiver, name) => Some((unsafe { Alive::new(receiver) }, name)),
-            Called::Routine(_) => None,
+            Called::Routine(_) | Called::Message(_) | Called::Creation(_) => None,
         }
     }
 
@@ -208,8 +224,14 @@ impl<'a, C: NativeClass> Argument<'a> for Obj<'a, C> {
     }
 }
 
+/// The entry that the tables of native actors have: no node enters it.
+pub(crate) extern "C" fn no_entry(raw: *mut Raw) -> Ret {
+    // SAFETY: every function is entered with the current context.
+    unsafe { (*raw).exhausted("internal error: a method of a native actor was entered") }
+}
+
 /// Returns the text of a panic.
-fn message(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -51,6 +51,7 @@
 // The attributes name this crate from outside.
 extern crate self as bifrost_native;
 
+pub mod actor;
 mod call;
 mod cx;
 pub mod glue;
@@ -63,7 +64,8 @@ mod tagged;
 mod tests;
 pub mod value;
 
-pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_class, theta_routine};
+pub use actor::{ActorRef, NativeActor, Reply, Task};
+pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_actor, theta_class, theta_routine};
 pub use call::{Arguments, Came, Heading, Proc, Raised, Returned};
 pub use cx::{Cx, Flow};
 pub use glue::Obj;

@@ -6,6 +6,7 @@ use bifrost_ir::native::NativeHeading;
 use bifrost_runtime::abi::Code;
 use bifrost_runtime::native::{NativeFunction, Natives};
 
+use crate::actor::{ActorType, NativeActor, NativeActors};
 use crate::glue;
 use crate::persist::Persist;
 
@@ -61,6 +62,23 @@ impl Registry {
     #[must_use]
     pub fn with_class<C: NativeClass>(self) -> Registry {
         C::methods().into_iter().fold(self, Registry::with_routine)
+    }
+
+    /// Adds a class of actors.
+    #[must_use]
+    pub fn with_actor<A: NativeActor>(mut self) -> Registry {
+        let class = ActorType::of::<A>();
+        let mut actors = self.natives.get::<NativeActors>().cloned().unwrap_or_default();
+        for method in class.methods() {
+            let code = Code(glue::no_entry as *const u8);
+            let heading = method.heading().clone();
+            let function = NativeFunction { code, heading, changes: false };
+            // SAFETY: no node enters it, and it takes nothing but the context.
+            unsafe { self.natives.add(format!("{}.{}", A::NAME, method.name()), function) };
+        }
+        actors.insert(class);
+        self.natives.set(actors);
+        self
     }
 
     /// Adds a class whose objects are stored.

@@ -47,6 +47,8 @@ impl State {
 pub struct ActorClass {
     /// True if its methods may overlap.
     pub functional: bool,
+    /// True if its actors are values of Rust, whose methods run on tasks.
+    pub native: bool,
     /// Its creators.
     pub creators: Vec<FuncId>,
     /// By creator: the pattern of its arguments, where they go to another node.
@@ -445,6 +447,7 @@ impl ActorClass {
             carries: messages.iter().any(|kind| kind.carries != 0),
             messages,
             functional: actor.functional,
+            native: actor.native.is_some(),
             creators: actor.creators.clone(),
             creations,
             takes_all,

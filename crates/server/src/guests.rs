@@ -11,7 +11,7 @@
 //! 3. When it is dropped, the nodes lose it.
 //!
 //! An actor with a name is held by the table of names, which is a guest for ever: the first number
-//! above the nodes is its.
+//! above the nodes is its. The second is that of the tasks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,13 +20,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bifrost_actors::{
-    Named, Names, Observer, Packets, Placement, Received, Wait, WithActors, grant, release,
+    Named, Names, Observer, Packets, Placement, Received, Wait, WithActors, grant, release, tasks_of,
 };
 use bifrost_cache::Cache;
 use bifrost_capsule::Space;
 use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
+use bifrost_capsule::tasks::Batch;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
+use bifrost_runtime::cx::Poll;
 use bifrost_workers::{Condvar, Reason};
 use parking_lot::{Mutex, RwLock};
 
@@ -68,7 +70,7 @@ struct Table {
     ports: RwLock<HashMap<u32, Arc<GuestPort>>>,
     /// The number of the last guest.
     last: AtomicU64,
-    /// By node: the index of the next actor that a guest makes there.
+    /// By node, the tasks included: the index of the next actor that a guest makes there.
     indices: Vec<AtomicU32>,
     names: Mutex<HashMap<String, Named>>,
     /// The nodes have ended.
@@ -91,6 +93,10 @@ struct GuestPort {
     full: AtomicBool,
     /// The nodes know of it.
     open: AtomicBool,
+    /// The poll of its context.
+    poll: Arc<Poll>,
+    /// The name of its role; empty without one.
+    caller: Mutex<Arc<str>>,
 }
 
 /// The place of a session among the guests.
@@ -112,8 +118,8 @@ impl Table {
     fn new(nodes: u32) -> Table {
         Table {
             ports: RwLock::default(),
-            last: AtomicU64::new(nodes.into()),
-            indices: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
+            last: AtomicU64::new(tasks_of(nodes).into()),
+            indices: (0..=tasks_of(nodes)).map(|_| AtomicU32::new(0)).collect(),
             names: Mutex::default(),
             ended: AtomicBool::new(false),
         }
@@ -128,7 +134,22 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Returns the batch of a guest that is under way.
+    fn batch_of(&self, guest: u32) -> Option<Batch> {
+        let ports = self.ports.read();
+        let port = ports.get(&guest)?;
+        let epoch = port.poll.epoch();
+        let caller = port.caller.lock().clone();
+        Some(Batch { poll: port.poll.clone(), epoch, deadline: None, caller, priority: 0 })
+    }
+}
+
 impl Guests for Table {
+    fn batch(&self, guest: u32) -> Option<Batch> {
+        self.batch_of(guest)
+    }
+
     fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
         let ports = self.ports.read();
         let Some(port) = ports.get(&to) else { return };
@@ -278,6 +299,10 @@ impl Placement for Guest {
         self.shared.is_idle(node)
     }
 
+    fn has_tasks(&self) -> bool {
+        self.shared.tasks().is_some()
+    }
+
     fn home(&mut self) -> u32 {
         self.next = (self.next + 1) % self.shared.nodes();
         self.next
@@ -363,6 +388,8 @@ impl Hosts {
             waiting_most: space.lock().limits().batch_heap_bytes,
             full: AtomicBool::new(false),
             open: AtomicBool::new(false),
+            poll: space.poll().clone(),
+            caller: Mutex::new(Arc::from("")),
         });
         let waker = port.clone();
         space.poll().set_waker(move || waker.send(Mail::Wake));

@@ -10,6 +10,7 @@ use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
 
 use crate::between::kinds::GRANT;
 use crate::between::packet::put;
+use crate::between::placement::tasks_of;
 use crate::between::remote::{LOST, OWN};
 use crate::context::WithActors;
 use crate::create::fail_creation;
@@ -67,7 +68,9 @@ pub(crate) fn at_address(
     if address.node == cx.node() {
         return here(cx, address, ty).map(object).ok_or(NotReceived::Address(address));
     }
-    if address.node >= cx.nodes() {
+    let origin = cx.actors().remote.origin;
+    let native = address.node == tasks_of(cx.nodes()) && cx.actors().remote.has_native(origin);
+    if address.node >= cx.nodes() && !native {
         return Err(NotReceived::Address(address));
     }
     if cx.actors().remote.under_way {

@@ -72,6 +72,16 @@ pub trait Placement {
         0
     }
 
+    /// True if there are tasks here, on which native actors run.
+    fn has_tasks(&self) -> bool {
+        false
+    }
+
+    /// True if a node or guest is in this process, and so may know native actors.
+    fn is_here(&self, _node: u32) -> bool {
+        true
+    }
+
     /// Returns the index of the next actor that a guest makes on a node. Returns nothing for a node
     /// itself, which counts by itself.
     fn next_index(&mut self, _node: u32) -> Option<u32> {

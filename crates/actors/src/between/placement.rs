@@ -45,6 +45,12 @@ const READY_PER_ACTOR: usize = 32;
 /// again.
 const TOLD_STEP: u32 = 8;
 
+/// Returns the number under which all nodes and guests of a process know its tasks, on which native
+/// actors run. It is behind that of the table of names. Guests have higher ones.
+pub fn tasks_of(nodes: u32) -> u32 {
+    nodes + 1
+}
+
 /// The loads that a node knows; all vectors are by node.
 #[derive(Debug, Default)]
 pub(crate) struct Placement {

@@ -42,7 +42,7 @@ use crate::between::network::{Named, no_names};
 use crate::between::network::{Network, Received, Wait};
 use crate::between::outlet::Way;
 use crate::between::packet::{LENGTH_BYTES, WAITER, put};
-use crate::between::placement::{Placement, chooser};
+use crate::between::placement::{Placement, chooser, tasks_of};
 use crate::between::search::state::Searches;
 use crate::object::{Actor, Join, Known, Outgoing, Owing};
 
@@ -97,7 +97,7 @@ pub(crate) struct Remote {
     /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
     /// by one address, so one object stands for it in each.
     pub(super) names: FxHashMap<Word, (u32, u32)>,
-    /// By node: the number of actors that were made there.
+    /// By node, the tasks included: the number of actors that were made there.
     pub(crate) made: Vec<u32>,
     /// The objects that stand here for actors and places of answers of other nodes, and how often
     /// this node was told of each.
@@ -119,6 +119,8 @@ pub(crate) struct Remote {
     /// The names' table is one for ever.
     pub(super) guests: FxHashSet<u32>,
     pub(super) to_guests: FxHashMap<u32, Vec<u8>>,
+    /// True in the context of a task, which answers nodes and guests without being told of them.
+    pub(super) answers_all: bool,
     pub(super) turns: u32,
     /// Buffers for packets, taken from packets that came.
     pub(super) spare: Vec<Vec<u8>>,
@@ -233,13 +235,16 @@ impl Export {
 impl Remote {
     pub(crate) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
         self.close_outlet();
+        if network.has_tasks() {
+            self.guests.insert(tasks_of(nodes));
+        }
         self.network = Some(network);
         // The last entries are those of guests.
         (self.born, self.born_count) = (vec![FxHashMap::default(); nodes as usize + 1], 0);
         self.not_made = vec![0; nodes as usize + 1];
         self.guests.insert(nodes);
         self.proxies_most = PROXIES_MIN;
-        self.made = vec![0; nodes as usize];
+        self.made = vec![0; tasks_of(nodes) as usize + 1];
         self.outbox = vec![Vec::new(); nodes as usize];
         self.lost = vec![false; nodes as usize];
         self.searches = Searches::new();
@@ -249,8 +254,16 @@ impl Remote {
 
     /// True if a node is no more.
     pub(crate) fn is_lost(&self, node: u32) -> bool {
+        if self.answers_all {
+            return false;
+        }
         let lost = self.lost.get(node as usize).copied();
         lost.unwrap_or_else(|| !self.guests.contains(&node) && self.has_network())
+    }
+
+    /// True if a node or guest may know native actors of this process.
+    pub(crate) fn has_native(&self, node: u32) -> bool {
+        self.network.as_ref().is_some_and(|network| network.has_tasks() && network.is_here(node))
     }
 
     /// Adds a guest of this number.
@@ -617,6 +630,14 @@ impl Remote {
             if let Some(network) = &mut self.network {
                 network.post(node, packets);
             }
+        }
+    }
+
+    /// Hands over all packets for a node.
+    pub(crate) fn post_now(&mut self, node: u32) {
+        let packets = std::mem::take(self.packets(node));
+        if let Some(network) = self.network.as_mut().filter(|_| !packets.is_empty()) {
+            network.post(node, packets);
         }
     }
 

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::between::addresses::{address_of, at_address};
 use crate::between::kinds::{ANSWER, CREATE, MESSAGE};
 use crate::between::packet::{NOBODY, put};
-use crate::between::placement::chooser;
+use crate::between::placement::{chooser, tasks_of};
 use crate::between::remote::{LOST, Writing};
 use crate::context::{WithActors, image_of, pending};
 use crate::exceptions::{Origin, kept_exception, log_answered};
@@ -36,11 +36,20 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
     }
 }
 
+/// The reason why a native actor is not sent to another capsule.
+const NATIVE: &str = "it is native, and cannot leave its process";
+
 /// Writes values behind the bytes of a packet.
 #[inline]
 fn write(cx: &mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
     let to = packet.node;
-    let mut address = |cx: &mut Cx, object: Object, leaf: Leaf| Ok(address_of(cx, object.word(), leaf, to));
+    let mut address = |cx: &mut Cx, object: Object, leaf: Leaf| {
+        let address = address_of(cx, object.word(), leaf, to);
+        match address.node == tasks_of(cx.nodes()) && !cx.actors().remote.has_native(to) {
+            true => Err(NotSent::Object { class: object.info().name.clone(), why: NATIVE.to_owned() }),
+            false => Ok(address),
+        }
+    };
     // SAFETY: the values have the types of the pattern's places.
     let written = unsafe { pattern.write(cx, values, &mut address, &mut packet.packets) };
     written.map_err(|why| not_sent(cx, why))
@@ -100,7 +109,8 @@ pub(crate) fn send_past(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
     let node = packet.node;
     count_sent(cx, &packet);
     cx.actors().remote.end(packet);
-    if code::remote(cx, call.actor(), call.slot(), method) {
+    // The tasks take each message at once.
+    if node < cx.nodes() && code::remote(cx, call.actor(), call.slot(), method) {
         cx.actors().remote.open_outlet(node);
     }
     Ok(Ret::NOTHING)
@@ -168,10 +178,15 @@ pub(crate) fn create(cx: &mut Cx, table: &'static Table, creator: u32, args: &[W
             return cx.failure(&why.to_string());
         }
     };
+    let tasks = tasks_of(cx.nodes());
     let remote = &mut cx.actors().remote;
     remote.made[node as usize] = own + 1;
     remote.placement.made(node);
     remote.end(packet);
+    if node == tasks {
+        // Nobody hears of the actor before the tasks know it.
+        remote.post_now(node);
+    }
     cx.words.stats.created_remotely += 1;
     Ret::of(proxy.word())
 }

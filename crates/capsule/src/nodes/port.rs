@@ -231,6 +231,9 @@ impl Port {
 
 impl Packets for Port {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
+        if let Some(tasks) = self.shared.tasks_at(node) {
+            return tasks.post(self.node, packets);
+        }
         match &self.links {
             _ if node >= self.shared.nodes() => {
                 if let Some(guests) = self.shared.guests() {
@@ -303,12 +306,21 @@ impl Placement for Port {
     fn is_idle(&mut self, node: u32) -> bool {
         match node < self.shared.nodes() {
             true => self.shared.is_idle(node),
+            false if self.shared.tasks_at(node).is_some() => true,
             false => self.shared.guests().is_some_and(|guests| guests.waits(node)),
         }
     }
 
     fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
         self.shared.idleness(node)
+    }
+
+    fn has_tasks(&self) -> bool {
+        self.shared.tasks().is_some()
+    }
+
+    fn is_here(&self, node: u32) -> bool {
+        node >= self.shared.nodes() || self.shared.is_here(node)
     }
 }
 

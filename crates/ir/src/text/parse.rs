@@ -559,12 +559,7 @@ impl Reader<'_> {
             let class = &mut self.program.classes[id];
             (class.superclass, class.fields) = (Some(up), fields);
         }
-        // `native "x" method` begins a method.
-        if let Token::Str(name) = self.peek_at(1).clone()
-            && !matches!(self.peek_at(2), Token::Word(w) if w == "method" || w == "private")
-            && self.take_word("native")
-        {
-            self.at += 1;
+        if let Some(name) = self.native_name() {
             self.program.native_classes.insert(id, name);
         }
         if !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("immutable") {
@@ -576,6 +571,10 @@ impl Reader<'_> {
             let private = !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("private");
             let def = self.program.types.def_mut(ty);
             (def.actor, def.public) = (true, !private);
+            let native = self.native_name();
+            if let Some(actor) = &mut self.program.classes[id].actor {
+                actor.native = native;
+            }
         }
         while !self.take_word("end") {
             // An instance variable may have the name of a keyword.
@@ -641,6 +640,18 @@ impl Reader<'_> {
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames: Vec::new() });
         }
         Ok(())
+    }
+
+    /// Takes `native "x"` behind the name of a class, which `native "x" method` is not.
+    fn native_name(&mut self) -> Option<String> {
+        let Token::Str(name) = self.peek_at(1).clone() else { return None };
+        let member =
+            matches!(self.peek_at(2), Token::Word(w) if w == "method" || w == "private" || w == "script");
+        if member || !self.take_word("native") {
+            return None;
+        }
+        self.at += 1;
+        Some(name)
     }
 
     /// Reads a creator or a constraint of an actor.

@@ -155,6 +155,9 @@ fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut S
     if let Some(actor) = &def.actor {
         out.push_str(if actor.functional { " functional actor" } else { " actor" });
         out.push_str(if own.public { "" } else { " private" });
+        if let Some(native) = &actor.native {
+            let _ = write!(out, " native {native:?}");
+        }
     }
     out.push('\n');
     for field in &def.fields[superclass.map_or(0, |c| c.fields.len())..] {

@@ -247,7 +247,14 @@ fn verify_actor(program: &Program, class: &Class, errors: &mut Errors) {
         })
     });
     let alone = class.superclass.is_none();
-    if !own.actor || !creators || !guards || !alone {
+    let is_native = |body: &Body| matches!(body, Body::Native(_));
+    let native = actor.native.is_none()
+        || class.fields.is_empty()
+            && actor.guards.is_empty()
+            && actor.creators.len() == 1
+            && !actor.functional
+            && class.bodies.iter().all(is_native);
+    if !own.actor || !creators || !guards || !alone || !native {
         errors.push(&class.name, Kind::WrongActor { class: class.name.clone() });
     }
 }

@@ -40,7 +40,7 @@ impl Files {
     }
 
     /// Does something with a name in each folder where it may be, until it works.
-    fn first<T>(&self, name: &str, work: impl Fn(&Dir, &Path) -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn first<T>(&self, name: &str, work: impl Fn(&Dir, &Path) -> io::Result<T>) -> io::Result<T> {
         let name = Path::new(name);
         let mut outcome = Err(ErrorKind::NotFound.into());
         for folder in &self.folders {
@@ -119,7 +119,7 @@ impl HostFile {
 
 /// Opens a regular file. Anything else is refused without waiting for it: to open a FIFO would wait
 /// for its other side, beyond every limit of the run.
-fn open_regular(dir: &Dir, name: &Path, how: &mut OpenOptions) -> io::Result<File> {
+pub(super) fn open_regular(dir: &Dir, name: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = dir.open_with(name, how.custom_flags(OFlags::NONBLOCK.bits() as i32))?.into_std();
     match file.metadata()?.is_file() {
         true => Ok(file),
@@ -180,21 +180,25 @@ fn write_file(cx: &mut Cx, name: &str, contents: &[u8]) -> Result<(), WriteSigna
         .map_err(|e| WriteSignal::NotPossible(e.to_string().into()))
 }
 
+/// Returns the names of what is in a folder, in order.
+pub(super) fn names_in(files: &Files, folder: &str) -> io::Result<Vec<String>> {
+    let mut names = files.first(folder, |dir, name| {
+        dir.read_dir(name)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<io::Result<Vec<String>>>()
+    })?;
+    // The order of the file system is none.
+    names.sort();
+    Ok(names)
+}
+
 #[theta_routine("std::entries")]
 fn entries(
     cx: &mut Cx,
     folder: &str,
     each: &mut dyn FnMut(&mut Cx, String) -> Flow,
 ) -> Result<(), OpenSignal> {
-    let found = allowed(cx).first(folder, |dir, name| {
-        dir.read_dir(name)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect::<io::Result<Vec<String>>>()
-    });
-    let mut names = found.map_err(|_| OpenSignal::NotFound)?;
-    // The order of the file system is none.
-    names.sort();
-    for name in names {
+    for name in names_in(&allowed(cx), folder).map_err(|_| OpenSignal::NotFound)? {
         if each(cx, name) == Flow::Leave {
             break;
         }

@@ -4,10 +4,12 @@
 //! Programs have them by `import std.files`, `import std.random`, `import std.system` and `import
 //! std.trees`, whose texts are built in.
 
+mod file_server;
 mod files;
 mod random;
 mod system;
 
+pub use file_server::{FileServer, OPEN_MAX, OpenFile, READ_BYTES_MAX};
 pub use files::{Files, HostFile};
 pub use random::Generator;
 
@@ -15,7 +17,7 @@ use crate::registry::Registry;
 
 /// Adds the standard set.
 pub(crate) fn add_to(registry: Registry) -> Registry {
-    let natives = [files::add_to, random::add_to, system::add_to];
+    let natives = [files::add_to, file_server::add_to, random::add_to, system::add_to];
     let registry = natives.into_iter().fold(registry, |registry, add| add(registry));
     registry.with_text("std/trees.theta", include_str!("../../theta/std/trees.theta"))
 }

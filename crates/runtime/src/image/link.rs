@@ -168,7 +168,11 @@ impl Image {
         let native_tables = program.native_classes.iter().map(|(class, name)| {
             (name.clone(), tables[program.classes[*class].ty.index()].expect("classes have tables"))
         });
-        let native_tables = native_tables.collect();
+        let actors = program.classes.values().filter_map(|class| {
+            let name = class.actor.as_ref()?.native.clone()?;
+            Some((name, tables[class.ty.index()].expect("classes have tables")))
+        });
+        let native_tables = native_tables.chain(actors).collect();
         Ok(Arc::new(Image {
             added,
             native_tables,

@@ -41,7 +41,8 @@ impl<'a> Checker<'a> {
         let (id, ty, env) = (info.id, info.ty, info.env.clone());
         let ast = self.class_ast(at);
         let Some(actor) = &ast.actor else { return };
-        self.check_messages(ast.methods.iter().map(|routine| &routine.heading));
+        let methods = ast.methods.iter().map(|routine| &routine.heading);
+        self.check_messages(methods.chain(&ast.headings));
         let mut creators = vec![];
         for creator in &actor.creators {
             self.check_distinct(creator.args.iter().map(|arg| &arg.name));
@@ -56,11 +57,11 @@ impl<'a> Checker<'a> {
                 Signature { params, ..Signature::default() },
             ));
         }
+        let mut without_code = vec![];
         match actor.creators.as_slice() {
-            [] if ast.ivars.is_empty() => {
-                let func = self.heading_only(&ast.name.name, ty, Signature::default());
-                self.program.funcs[func].body = bifrost_ir::Block(vec![IrStmt::Return(Default::default())]);
-                creators.push(func);
+            [] if ast.ivars.is_empty() || ast.native.is_some() => {
+                creators.push(self.heading_only(&ast.name.name, ty, Signature::default()));
+                without_code.clone_from(&creators);
             }
             [] => {
                 let message = format!("actor `{}` has instance variables and no `new`", ast.name);
@@ -75,8 +76,17 @@ impl<'a> Checker<'a> {
                 );
             }
         }
+        if let Some((rust, _)) = &ast.native {
+            let headings = creators.iter().map(|func| self.program.funcs[*func].signature.clone());
+            let headings: Vec<Signature> = headings.collect();
+            self.check_native_actor(at, rust, &headings);
+            without_code.clone_from(&creators);
+        }
+        for func in without_code {
+            self.program.funcs[func].body = bifrost_ir::Block(vec![IrStmt::Return(Default::default())]);
+        }
         let mut guards = vec![];
-        for disable in &actor.disables {
+        for disable in actor.disables.iter().filter(|_| ast.native.is_none()) {
             let Some(method) = self.program.types.find_method(ty, &disable.method.name) else {
                 let message = format!("`{}` has no method `{}`", ast.name, disable.method);
                 let mut diagnostic = Diagnostic::error(Code::E0201, disable.method.span, message);
@@ -132,6 +142,10 @@ impl<'a> Checker<'a> {
     pub(crate) fn check_actor(&mut self, at: usize, env: &Env) {
         let Some(id) = self.classes[at].as_ref().map(|info| info.id) else { return };
         let Some(actor) = self.class_ast(at).actor.as_ref() else { return };
+        if self.class_ast(at).native.is_some() {
+            // The code is in Rust.
+            return;
+        }
         let Some(parts) = self.program.classes[id].actor.clone() else { return };
         let name = self.program.classes[id].name.clone();
         for (creator, func) in actor.creators.iter().zip(parts.creators) {
@@ -623,6 +637,11 @@ impl<'a> Body<'_, 'a> {
         let Some(operands) = self.fit("new", &signature, given, args.span) else { return self.wrong() };
         if self.role == Role::Condition {
             self.report_effect(expr.span, "`new`");
+        }
+        if parts.native.is_some() && !matches!(place, Place::Here) {
+            let message = format!("native actor `{}` has no node", self.cx.type_name(ty));
+            let help = "leave the place out: the methods of native actors run on tasks";
+            self.report(Diagnostic::error(Code::E0213, expr.span, message).help(help));
         }
         let place = match place {
             Place::Here => Destination::Here,

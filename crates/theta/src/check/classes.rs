@@ -387,7 +387,7 @@ impl<'a> Checker<'a> {
             };
             fields.push(Field { name, ty });
         }
-        if self.class_ast(at).native.is_some() {
+        if self.class_ast(at).native.is_some() && self.class_ast(at).actor.is_none() {
             fields.push(native_field());
         }
         if fields.len() > MEMBERS_MAX {

@@ -254,7 +254,7 @@ impl<'a> Checker<'a> {
             self.program.classes[id].actor = Some(Actor { functional, ..Actor::default() });
         }
         if let Some(rust) = &ast.native {
-            self.declare_native_class(id, rust);
+            self.declare_native_class(id, rust, ast.actor.is_some());
         }
         self.note_depth(ty, &args);
         let at = self.classes.len();

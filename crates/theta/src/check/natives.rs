@@ -34,16 +34,45 @@ pub(crate) fn native_field() -> Field {
 }
 
 impl Checker<'_> {
-    /// Notes that a class is native.
-    pub(crate) fn declare_native_class(&mut self, id: bifrost_ir::ClassId, rust: &(String, Span)) {
+    /// Notes that a class, or a class of actors, is native.
+    pub(crate) fn declare_native_class(
+        &mut self,
+        id: bifrost_ir::ClassId,
+        rust: &(String, Span),
+        is_actor: bool,
+    ) {
         let (name, span) = rust;
-        if self.program.native_classes.values().any(|known| known == name) {
+        let actors = self.program.classes.values().filter_map(|class| class.actor.as_ref()?.native.as_ref());
+        if self.program.native_classes.values().chain(actors).any(|known| known == name) {
             let message = format!("there is another class of the native `{name}`");
             self.report(
                 Diagnostic::error(Code::E0213, *span, message).help("declare it once, and import it"),
             );
         }
-        self.program.native_classes.insert(id, name.clone());
+        match &mut self.program.classes[id].actor {
+            Some(actor) if is_actor => actor.native = Some(name.clone()),
+            _ => drop(self.program.native_classes.insert(id, name.clone())),
+        }
+    }
+
+    /// Reports the parts of a native actor that are in Rust (E0213), and notes its creator.
+    pub(crate) fn check_native_actor(&mut self, at: usize, rust: &str, creators: &[Signature]) {
+        let ast = self.class_ast(at);
+        let Some(actor) = &ast.actor else { return };
+        let variable = ast.ivars.first().map(|ivar| (ivar.name.span, "instance variables"));
+        let disable = actor.disables.first().map(|disable| (disable.method.span, "`disable`"));
+        let functional = actor.functional.then_some((ast.name.span, "`functional`"));
+        for (span, part) in variable.into_iter().chain(disable).chain(functional) {
+            let message = format!("native actor `{}` cannot have {part}", ast.name);
+            let help = "its state and the order of its messages are in Rust";
+            self.report(Diagnostic::error(Code::E0213, span, message).help(help));
+        }
+        let spans = actor.creators.iter().map(|creator| creator.span);
+        let spans = spans.chain(actor.creators.is_empty().then_some(ast.name.span));
+        for (signature, span) in creators.iter().zip(spans) {
+            let (name, signature) = (format!("{rust}.new"), signature.clone());
+            self.used.push(Used { name, own: "new".to_owned(), signature, span });
+        }
     }
 
     /// Returns the methods that a native class lists.
@@ -62,7 +91,7 @@ impl Checker<'_> {
             }
             let body = self.native_method(rust, &heading.name.name, &signature, heading.span);
             let mut method = method(&heading.name.name, signature, vec![], &heading.doc);
-            method.public = false;
+            method.public = ast.actor.is_some();
             entries.push(Entry { method, body, span: heading.span });
         }
         entries

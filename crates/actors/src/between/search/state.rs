@@ -91,6 +91,14 @@ impl Part {
         Part { awaited, counts, untold: vec![Vec::new(); nodes], ..Part::default() }
     }
 
+    /// Notes that the owner of an object is to be told that it lives. Native actors lead to nothing,
+    /// and take no part.
+    fn tell(&mut self, address: Address) {
+        if let Some(untold) = self.untold.get_mut(address.node as usize) {
+            untold.push((address.index, address.generation));
+        }
+    }
+
     /// Notes that an object of this node or another lives, and with it all to which it leads.
     pub(super) fn mark(&mut self, node: u32, address: Address) {
         match self.vertices.get(&address) {
@@ -102,17 +110,17 @@ impl Part {
                     }
                     for name in self.summary.names(vertex) {
                         let address = self.names[*name as usize];
-                        if address.node != node {
-                            self.untold[address.node as usize].push((address.index, address.generation));
+                        if let Some(untold) = self.untold.get_mut(address.node as usize)
+                            && address.node != node
+                        {
+                            untold.push((address.index, address.generation));
                         }
                     }
                     found.extend_from_slice(self.summary.edges(vertex));
                 }
             }
             // It was reached here, or arrived later.
-            None if address.node != node => {
-                self.untold[address.node as usize].push((address.index, address.generation));
-            }
+            None if address.node != node => self.tell(address),
             None => {}
         }
     }
@@ -195,7 +203,7 @@ impl Remote {
         for (address, (proxy, _)) in &self.proxies {
             // SAFETY: it is an object that the node knows.
             if marker.lives(unsafe { Reference::new(*proxy) }) {
-                part.untold[address.node as usize].push((address.index, address.generation));
+                part.tell(*address);
             } else {
                 names.insert(*proxy, part.names.len() as u32);
                 part.names.push(*address);
@@ -215,7 +223,7 @@ impl Remote {
     pub(super) fn make_part_unseen(&mut self, node: u32) {
         let mut part = Part::new(node, &self.lost);
         for address in self.proxies.keys() {
-            part.untold[address.node as usize].push((address.index, address.generation));
+            part.tell(*address);
         }
         self.searches.part = Some(Box::new(part));
         self.searches.due = false;
