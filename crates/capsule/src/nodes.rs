@@ -33,8 +33,8 @@ use bifrost_runtime::{Cx, HeapStats, Limits};
 use crate::capsules::{Joined, Links};
 use crate::look::TICK;
 use crate::processors;
-use crate::simulation::Simulation;
 use crate::shared::SharedMail;
+use crate::simulation::Simulation;
 use crate::space::Space;
 use crate::tasks::Tasks;
 

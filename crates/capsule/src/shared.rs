@@ -16,9 +16,9 @@
 //! plus the number of packets under way. When it is 0, nothing can happen any more in this process.
 
 use std::ops::Range;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bifrost_actors::{Named, tasks_of};

@@ -86,8 +86,9 @@ impl State {
 
     /// Returns packets for a node, from any that has sent some.
     fn packets(&mut self, node: u32) -> Option<(u32, Vec<u8>)> {
-        let senders: Vec<usize> =
-            (0..self.queues[node as usize].len()).filter(|from| !self.queues[node as usize][*from].is_empty()).collect();
+        let senders: Vec<usize> = (0..self.queues[node as usize].len())
+            .filter(|from| !self.queues[node as usize][*from].is_empty())
+            .collect();
         let from = *senders.get(self.choose(senders.len()))?;
         let packets = self.queues[node as usize][from].pop_front()?;
         Some((from as u32, packets))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use bifrost_actors::WithActors;
 use bifrost_capsule::tasks::{ExportSettings, TaskSettings};
 use bifrost_engine::{Engine, Mode};
 use bifrost_native::{ActorRef, OneOf, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor};
@@ -189,7 +190,9 @@ fn printed(text: &str) -> String {
         let registry = registry(&Counted::default(), TaskSettings::default());
         let engine = engine(text, mode, &registry);
         let mut outputs: Vec<String> = [1, 3]
-            .map(|nodes| run_on(&engine, Limits::default(), nodes, &[], |cx| cx.actors().set_log(|_| {})).0.output)
+            .map(|nodes| {
+                run_on(&engine, Limits::default(), nodes, &[], |cx| cx.actors().set_log(|_| {})).0.output
+            })
             .into();
         outputs.extend((0..20).map(|seed| simulated(&engine, Limits::default(), 2, seed, &[]).output));
         for output in outputs {
@@ -199,8 +202,6 @@ fn printed(text: &str) -> String {
     }
     last.expect("it ran")
 }
-
-use bifrost_actors::WithActors;
 
 #[test]
 fn values_cross_both_ways() {
@@ -292,7 +293,12 @@ fn an_actor_ends_when_nobody_knows_it() {
   end
 end main";
     let engine = engine(text, Mode::Compiled, &registry);
-    let limits = Limits { heap_bytes: 16 << 20, batch_heap_bytes: 16 << 20, mailbox_bytes: 1 << 20, ..Limits::default() };
+    let limits = Limits {
+        heap_bytes: 16 << 20,
+        batch_heap_bytes: 16 << 20,
+        mailbox_bytes: 1 << 20,
+        ..Limits::default()
+    };
     let (ran, _) = run_on(&engine, limits, 2, &[], |_| {});
     assert_eq!(ran.output, "2\n2\n2\n2\n");
     let dropped = counted.dropped.load(Ordering::SeqCst);
@@ -317,7 +323,8 @@ end main";
 fn so_many_methods_run_at_once_as_the_export_says() {
     for (setting, tasks, most) in [(None, 8, 3), (Some(1), 8, 1), (Some(0), 5, 5), (None, 2, 2)] {
         let counted = Counted::default();
-        let exports = [("test::Box".to_owned(), ExportSettings { concurrency: setting, ..ExportSettings::default() })];
+        let exports =
+            [("test::Box".to_owned(), ExportSettings { concurrency: setting, ..ExportSettings::default() })];
         let pool = bifrost_capsule::tasks::PoolSettings { tasks, ..Default::default() };
         let settings = TaskSettings { pool, exports: exports.into(), ..TaskSettings::default() };
         let registry = registry(&counted, settings);
@@ -391,8 +398,11 @@ fn a_seed_gives_the_same_run() {
   print(b.all().length().unparse() || \" \" || c.all().length().unparse())
 end main";
     let registry = registry(&Counted::default(), TaskSettings::default());
-    let engine = engine(text, Mode::Compiled, &registry);
-    let events = |seed| simulated(&engine, Limits::default(), 3, seed, &[]).events;
+    // An engine that has run a program before has other code for it.
+    let events = |seed| {
+        let engine = engine(text, Mode::Compiled, &registry);
+        simulated(&engine, Limits::default(), 3, seed, &[]).events
+    };
     assert_eq!(events(7), events(7));
     assert_ne!(events(7), events(8));
 }
@@ -401,11 +411,17 @@ end main";
 fn what_is_in_rust_is_refused_in_theta() {
     let registry = registry(&Counted::default(), TaskSettings::default());
     for (text, wanted) in [
-        ("A = actor native \"test::Box\" n: int put (what: string) returns (int) end A", "there is another class"),
+        (
+            "A = actor native \"test::Box\" n: int put (what: string) returns (int) end A",
+            "there is another class",
+        ),
         ("B = actor native \"test::None\" m () end B", "no native `test::None.new` is registered"),
         ("main () b: Box := Box.new(\"x\") anywhere end main", "native actor `Box` has no node"),
         ("main () b: Box := Box.new(\"x\") on 0 end main", "native actor `Box` has no node"),
-        ("C = actor native \"test::C\" n: int disable m when true m () end C", "cannot have instance variables"),
+        (
+            "C = actor native \"test::C\" n: int disable m when true m () end C",
+            "cannot have instance variables",
+        ),
         ("C = actor native \"test::C\" m () disable m when true end C", "cannot have `disable`"),
         ("D = functional actor native \"test::D\" m () end D", "cannot have `functional`"),
     ] {

@@ -139,9 +139,11 @@ pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> 
             let native = |class: &&crate::Class| {
                 class.actor.as_ref().is_some_and(|actor| actor.native.as_deref() == Some(name))
             };
-            program.classes.values().find(native).is_some_and(|class| {
-                class.ty == ty || gives && types.is_subtype(class.ty, ty)
-            })
+            program
+                .classes
+                .values()
+                .find(native)
+                .is_some_and(|class| class.ty == ty || gives && types.is_subtype(class.ty, ty))
         }
     }
 }

@@ -86,7 +86,9 @@ pub fn expand(attribute: &Attribute, item: &ItemImpl) -> Result<TokenStream> {
                 shape = shape.with_output(&syn::parse_quote!(()));
                 (quote!(create::<#ty, _>), true)
             }
-            None => return Err(Error::new(method.span(), "a method of an actor takes `&self` or `&mut self`")),
+            None => {
+                return Err(Error::new(method.span(), "a method of an actor takes `&self` or `&mut self`"));
+            }
             Some(receiver) => match &receiver.kind {
                 ReceiverKind::Reference(_, _, Some(_)) if reply.is_some() => {
                     let text = "a method that answers later takes `&self`: others run until it answers";
@@ -101,7 +103,13 @@ pub fn expand(attribute: &Attribute, item: &ItemImpl) -> Result<TokenStream> {
             },
         };
         let entry = format_ident!("__theta_{own}");
-        entries.push(shape.actor_entry(&entry, &around, &quote!(<#ty>::#method), reply.as_ref(), receiver.is_some()));
+        entries.push(shape.actor_entry(
+            &entry,
+            &around,
+            &quote!(<#ty>::#method),
+            reply.as_ref(),
+            receiver.is_some(),
+        ));
         let (heading, defers) = (shape.heading(), reply.is_some());
         methods.push(quote! {
             ::bifrost_native::actor::Method::new(#own, #heading, #alone, #defers, <#ty>::#entry)
@@ -158,7 +166,11 @@ impl Shape {
         };
         let end = match (reply, has_receiver) {
             (None, true) => {
-                quote!(::core::result::Result::Ok(::bifrost_native::glue::end(theta_cx, theta_frame, theta_outcome)))
+                quote!(::core::result::Result::Ok(::bifrost_native::glue::end(
+                    theta_cx,
+                    theta_frame,
+                    theta_outcome
+                )))
             }
             (Some(_), _) => quote!({
                 let () = theta_outcome;

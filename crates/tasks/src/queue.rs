@@ -437,7 +437,9 @@ impl<W: Work> Queue<W> {
     pub fn sweep(&mut self, now_us: u64) -> Vec<W> {
         let mut all = Vec::new();
         for at in 0..self.exports.len() {
-            let Some(served) = self.exports[at].as_mut().filter(|served| served.waiting > 0) else { continue };
+            let Some(served) = self.exports[at].as_mut().filter(|served| served.waiting > 0) else {
+                continue;
+            };
             let mut out = Vec::new();
             let is_late = |work: &W| work.deadline_us().is_some_and(|deadline| deadline <= now_us);
             for lane in served.lanes.values_mut() {

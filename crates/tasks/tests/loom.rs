@@ -80,7 +80,8 @@ fn each_of_two_tasks_gets_what_is_put_one_after_the_other() {
                 ((), waiting.len() == 1)
             });
         }
-        let sum: u32 = tasks.map(|task| task.join().expect("no thread panics").expect("not over")).iter().sum();
+        let sum: u32 =
+            tasks.map(|task| task.join().expect("no thread panics").expect("not over")).iter().sum();
         assert_eq!(sum, 3);
     });
 }
@@ -94,7 +95,8 @@ fn a_task_that_leaves_something_wakes_the_next() {
             waiting.extend([1, 2]);
             ((), true)
         });
-        let sum: u32 = tasks.map(|task| task.join().expect("no thread panics").expect("not over")).iter().sum();
+        let sum: u32 =
+            tasks.map(|task| task.join().expect("no thread panics").expect("not over")).iter().sum();
         assert_eq!(sum, 3);
     });
 }

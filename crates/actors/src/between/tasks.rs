@@ -93,11 +93,11 @@ pub fn read_for_tasks(
 fn read_one(image: &Image, nodes: u32, from: u32, packet: &[u8], end: usize) -> Result<ToTasks, Wrong> {
     let (kind, mut rest) = packet.split_first().ok_or("it is empty")?;
     let rest = &mut rest;
-    let address =
-        |index, generation| Address { capsule: 0, node: tasks_of(nodes), index, generation };
+    let address = |index, generation| Address { capsule: 0, node: tasks_of(nodes), index, generation };
     let known = |ty: u32| {
         let types = &image.program().types;
-        let ty = ((ty as usize) < types.len()).then(|| TypeId::from_u32(ty)).ok_or("there is no such type")?;
+        let ty =
+            ((ty as usize) < types.len()).then(|| TypeId::from_u32(ty)).ok_or("there is no such type")?;
         let class = image.find_table(ty).and_then(|table| table.info().actor());
         class.filter(|class| class.native).map(|class| (ty, class)).ok_or("its actors are not native")
     };

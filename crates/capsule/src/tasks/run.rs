@@ -175,7 +175,8 @@ impl Tasks {
             What::Message(method, native) => {
                 let mut cx = space.lock();
                 cx.begin();
-                let (ret, answers) = self.call(&mut cx, &invocation, Some(native), Frame::of_message(*method));
+                let (ret, answers) =
+                    self.call(&mut cx, &invocation, Some(native), Frame::of_message(*method));
                 if answers {
                     answer_from_task(&mut cx, invocation.from, invocation.waiter, *method, ret);
                 }
@@ -268,7 +269,8 @@ impl TaskHost for Running {
     fn must_end(&self) -> bool {
         let over = |batch: &super::Batch| batch.poll.epoch() != batch.epoch;
         let unwanted = self.awaited
-            && (self.gone.load(std::sync::atomic::Ordering::Relaxed) || self.batch.as_ref().is_some_and(over));
+            && (self.gone.load(std::sync::atomic::Ordering::Relaxed)
+                || self.batch.as_ref().is_some_and(over));
         unwanted || self.tasks.pool().is_none_or(|pool| pool.is_stopped())
     }
 

@@ -26,7 +26,8 @@ impl<'a> Lower<'_, 'a, '_> {
         let func = self.creator(class, creator);
         // Passive code of a program that is served may run in a session, which has no actors.
         let here = self.unit.func.kind == FuncKind::Script || self.unit.image.modes().is_none();
-        let native = self.unit.image.program().classes[class].actor.as_ref().is_some_and(|of| of.native.is_some());
+        let native =
+            self.unit.image.program().classes[class].actor.as_ref().is_some_and(|of| of.native.is_some());
         let small = self.worth_in_place(func).filter(|_| here && !native);
         let (Some(analysis), Destination::Here | Destination::Anywhere) = (small, place) else {
             let actor = self.create(class, creator, args, place);

@@ -73,7 +73,9 @@ impl FileServer {
         task: &Task,
     ) -> Result<ActorRef<OpenFile>, OpenSignal> {
         let count = Counted::new(&self.open).ok_or_else(|| {
-            OpenSignal::NotPossible(not_possible(format_args!("{OPEN_MAX} files are open, and that is the limit")))
+            OpenSignal::NotPossible(not_possible(format_args!(
+                "{OPEN_MAX} files are open, and that is the limit"
+            )))
         })?;
         let file = self.files.first(name, |dir, name| open_regular(dir, name, &mut how.clone()));
         let file = file.map_err(|e| match e.kind() {
