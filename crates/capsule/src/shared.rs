@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use crate::active::Active;
 use crate::look::{LookAt, Ticks};
 use crate::processors::Sleeper;
-use crate::tasks::{Batch, TaskMail, Tasks};
+use crate::tasks::{Client, TaskMail, Tasks};
 
 /// The largest number of nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
@@ -52,8 +52,8 @@ pub trait Guests: std::fmt::Debug + Send + Sync {
     /// Returns the actor of a name, of which the node or guest `to` is told.
     fn find(&self, shared: &Shared, name: &str, to: u32) -> Option<Named>;
 
-    /// Returns the batch of a guest that is under way.
-    fn batch(&self, guest: u32) -> Option<Batch>;
+    /// Returns the facts about the client of a guest.
+    fn client(&self, guest: u32) -> Option<Client>;
 }
 
 /// Mail: the contents of the channel of a node.
@@ -133,8 +133,8 @@ impl TaskMail for SharedMail {
         }
     }
 
-    fn batch(&self, guest: u32) -> Option<Batch> {
-        self.0.upgrade()?.guests.as_ref()?.batch(guest)
+    fn client(&self, guest: u32) -> Option<Client> {
+        self.0.upgrade()?.guests.as_ref()?.client(guest)
     }
 }
 

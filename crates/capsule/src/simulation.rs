@@ -16,7 +16,7 @@ use bifrost_actors::{Names, Network, Observer, Packets, Placement, Received, Wai
 use bifrost_runtime::Cx;
 
 use crate::space::Space;
-use crate::tasks::{Batch, TaskMail, Tasks};
+use crate::tasks::{Client, TaskMail, Tasks};
 
 /// The pause before the next look for answers that come from other threads.
 const LATE: Duration = Duration::from_millis(1);
@@ -216,7 +216,7 @@ impl TaskMail for SimulatedMail {
 
     fn end_work(&self) {}
 
-    fn batch(&self, _guest: u32) -> Option<Batch> {
+    fn client(&self, _guest: u32) -> Option<Client> {
         None
     }
 }

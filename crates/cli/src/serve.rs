@@ -76,6 +76,8 @@ pub struct Args {
     otlp: Option<String>,
     #[arg(long, value_name = "N", help = setting("nodes"))]
     nodes: Option<u32>,
+    #[arg(long, value_name = "N", help = setting("tasks.threads"))]
+    tasks: Option<u32>,
     #[arg(long, value_name = "BYTES", help = setting("server_heap_bytes_max"))]
     server_heap_bytes_max: Option<usize>,
     #[arg(long, value_name = "CLIENTS", value_parser = ["always", "local", "never"], help = setting("show_places"))]
@@ -167,7 +169,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     config.tls_server()?;
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let registry = with_files(registry, &config.allow_files)?;
+    let registry = with_files(registry, &config.allow_files)?.with(config.task_settings()?);
     let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;
@@ -260,6 +262,12 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(nodes) = args.nodes {
         settings.insert("nodes".into(), nodes.into());
+    }
+    if let Some(threads) = args.tasks {
+        let tasks = settings.entry("tasks").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(tasks) = tasks {
+            tasks.insert("threads".into(), threads.into());
+        }
     }
     if let Some(bytes) = args.server_heap_bytes_max {
         settings.insert("server_heap_bytes_max".into(), bytes.into());

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::config::{Config, TlsConfig, WebsocketConfig};
 use crate::roles::RoleSettings;
+use crate::tasks::{ActorConfig, TasksConfig};
 
 /// The head of the file.
 const HEAD: &str = "\
@@ -32,6 +33,7 @@ const HEAD: &str = "\
 pub fn sentence(setting: &str) -> String {
     let text = match setting.split_once('.') {
         Some(("tls", name)) => TlsConfig::get_field_docs(name),
+        Some(("tasks", name)) => TasksConfig::get_field_docs(name),
         Some((_, name)) => WebsocketConfig::get_field_docs(name),
         None => Config::get_field_docs(setting),
     };
@@ -62,6 +64,7 @@ pub fn annotated(config: &Config) -> String {
                 match *name {
                     "limits" => put_limits(&mut tables, table),
                     "roles" => put_roles(&mut tables, table),
+                    "tasks" => put_tasks(&mut tables, table, &default),
                     "tls" => put_fields::<TlsConfig>(&mut tables, "tls", table, &default),
                     _ => put_fields::<WebsocketConfig>(&mut tables, "websocket", table, &default),
                 }
@@ -138,6 +141,32 @@ fn put_limits(out: &mut String, table: &Map<String, Value>) {
     for limit in Limit::ALL {
         let default = Value::from(limit.default_value());
         put(out, (limit.name(), limit.text()), table.get(limit.name()), Some(&default));
+    }
+}
+
+/// Writes the settings of the tasks, and behind them those of classes of native actors, or those
+/// that a class can have.
+fn put_tasks(out: &mut String, tasks: &Map<String, Value>, default: &Map<String, Value>) {
+    const ACTORS: &str = "actors";
+    *out += "[tasks]\n";
+    let fields = TasksConfig::FIELD_NAMES.iter().zip(TasksConfig::FIELD_DOCS);
+    for (name, text) in fields.clone().filter(|(name, _)| **name != ACTORS) {
+        put(out, (name, text), tasks.get(*name), default.get(*name));
+    }
+    let text = fields.clone().find(|(name, _)| **name == ACTORS).map_or("", |(_, text)| text);
+    put_comment(out, text, None);
+    let actors = tasks.get(ACTORS).and_then(Value::as_object).cloned().unwrap_or_default();
+    if actors.is_empty() {
+        *out += "# [tasks.actors.\"std::FileServer\"]\n";
+        for (name, text) in ActorConfig::FIELD_NAMES.iter().zip(ActorConfig::FIELD_DOCS) {
+            put_comment(out, text, None);
+            let _ = writeln!(out, "# {name} = ...");
+        }
+    }
+    for (class, actor) in &actors {
+        // A name in quotes is written the same in JSON and in TOML.
+        let name = format!("tasks.actors.{}", Value::from(class.as_str()));
+        actor.as_object().into_iter().for_each(|actor| put_table(out, &name, actor));
     }
 }
 
@@ -227,9 +256,13 @@ mod tests {
             names("websocket", WebsocketConfig::FIELD_NAMES),
             names("limits", &limits),
             names("roles", RoleSettings::FIELD_NAMES),
+            names("tasks", TasksConfig::FIELD_NAMES),
+            names("tasks", ActorConfig::FIELD_NAMES),
         ];
-        let tables = ["tls", "websocket", "limits", "roles"];
-        let is_value = |(table, name): &(String, String)| !table.is_empty() || !tables.contains(&&name[..]);
+        let tables = ["tls", "websocket", "limits", "roles", "tasks", "actors"];
+        let is_value = |(table, name): &(String, String)| {
+            !tables.contains(&&name[..]) || table == "limits" || table == "tls"
+        };
         let expected: BTreeSet<_> = all.concat().into_iter().filter(is_value).collect();
         assert_eq!(found, expected);
         // Every one has a sentence above it, and its default.
@@ -250,7 +283,10 @@ mod tests {
             root_names: Some(RootNames::ReadWrite),
             ..RoleSettings::default()
         };
+        let actor = ActorConfig { concurrency: Some(3), ..ActorConfig::default() };
+        let actors = [("std::FileServer".to_owned(), actor)].into();
         let config = Config {
+            tasks: TasksConfig { threads: 2, actors, ..TasksConfig::default() },
             listen: vec!["unix:///tmp/\"x\"".into()],
             sessions_max: 3,
             workers: Some(2),

@@ -27,6 +27,7 @@ use crate::guests::HOSTS_MAX;
 use crate::origins::Origins;
 use crate::otlp::Target;
 use crate::roles::{self, Checked, RoleSettings};
+use crate::tasks::TasksConfig;
 
 /// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";
@@ -190,6 +191,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// The rules of `ws://` and `wss://` listeners.
     pub websocket: WebsocketConfig,
+    /// The tasks, on which native actors run.
+    pub tasks: TasksConfig,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
     /// The roles of clients, by name. With roles each client needs one, over unix sockets and
@@ -266,6 +269,7 @@ impl Default for Config {
             show_places: ShowPlaces::default(),
             tls: TlsConfig::default(),
             websocket: WebsocketConfig::default(),
+            tasks: TasksConfig::default(),
             limits,
             roles: BTreeMap::new(),
         }

@@ -81,6 +81,12 @@ pub enum ConfigError {
          may come from BIFROST_TOKEN"
     )]
     BesideRoles(&'static str),
+    /// The number of tasks.
+    #[error("a server has 1 to 1024 tasks, not {0} (`tasks.threads`)")]
+    Tasks(u32),
+    /// The priority of a native actor.
+    #[error("a priority is a number from 0 to 7 (`tasks.actors.\"{0}\".priority`)")]
+    TaskPriority(String),
     /// The server was started without roles, and shall have some, or the reverse.
     #[error("roles can be changed, but not be introduced or given up, while a server runs: restart it")]
     RolesAtStart,

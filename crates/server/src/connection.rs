@@ -322,6 +322,7 @@ fn open(
     let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
     let mut session = Session::new(shared.tables, limits, Welcome { server, session: number }, cache);
     session.set_policy(policy.clone());
+    context.set_caller(policy.role());
     session.set_waker(bell.clone());
     session.set_shown_places(shared.show_places.shown(stream.peer_ip().is_none()));
     tracing::info!(session = number, peer = stream.describe_peer(), role = policy.role(), "session.open");

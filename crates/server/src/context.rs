@@ -9,6 +9,7 @@ use bifrost_session::{Limits, Session};
 use crate::bell::Bell;
 use crate::connections::Place;
 use crate::guests::GuestPlace;
+use crate::roles::batch_time;
 use crate::server::{Shared, StartError};
 
 /// The place where a session runs.
@@ -31,13 +32,21 @@ impl Context {
     ) -> Result<(Context, bifrost_cache::Cache), StartError> {
         let (space, cache) = shared.objects.space_with(&limits)?;
         space.lock().set_make_way(bifrost_workers::make_way);
-        let guest = shared.hosts.as_ref().and_then(|hosts| hosts.lock().enter(&space, bell));
+        let batch_time = Some(batch_time(&limits));
+        let guest = shared.hosts.as_ref().and_then(|hosts| hosts.lock().enter(&space, bell, batch_time));
         Ok((Context { space, limits, guest, asleep: false }, cache))
     }
 
     /// Returns the poll, by which the session's run may be interrupted.
     pub(crate) fn poll(&self) -> &Arc<Poll> {
         self.space.poll()
+    }
+
+    /// Enters the name of the client's role, for native actors that it asks.
+    pub(crate) fn set_caller(&self, role: &str) {
+        if let Some(guest) = &self.guest {
+            guest.set_caller(role);
+        }
     }
 
     /// Notes at the place of the connection where its session runs.
@@ -89,7 +98,9 @@ impl Context {
     /// heap.
     pub(crate) fn end(self, place: &Place) {
         if !self.asleep {
-            bifrost_actors::post_messages(&mut self.space.lock());
+            let mut cx = self.space.lock();
+            bifrost_actors::forget_requests(&mut cx);
+            bifrost_actors::post_messages(&mut cx);
         }
         place.runs_no_more(self.space.heap_stats().past());
     }

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_actors::{
     Named, Names, Observer, Packets, Placement, Received, Wait, WithActors, grant, release, tasks_of,
@@ -25,10 +25,9 @@ use bifrost_actors::{
 use bifrost_cache::Cache;
 use bifrost_capsule::Space;
 use bifrost_capsule::nodes::{Guests, NODES_MAX, Nodes, Shared, nap};
-use bifrost_capsule::tasks::Batch;
+use bifrost_capsule::tasks::Client;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
-use bifrost_runtime::cx::Poll;
 use bifrost_workers::{Condvar, Reason};
 use parking_lot::{Mutex, RwLock};
 
@@ -93,10 +92,10 @@ struct GuestPort {
     full: AtomicBool,
     /// The nodes know of it.
     open: AtomicBool,
-    /// The poll of its context.
-    poll: Arc<Poll>,
     /// The name of its role; empty without one.
     caller: Mutex<Arc<str>>,
+    /// Most time of a batch, if there is a bound.
+    batch_time: Option<Duration>,
 }
 
 /// The place of a session among the guests.
@@ -107,6 +106,11 @@ pub(crate) struct GuestPlace {
 }
 
 impl GuestPlace {
+    /// Enters the name of the role of the client.
+    pub fn set_caller(&self, role: &str) {
+        *self.port.caller.lock() = Arc::from(role);
+    }
+
     /// True if the nodes know of the guest, so that its context must stay.
     pub fn is_open(&self) -> bool {
         self.port.open.load(Ordering::Relaxed)
@@ -134,20 +138,12 @@ impl Table {
     }
 }
 
-impl Table {
-    /// Returns the batch of a guest that is under way.
-    fn batch_of(&self, guest: u32) -> Option<Batch> {
-        let ports = self.ports.read();
-        let port = ports.get(&guest)?;
-        let epoch = port.poll.epoch();
-        let caller = port.caller.lock().clone();
-        Some(Batch { poll: port.poll.clone(), epoch, deadline: None, caller, priority: 0 })
-    }
-}
-
 impl Guests for Table {
-    fn batch(&self, guest: u32) -> Option<Batch> {
-        self.batch_of(guest)
+    fn client(&self, guest: u32) -> Option<Client> {
+        let port = self.ports.read().get(&guest)?.clone();
+        let deadline = port.batch_time.map(|time| Instant::now() + time);
+        let caller = port.caller.lock().clone();
+        Some(Client { deadline, caller, priority: 0 })
     }
 
     fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
@@ -376,7 +372,7 @@ impl Hosts {
 
     /// Gives a session the place of a guest, which waits for answers for as long as its client is
     /// there. Without numbers left, there is none: it reaches no node.
-    pub fn enter(&self, space: &Space, bell: &Bell) -> Option<GuestPlace> {
+    pub fn enter(&self, space: &Space, bell: &Bell, batch_time: Option<Duration>) -> Option<GuestPlace> {
         let last = self.table.last.fetch_add(1, Ordering::Relaxed);
         let number = u32::try_from(last + 1).ok()?;
         let port = Arc::new(GuestPort {
@@ -388,8 +384,8 @@ impl Hosts {
             waiting_most: space.lock().limits().batch_heap_bytes,
             full: AtomicBool::new(false),
             open: AtomicBool::new(false),
-            poll: space.poll().clone(),
             caller: Mutex::new(Arc::from("")),
+            batch_time,
         });
         let waker = port.clone();
         space.poll().set_waker(move || waker.send(Mail::Wake));
@@ -423,6 +419,7 @@ impl Hosts {
             names: self.table.names.lock().len() as u64,
             waiting_bytes: shared.waiting_bytes() as u64,
             stats: shared.stats(),
+            tasks: shared.tasks().and_then(|tasks| tasks.measured()),
         }
     }
 

@@ -20,6 +20,9 @@ use bifrost_runtime::cx::{Cx, Kill};
 use smallvec::SmallVec;
 
 use crate::answers::owe;
+use crate::between::kinds::CANCEL;
+use crate::between::packet::put;
+use crate::between::placement::tasks_of;
 use crate::between::requests::{Asked, Base, FAILURES_MAX, Guest, Open, Wanted};
 use crate::between::write as packets;
 use crate::context::{WithActors, owing_of};
@@ -50,7 +53,9 @@ pub(crate) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
         }
         (_, Answer::Exception(kept)) => {
             guest.open.remove(&number);
-            log_lost(cx, kept);
+            if wanted != Wanted::Cancelled {
+                log_lost(cx, kept);
+            }
         }
     }
 }
@@ -258,13 +263,39 @@ pub fn need_no_value(cx: &mut Cx, number: u64) {
     }
 }
 
-/// Drops the answers of all open requests: none will be joined.
+/// Drops the answers of all open requests: none will be joined. The tasks are told of those that
+/// they have, so that they need not run.
 pub fn forget_requests(cx: &mut Cx) {
     cx.actors().guest.failures = 0;
+    if cx.actors().guest.open.is_empty() {
+        return;
+    }
+    cancel_requests(cx);
     cx.actors().guest.open.retain(|_, open| {
-        open.wanted = Wanted::Nothing;
+        if open.wanted != Wanted::Cancelled {
+            open.wanted = Wanted::Nothing;
+        }
         open.answer.is_none()
     });
+}
+
+/// Tells the tasks of the requests whose answers were wanted.
+fn cancel_requests(cx: &mut Cx) {
+    let (own, tasks) = (cx.node(), tasks_of(cx.nodes()));
+    if !cx.actors().remote.has_native(own) {
+        return;
+    }
+    let asked = cx.actors().remote.asked_of(tasks);
+    let asked: Vec<_> = asked.map(|(index, of, owing)| (index, of, owing.due().request())).collect();
+    for (index, of, number) in asked {
+        let Some(open) = cx.actors().guest.open.get_mut(&number) else { continue };
+        if matches!(open.wanted, Wanted::Answer | Wanted::Failure) {
+            open.wanted = Wanted::Cancelled;
+            let mut packet = vec![CANCEL];
+            put(&mut packet, &[index, of]);
+            cx.actors().remote.post(tasks, &packet);
+        }
+    }
 }
 
 /// Sends the packets that have not left, and lets go of proxies if there are many. Called

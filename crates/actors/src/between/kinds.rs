@@ -53,4 +53,6 @@ packets! {
         methods whose messages are still accepted, a bit for each, in 8 bytes, the bit \
         63 for all from the 64th on";
     ROOM = 18, "index and generation of such an actor, whose mailbox is half empty again";
+    CANCEL = 19, "index and generation of a waiter that needs no answer; only to the \
+        [tasks](#tasks)";
 }

@@ -483,6 +483,12 @@ impl Remote {
         exports.filter_map(|(index, export)| Some((index, export.generation, export.awaited()?)))
     }
 
+    /// Returns those whose answers are awaited of one node.
+    pub(crate) fn asked_of(&self, node: u32) -> impl Iterator<Item = (u32, u32, Owing)> {
+        let exports = (0..).zip(&self.exports).filter(move |(_, export)| export.asked == Some(node));
+        exports.filter_map(|(index, export)| Some((index, export.generation, export.awaited()?)))
+    }
+
     /// Reports a node that has sent bytes that no correct node sends. Returns true if it will be
     /// lost.
     pub(crate) fn distrust(&mut self, node: u32, why: &str) -> bool {

@@ -39,6 +39,8 @@ pub enum Wanted {
     Failure,
     /// Nothing: the message is of the past form, or its batch is over.
     Nothing,
+    /// Nothing, and the tasks that have the message know it: its failure is no news.
+    Cancelled,
 }
 
 /// The most exceptions that are kept for the end of a batch.

@@ -15,7 +15,7 @@ use bifrost_runtime::image::Image;
 use bifrost_runtime::reference::Object;
 use bifrost_runtime::transfer::{Address, Leaf, NotReceived, Pattern};
 
-use crate::between::kinds::{CREATE, GRANT, MESSAGE, RELEASE};
+use crate::between::kinds::{CANCEL, CREATE, GRANT, MESSAGE, RELEASE};
 use crate::between::network::Network;
 use crate::between::packet::{NOBODY, Wrong, number, numbers};
 use crate::between::placement::{chooser, tasks_of};
@@ -60,6 +60,11 @@ pub enum ToTasks {
         address: Address,
         /// The number of times.
         times: u32,
+    },
+    /// A request of the sender needs no answer.
+    Cancel {
+        /// Its index and generation.
+        waiter: [u32; 2],
     },
 }
 
@@ -130,6 +135,7 @@ fn read_one(image: &Image, nodes: u32, from: u32, packet: &[u8], end: usize) -> 
             let [index, generation, times] = numbers(rest)?;
             ToTasks::Release { address: address(index, generation), times }
         }
+        CANCEL => ToTasks::Cancel { waiter: numbers(rest)? },
         other => return Err(Wrong::Never(format!("tasks take no packets of the kind {other}").into())),
     })
 }

@@ -23,7 +23,6 @@ use bifrost_engine::Engine;
 use bifrost_ir::{FuncId, MethodRef, TypeId, TypeKind};
 use bifrost_native::actor::{ActorType, ActorValue, Method, NativeActors};
 use bifrost_runtime::Limits;
-use bifrost_runtime::cx::Poll;
 use bifrost_runtime::transfer::Address;
 use bifrost_tasks::{Counts, Export, ExportId, Pool, Refused, Work};
 use parking_lot::Mutex;
@@ -32,7 +31,9 @@ use crate::space::Space;
 
 use run::Runner;
 
-pub use bifrost_tasks::Settings as PoolSettings;
+pub use bifrost_tasks::{
+    BOUNDS_US, Counts as TaskCounts, End as TaskEnd, Histogram, Settings as PoolSettings,
+};
 
 /// The priority of invocations, if the settings say nothing.
 const PRIORITY: u8 = 4;
@@ -83,22 +84,18 @@ pub(crate) trait TaskMail: std::fmt::Debug + Send + Sync {
     /// Notes that one has ended.
     fn end_work(&self);
 
-    /// Returns the batch of a guest that is under way.
-    fn batch(&self, guest: u32) -> Option<Batch>;
+    /// Returns the facts about a guest.
+    fn client(&self, guest: u32) -> Option<Client>;
 }
 
-/// The batch of a client from which a message comes.
+/// The client from which a message comes.
 #[derive(Clone, Debug)]
-pub struct Batch {
-    /// The poll of its context, and the number of the run.
-    pub poll: Arc<Poll>,
-    /// The number of the run: when it is another, nobody waits any more.
-    pub epoch: u64,
-    /// The time at which it is over, if there is one.
+pub struct Client {
+    /// The time after which it surely waits no more, if there is one.
     pub deadline: Option<Instant>,
-    /// The role of the client; empty without one.
+    /// Its role; empty without one.
     pub caller: Arc<str>,
-    /// The steps by which the role's priority differs from that of others.
+    /// The steps by which the priority of its messages differs from that of others.
     pub priority: i8,
 }
 
@@ -145,22 +142,15 @@ pub(crate) struct Invocation {
     what: What,
     from: u32,
     waiter: Option<[u32; 2]>,
-    /// True if the sender is no more.
-    gone: Arc<AtomicBool>,
-    batch: Option<Batch>,
+    /// True if the sender needs no answer any more, and does not want it to run.
+    cancelled: Arc<AtomicBool>,
+    client: Option<Client>,
     packets: Arc<Vec<u8>>,
     arguments: Range<usize>,
     deadline_us: Option<u64>,
 }
 
 impl Invocation {
-    /// True if somebody waits for its answer, or nobody ever did.
-    fn is_awaited(&self) -> bool {
-        let under_way = |batch: &Batch| batch.poll.epoch() == batch.epoch;
-        self.waiter.is_none()
-            || !self.gone.load(Ordering::Relaxed) && self.batch.as_ref().is_none_or(under_way)
-    }
-
     /// Returns the name of its method.
     fn name(&self) -> String {
         let method = match &self.what {
@@ -178,7 +168,7 @@ impl Work for Invocation {
     }
 
     fn priority(&self) -> u8 {
-        let shift = self.batch.as_ref().map_or(0, |batch| batch.priority);
+        let shift = self.client.as_ref().map_or(0, |client| client.priority);
         match self.what {
             // No message goes before it.
             What::Create(_) => bifrost_tasks::PRIORITIES - 1,
@@ -198,14 +188,14 @@ impl Work for Invocation {
     }
 
     fn deadline_us(&self) -> Option<u64> {
-        self.deadline_us.filter(|_| self.waiter.is_some())
+        self.deadline_us
     }
 
     fn is_wanted(&self) -> bool {
         match self.what {
             // Messages behind it need it.
             What::Create(_) | What::End => true,
-            What::Message(..) => self.is_awaited(),
+            What::Message(..) => !self.cancelled.load(Ordering::Relaxed),
         }
     }
 
@@ -229,8 +219,8 @@ struct Table {
     actors: HashMap<(u32, u32), Entry>,
     /// The number of actors that were made here, and not by a node.
     own: u64,
-    /// The guests that have sent something.
-    guests: HashMap<u32, Arc<AtomicBool>>,
+    /// By the sender, index and generation of a request: true when it is cancelled.
+    requests: HashMap<(u32, [u32; 2]), Arc<AtomicBool>>,
 }
 
 /// The tasks of a process.
@@ -377,15 +367,15 @@ impl Tasks {
             }
             ToTasks::Grant { address, to } => self.count(address, to, 1),
             ToTasks::Release { address, times } => self.count(address, from, -i64::from(times)),
+            ToTasks::Cancel { waiter } => {
+                if let Some(cancelled) = self.table.lock().requests.get(&(from, waiter)) {
+                    cancelled.store(true, Ordering::Relaxed);
+                }
+            }
         });
         if let Err(why) = read {
             tracing::warn!(from, why, "tasks.packet_dropped");
         }
-    }
-
-    /// Returns the flag that is true when a sender is no more.
-    fn sender(&self, from: u32) -> Arc<AtomicBool> {
-        self.table.lock().guests.entry(from).or_default().clone()
     }
 
     /// Makes an actor of a class, which is entered.
@@ -434,8 +424,8 @@ impl Tasks {
             what: What::Create(*creator),
             from,
             waiter: None,
-            gone: self.sender(from),
-            batch: None,
+            cancelled: Arc::default(),
+            client: None,
             packets: packets.clone(),
             arguments,
             deadline_us: None,
@@ -458,9 +448,9 @@ impl Tasks {
         let (Some(actor), Some(native)) = (actor, native) else {
             return self.answer_failure(from, waiter, method, "there is no such actor");
         };
-        let batch = waiter.and_then(|_| self.mail.get()?.batch(from));
-        let deadline_us = batch.as_ref().and_then(|batch| {
-            let left = batch.deadline?.saturating_duration_since(Instant::now());
+        let client = self.mail.get().and_then(|mail| mail.client(from));
+        let deadline_us = client.as_ref().and_then(|client| {
+            let left = client.deadline?.saturating_duration_since(Instant::now());
             Some(self.pool()?.now_us() + left.as_micros() as u64)
         });
         self.push(Invocation {
@@ -468,12 +458,25 @@ impl Tasks {
             what: What::Message(method, native),
             from,
             waiter,
-            gone: self.sender(from),
-            batch,
+            cancelled: self.enter_request(from, waiter),
+            client,
             packets: packets.clone(),
             arguments,
             deadline_us,
         });
+    }
+
+    /// Enters a request. Returns the flag that is true when it is cancelled.
+    fn enter_request(&self, from: u32, waiter: Option<[u32; 2]>) -> Arc<AtomicBool> {
+        let Some(waiter) = waiter else { return Arc::default() };
+        self.table.lock().requests.entry((from, waiter)).or_default().clone()
+    }
+
+    /// Forgets a request that is about to be answered: its number may be used again.
+    fn end_request(&self, from: u32, waiter: Option<[u32; 2]>) {
+        if let Some(waiter) = waiter {
+            self.table.lock().requests.remove(&(from, waiter));
+        }
     }
 
     /// Returns the actor at an address, if it has the class.
@@ -543,25 +546,17 @@ impl Tasks {
             what: What::End,
             from: number,
             waiter: None,
-            gone: Arc::default(),
-            batch: None,
+            cancelled: Arc::default(),
+            client: None,
             packets: Arc::default(),
             arguments: 0..0,
             deadline_us: None,
         });
     }
 
-    /// Notes that nodes or guests are no more: their requests are not awaited, and actors that only
-    /// they knew are let go.
+    /// Notes that nodes or guests are no more: actors that only they knew are let go.
     pub(crate) fn lose(self: &Arc<Tasks>, nodes: &Range<u32>) {
         let mut table = self.table.lock();
-        table.guests.retain(|node, gone| {
-            let stays = !nodes.contains(node);
-            if !stays {
-                gone.store(true, Ordering::Relaxed);
-            }
-            stays
-        });
         let mut forgotten = Vec::new();
         for entry in table.actors.values_mut() {
             entry.known.retain(|node, _| !nodes.contains(node));

@@ -1,6 +1,7 @@
 //! A task: it runs invocations in a context of its own, and answers.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use bifrost_runtime::{Cx, Object};
 use bifrost_tasks::{Dropped, End, Host};
 use parking_lot::Mutex;
 
-use super::{Invocation, Served, Tasks, What};
+use super::{Client, Invocation, Served, Tasks, What};
 use crate::space::Space;
 
 /// The owner of the tasks' work.
@@ -143,6 +144,7 @@ impl Tasks {
         method: MethodRef,
         why: &str,
     ) {
+        self.end_request(from, waiter);
         self.with_later(|cx| {
             let ret = cx.failure(why);
             answer_from_task(cx, from, waiter, method, ret);
@@ -178,6 +180,7 @@ impl Tasks {
                 let (ret, answers) =
                     self.call(&mut cx, &invocation, Some(native), Frame::of_message(*method));
                 if answers {
+                    self.end_request(invocation.from, invocation.waiter);
                     answer_from_task(&mut cx, invocation.from, invocation.waiter, *method, ret);
                 }
                 let_go_of_given();
@@ -224,9 +227,8 @@ impl Tasks {
         let answers = method.defers().then(|| LateAnswer::of(self, invocation)).flatten();
         let running = Arc::new(Running {
             tasks: self.clone(),
-            gone: invocation.gone.clone(),
-            batch: invocation.batch.clone(),
-            awaited: invocation.waiter.is_some(),
+            cancelled: invocation.cancelled.clone(),
+            client: invocation.client.clone(),
             answers: Mutex::new(answers),
         });
         let task = Task::new(running.clone());
@@ -259,27 +261,22 @@ fn end_of(cx: &Cx, ret: Ret) -> End {
 /// A method that runs, as it sees its task.
 struct Running {
     tasks: Arc<Tasks>,
-    gone: Arc<std::sync::atomic::AtomicBool>,
-    batch: Option<super::Batch>,
-    awaited: bool,
+    cancelled: Arc<AtomicBool>,
+    client: Option<Client>,
     answers: Mutex<Option<LateAnswer>>,
 }
 
 impl TaskHost for Running {
     fn must_end(&self) -> bool {
-        let over = |batch: &super::Batch| batch.poll.epoch() != batch.epoch;
-        let unwanted = self.awaited
-            && (self.gone.load(std::sync::atomic::Ordering::Relaxed)
-                || self.batch.as_ref().is_some_and(over));
-        unwanted || self.tasks.pool().is_none_or(|pool| pool.is_stopped())
+        self.cancelled.load(Ordering::Relaxed) || self.tasks.pool().is_none_or(|pool| pool.is_stopped())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.batch.as_ref()?.deadline
+        self.client.as_ref()?.deadline
     }
 
     fn caller(&self) -> String {
-        self.batch.as_ref().map_or_else(String::new, |batch| batch.caller.to_string())
+        self.client.as_ref().map_or_else(String::new, |client| client.caller.to_string())
     }
 
     fn natives(&self) -> &Natives {
@@ -355,6 +352,7 @@ impl LateAnswer {
 
 impl Answers for LateAnswer {
     fn answer(self: Box<Self>, ending: Ending<'_>) {
+        self.tasks.end_request(self.from, self.waiter);
         self.tasks.with_later(|cx| {
             let ret = ending(cx, &Frame::of_message(self.method));
             answer_from_task(cx, self.from, self.waiter, self.method, ret);

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use bifrost_capsule::tasks::TaskSettings;
 use bifrost_engine::Mode;
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
@@ -56,6 +57,9 @@ pub struct ProgramArgs {
     /// Bytes of stack of a node
     #[arg(long, value_name = "BYTES")]
     pub stack_bytes: Option<usize>,
+    /// Tasks: threads that run the methods of native actors [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub tasks: Option<u32>,
 }
 
 impl ProgramArgs {
@@ -74,7 +78,9 @@ impl ProgramArgs {
             true => std::slice::from_ref(&current),
             false => &self.allow_files,
         };
-        with_files(registry, allowed)
+        let mut tasks = TaskSettings { limits: self.limits(), ..TaskSettings::default() };
+        tasks.pool.tasks = self.tasks.unwrap_or(tasks.pool.tasks);
+        Ok(with_files(registry, allowed)?.with(tasks))
     }
 
     /// Returns the limits. A program of one's own has no time limit and may fill the heap.
@@ -105,6 +111,9 @@ impl ProgramArgs {
             if let Some(value) = value {
                 add(name, value.to_string().into());
             }
+        }
+        if let Some(tasks) = self.tasks {
+            add("--tasks", tasks.to_string().into());
         }
         if self.interpret {
             out.push("--interpret".into());

@@ -3,6 +3,7 @@
 //! Both forms are made from these: the text of Prometheus and the messages of OpenTelemetry.
 
 use bifrost_cache::{TIME_BOUNDS_US, Times};
+use bifrost_capsule::tasks::{BOUNDS_US, Histogram, TaskCounts, TaskEnd, TasksMeasured};
 use bifrost_workers::Reason;
 
 use super::batches::{BatchesMeasured, MEDIA, Rest, class_bounds};
@@ -15,7 +16,7 @@ pub(crate) struct Family {
     pub name: &'static str,
     pub help: &'static str,
     pub kind: Kind,
-    pub samples: Vec<(Option<Label>, Value)>,
+    pub samples: Vec<(Vec<Label>, Value)>,
 }
 
 /// The kind of a metric.
@@ -65,18 +66,12 @@ impl From<f64> for Value {
 struct Gathered(Vec<Family>);
 
 impl Gathered {
-    fn put(
-        &mut self,
-        kind: Kind,
-        name: &'static str,
-        help: &'static str,
-        samples: Vec<(Option<Label>, Value)>,
-    ) {
+    fn put(&mut self, kind: Kind, name: &'static str, help: &'static str, samples: Vec<(Vec<Label>, Value)>) {
         self.0.push(Family { name, help, kind, samples });
     }
 
     fn counter(&mut self, name: &'static str, help: &'static str, value: impl Into<Value>) {
-        self.put(Kind::Counter, name, help, vec![(None, value.into())]);
+        self.put(Kind::Counter, name, help, vec![(vec![], value.into())]);
     }
 
     /// Adds a counter with a sample for each value of a label.
@@ -93,14 +88,14 @@ impl Gathered {
     /// Adds a gauge; nothing for one without a value.
     fn gauge(&mut self, name: &'static str, help: &'static str, value: impl Into<Option<u64>>) {
         if let Some(value) = value.into() {
-            self.put(Kind::Gauge, name, help, vec![(None, value.into())]);
+            self.put(Kind::Gauge, name, help, vec![(vec![], value.into())]);
         }
     }
 
     /// Does the same for a gauge with a fraction.
     fn real(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {
         if let Some(value) = value {
-            self.put(Kind::Gauge, name, help, vec![(None, value.into())]);
+            self.put(Kind::Gauge, name, help, vec![(vec![], value.into())]);
         }
     }
 
@@ -118,15 +113,15 @@ impl Gathered {
     fn times(&mut self, name: &'static str, help: &'static str, times: &Times) {
         let bounds = TIME_BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).collect();
         let (classes, sum) = (times.classes.to_vec(), seconds(times.nanoseconds));
-        self.put(Kind::Histogram, name, help, vec![(None, Value::Times { bounds, classes, sum })]);
+        self.put(Kind::Histogram, name, help, vec![(vec![], Value::Times { bounds, classes, sum })]);
     }
 }
 
 fn labelled<V: Into<Value>>(
     label: &'static str,
     values: impl IntoIterator<Item = (&'static str, V)>,
-) -> Vec<(Option<Label>, Value)> {
-    values.into_iter().map(|(name, value)| (Some((label, name)), value.into())).collect()
+) -> Vec<(Vec<Label>, Value)> {
+    values.into_iter().map(|(name, value)| (vec![(label, name)], value.into())).collect()
 }
 
 fn seconds(nanoseconds: u64) -> f64 {
@@ -185,7 +180,7 @@ fn batches(to: &mut Gathered, batches: &BatchesMeasured) {
     let bounds = class_bounds().into_iter().map(seconds).collect();
     let times = Value::Times { bounds, classes: batches.classes.to_vec(), sum: seconds(batches.whole_ns) };
     let help = "The time from the first byte of a batch until its answer was written.";
-    to.put(Kind::Histogram, "batch_seconds", help, vec![(None, times)]);
+    to.put(Kind::Histogram, "batch_seconds", help, vec![(vec![], times)]);
     let rested = batches.whole_ns.saturating_sub(batches.ran_ns).saturating_sub(batches.parked_ns);
     let states = [
         ("running", seconds(batches.ran_ns)),
@@ -279,7 +274,55 @@ fn store(to: &mut Gathered, measured: &Measured) {
     to.counter("store_collections", help, gauges.collections);
 }
 
+/// Adds the metrics of native actors, by class, and of the central queue.
+fn tasks(to: &mut Gathered, tasks: &TasksMeasured) {
+    to.gauge("tasks", "Tasks, which run the methods of native actors.", u64::from(tasks.tasks));
+    to.gauge("native_actors", "Native actors.", tasks.actors as u64);
+    let all = &tasks.all;
+    to.gauge("tasks_waiting", "Messages to native actors that wait for a task.", all.waiting());
+    to.gauge("tasks_active", "Tasks that run a method.", all.active());
+    to.counter("tasks_queued", "Messages to native actors that were queued.", all.queued());
+    let help =
+        "The sum, over these, of the messages that waited already: by it the average length of the queue.";
+    to.counter("tasks_queue_length_sum", help, all.queue_length_sum());
+    to.counter("tasks_taken", "Messages that a task has taken to run.", all.taken());
+    let help =
+        "The sum, over these, of the tasks that ran already: by it the average number of active tasks.";
+    to.counter("tasks_active_sum", help, all.active_sum());
+    let by = |value: fn(&TaskCounts) -> u64| {
+        let classes = tasks.classes.iter();
+        classes.map(move |(class, counts)| (*class, value(counts)))
+    };
+    to.gauges("invocations_waiting", "The same, by class.", "actor", by(TaskCounts::waiting));
+    to.gauges("invocations_active", "Methods of native actors that run.", "actor", by(TaskCounts::active));
+    to.counters("invocations_queued", "Messages that were queued.", "actor", by(TaskCounts::queued));
+    let help = "The sum, over these, of the messages to the same actor that waited already.";
+    to.counters("queue_length_sum", help, "actor", by(TaskCounts::queue_length_sum));
+    to.counters("invocations_taken", "Messages that a task has taken.", "actor", by(TaskCounts::taken));
+    let help = "The sum, over these, of the methods of the same actor that ran already.";
+    to.counters("active_sum", help, "actor", by(TaskCounts::active_sum));
+    let ends = tasks.classes.iter().flat_map(|(class, counts)| {
+        let sample = |end: TaskEnd| (vec![("actor", *class), ("end", end.label())], counts.ended(end).into());
+        TaskEnd::ALL.map(sample)
+    });
+    let help = "Messages to native actors, by their end.";
+    to.put(Kind::Counter, "invocations", help, ends.collect());
+    let times = |histogram: &Histogram| Value::Times {
+        bounds: BOUNDS_US.iter().map(|bound| *bound as f64 / 1e6).collect(),
+        classes: histogram.classes().to_vec(),
+        sum: histogram.sum_us() as f64 / 1e6,
+    };
+    let waits = tasks.classes.iter().map(|(class, counts)| (vec![("actor", *class)], times(&counts.waits)));
+    let help = "Times for which messages have waited for a task.";
+    to.put(Kind::Histogram, "invocation_wait_seconds", help, waits.collect());
+    let runs = tasks.classes.iter().map(|(class, counts)| (vec![("actor", *class)], times(&counts.runs)));
+    to.put(Kind::Histogram, "invocation_run_seconds", "Times for which methods have run.", runs.collect());
+}
+
 fn nodes(to: &mut Gathered, nodes: &NodesMeasured) {
+    if let Some(measured) = &nodes.tasks {
+        tasks(to, measured);
+    }
     let stats = &nodes.stats;
     to.gauge("nodes", "Nodes that run the program's actors.", nodes.nodes);
     to.gauge("node_sessions", "Open sessions that have used the nodes.", nodes.sessions);

@@ -1,6 +1,7 @@
 //! [`Measured`]: the numbers of a server at some moment.
 
 use bifrost_cache::Counted;
+use bifrost_capsule::tasks::TasksMeasured;
 use bifrost_engine::Structures;
 use bifrost_repository::Gauges;
 use bifrost_runtime::node_words::Stats;
@@ -10,7 +11,7 @@ use super::batches::BatchesMeasured;
 use crate::otlp::Exported;
 
 /// The numbers that are told.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Open sessions.
     pub sessions: u64,
@@ -43,7 +44,7 @@ pub struct Measured {
 }
 
 /// The numbers that are told of the nodes of a program's actors.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NodesMeasured {
     /// The number of nodes.
     pub nodes: u64,
@@ -55,4 +56,6 @@ pub struct NodesMeasured {
     pub waiting_bytes: u64,
     /// Their counts together.
     pub stats: Stats,
+    /// The tasks, if the program has native actors.
+    pub tasks: Option<TasksMeasured>,
 }

@@ -27,10 +27,13 @@ impl Collector for Families {
                 Kind::Histogram => MetricType::Histogram,
             };
             let mut metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
-            for (label, value) in &family.samples {
-                match label {
-                    None => put(&mut metric, family.kind, value)?,
-                    Some(label) => put(&mut metric.encode_family(&[*label])?, family.kind, value)?,
+            for (labels, value) in &family.samples {
+                match &labels[..] {
+                    [] => put(&mut metric, family.kind, value)?,
+                    [label] => put(&mut metric.encode_family(&[*label])?, family.kind, value)?,
+                    [first, second, ..] => {
+                        put(&mut metric.encode_family(&[*first, *second])?, family.kind, value)?;
+                    }
                 }
             }
         }

@@ -144,8 +144,8 @@ pub(super) fn metrics(origin: &Origin, families: &[Family], now: SystemTime) -> 
 
 fn metric_of(family: &Family, (started, now): (u64, u64)) -> Metric {
     let cumulative = i32::from(AggregationTemporality::Cumulative);
-    let labels = |label: &Option<(&'static str, &'static str)>| {
-        label.iter().map(|(name, value)| text(name, value)).collect::<Vec<_>>()
+    let labels = |labels: &Vec<(&'static str, &'static str)>| {
+        labels.iter().map(|(name, value)| text(name, value)).collect::<Vec<_>>()
     };
     let points = |start: u64| {
         let point = |(label, value): &_| {

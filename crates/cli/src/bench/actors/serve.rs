@@ -44,6 +44,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
         heap_bytes_max: Some(HEAP_BYTES),
         mailbox_bytes_max: Some(HEAP_BYTES),
         stack_bytes: None,
+        tasks: None,
     };
     let mut started = capsules.then(|| Started::new(count - 1, &file, &args)).transpose()?;
     let registry = args.registry(&Registry::standard())?;
