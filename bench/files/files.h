@@ -12,6 +12,7 @@
 //     single COMPUTE BLOCK      ->  done NANOSECONDS CALLS PROCESSOR
 //     whole, flight N, stream   ->  the same
 //     null N                    ->  the same
+//   version                        prints the version of the system
 //   A failure is the line `failed`, with the reason.
 //
 // PATH is the file NAME of the server's folder: the client compares its copy with it, after the

@@ -175,6 +175,8 @@ static int client(const std::string& where, const std::string& name, const std::
 
 int main(int count, char** words) {
   std::vector<std::string> arguments(words + 1, words + count);
+  if (arguments.size() == 1 && arguments[0] == "version")
+    return std::cout << "omniORB " << omniORB::versionString() << std::endl, 0;
   if (arguments.size() == 4 && arguments[0] == "serve") return serve(arguments[1], arguments[2], arguments[3]);
   if (arguments.size() == 5 && arguments[0] == "client")
     return client(arguments[1], arguments[2], arguments[3], std::stoll(arguments[4]));
