@@ -1,7 +1,7 @@
 //! `bifrost bench files`: clients that copy files from a server, beside omniORB and gRPC (004
 //! section 6.2).
 //!
-//! Read [`Subject`](subject::Subject) first: a system with a file server, its tasks and its counts.
+//! Read [`Subject`] first: a system with a file server, its tasks and its counts.
 //! [`run`] has all of them measured ([`contest`]), predicts their queues ([`queue`]), and prints
 //! the paper's table with the paper's figures ([`table`]). [`super::blocking`] uses the same parts
 //! for section 6.3.
