@@ -60,7 +60,8 @@ fn files_are_copied_beside_the_peers_that_are_here() {
     }
     assert!(output.status.success(), "{said}\n{noted}");
     assert!(noted.contains("note: nothing is measured over shm: no system here has it"), "{noted}");
-    for peer in here {
+    let mut predictions = 0;
+    for peer in here.iter().copied() {
         let ways: &[(&str, u64)] = match peer {
             "omniorb" => &[("single", 18), ("whole", 3)],
             _ => &[("single", 18), ("flight", 18), ("stream", 3), ("whole", 3)],
@@ -86,13 +87,17 @@ fn files_are_copied_beside_the_peers_that_are_here() {
                 if let Some(queue) = queue {
                     // At most all other clients wait.
                     assert!((0.0..=f64::from(clients - 1)).contains(&value(queue)), "{queue}");
-                    let predicted = queue["predicted"].as_f64().unwrap();
-                    assert_eq!(predicted > 0.0, clients > tasks, "{queue}");
+                    // Nothing is predicted where a busy machine leaves no time to think.
+                    if let Some(predicted) = queue["predicted"].as_f64() {
+                        assert_eq!(predicted > 0.0, clients > tasks, "{queue}");
+                        predictions += 1;
+                    }
                 }
                 assert!(of("flight", "queue length").is_none_or(|queue| queue["predicted"].is_null()));
             }
         }
     }
+    assert_eq!(predictions > 0, here.contains(&"grpc"));
     // The paper's lines are in its table, once for each transport.
     let heads = said.lines().filter(|line| line.trim_start().starts_with("NTASKS NCLTS  system")).count();
     let paper = said.lines().filter(|line| line.contains("paper    ver 1     0.90     -   0.00")).count();
