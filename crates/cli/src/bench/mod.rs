@@ -5,10 +5,13 @@ mod bare;
 #[rustfmt::skip]
 #[allow(clippy::all, reason = "generated")]
 pub(crate) mod bifrost_stubs;
+mod blocking;
 pub(crate) mod calls;
 mod commits;
 mod common;
+mod files;
 pub(crate) mod fit;
+mod futex;
 mod helper;
 mod kills;
 mod linked;
@@ -60,6 +63,10 @@ enum What {
     Commits(commits::Args),
     /// Ten thousand idle sessions, and up to 500 active ones beside Redis and gRPC
     Sessions(sessions::Args),
+    /// Clients that copy files from a server with one task or several, beside omniORB and gRPC
+    Files(files::Args),
+    /// The same with reads that compute and block: the speed-up by tasks; a futex ping-pong
+    Blocking(blocking::Args),
     /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged
     /// is lost, and the means of the server stay flat
     Soak(soak::Args),
@@ -78,6 +85,8 @@ enum What {
     },
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
+    #[command(hide = true)]
+    Futex { file: PathBuf, core: Option<usize> },
     #[command(hide = true)]
     Oo7Linked { size: String, seed: u32, core: usize },
     #[command(hide = true)]
@@ -102,6 +111,9 @@ pub fn run(args: Args) -> Outcome {
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Commits(args) => commits::run(args),
+        What::Files(args) => files::run(args),
+        What::Blocking(args) => blocking::run(args),
+        What::Futex { file, core } => futex::serve(file, *core),
         What::Soak(args) => soak::run(args),
         What::SoakClients { url, seed, accounts, clients } => {
             soak::serve_clients(url, *seed, *accounts, clients)

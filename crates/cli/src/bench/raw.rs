@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::futex::Turn;
+
 /// One direction: a number, and two words that travel with it.
 #[repr(C, align(128))]
 pub struct Line {
@@ -13,14 +15,19 @@ pub struct Line {
     words: [AtomicU64; 2],
 }
 
-/// Both directions.
+/// Both directions, and a word for sides that sleep.
 #[repr(C)]
 pub struct Lines {
     /// To the echoing side.
     pub forth: Line,
     /// Back.
     pub back: Line,
+    /// The word of `bench blocking --null`.
+    pub turn: Turn,
 }
+
+/// The bytes of the file that is mapped: a page.
+pub const PAGE: usize = 4096;
 
 /// The number that ends the exchange.
 const END: u64 = u64::MAX;
@@ -85,7 +92,7 @@ pub fn map(path: &Path) -> io::Result<&'static Lines> {
     // atomics.
     unsafe {
         let start =
-            rustix::mm::mmap(std::ptr::null_mut(), 4096, protection, rustix::mm::MapFlags::SHARED, &file, 0)?;
+            rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, rustix::mm::MapFlags::SHARED, &file, 0)?;
         Ok(&*start.cast::<Lines>())
     }
 }

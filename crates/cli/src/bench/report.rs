@@ -14,7 +14,8 @@ use super::fit::Estimate;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`, `sessions`, `commits`, `soak`.
+    /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`, `sessions`, `commits`, `soak`,
+    /// `files`, `blocking`.
     pub bench: &'static str,
     /// The name of the case.
     pub case: String,
@@ -66,6 +67,9 @@ pub struct Case {
     /// Objects that came along with others, used or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<u64>,
+    /// Processor time of all sides for one sample, in nanoseconds, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
 }
 
 /// Returns the median, least and greatest of samples.
@@ -103,6 +107,7 @@ impl Case {
             fetches: None,
             fetched: None,
             prefetched: None,
+            cpu_ns: None,
         }
     }
 

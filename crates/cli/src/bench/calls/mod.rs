@@ -124,7 +124,7 @@ fn start_and_measure(
     };
     let core = server.to_string();
     let file = folder.join("lines");
-    std::fs::write(&file, [0; 4096])?;
+    std::fs::write(&file, [0; raw::PAGE])?;
     let path = |p: &Path| p.to_string_lossy().into_owned();
     let mut serving = Helper::start(&["server", &path(folder), &core])?;
     let urls = serving.ready()?;

@@ -1,0 +1,338 @@
+//! The file servers of other systems: omniORB and gRPC, in C++ (`bench/files`).
+//!
+//! Read [`Tool`] first: the program of a peer, compiled for this run. It is a [`Subject`]. Server
+//! and clients are processes of it; `bench/files/files.h` has the lines that they read and print. A
+//! peer whose tools are missing does not take part, and says how to install them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::super::common::Failed;
+use super::super::process::{succeed, version};
+use super::subject::{Counts, Done, Files, Over, Server, Slow, Subject, Way, Work};
+
+/// The sources that both peers include.
+const SHARED: (&str, &str) = ("files.h", include_str!("../../../../../bench/files/files.h"));
+/// The longest wait for a line of a peer.
+const ANSWER: Duration = Duration::from_secs(120);
+/// The time in which a process must end when its input has ended, in steps.
+const ENDING: (u32, Duration) = (200, Duration::from_millis(10));
+
+/// Another system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Peer {
+    /// omniORB, an implementation of CORBA, with a pool of threads
+    Omniorb,
+    /// gRPC for C++, with the callback server and a queue of tasks
+    Grpc,
+}
+
+impl Peer {
+    /// All of them.
+    pub const ALL: [Peer; 2] = [Peer::Omniorb, Peer::Grpc];
+
+    /// Returns its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Omniorb => "omniorb",
+            Peer::Grpc => "grpc",
+        }
+    }
+
+    /// Returns the packages that have its tools.
+    fn packages(self) -> &'static str {
+        match self {
+            Peer::Omniorb => "g++ omniidl libomniorb4-dev",
+            Peer::Grpc => "g++ protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev",
+        }
+    }
+
+    /// Returns its program and the definition of its interface.
+    fn sources(self) -> [(&'static str, &'static str); 2] {
+        match self {
+            Peer::Omniorb => [
+                ("files.idl", include_str!("../../../../../bench/files/omniorb/files.idl")),
+                ("omniorb.cpp", include_str!("../../../../../bench/files/omniorb/omniorb.cpp")),
+            ],
+            Peer::Grpc => [
+                ("files.proto", include_str!("../../../../../bench/files/grpc/files.proto")),
+                ("grpc.cpp", include_str!("../../../../../bench/files/grpc/grpc.cpp")),
+            ],
+        }
+    }
+
+    /// Compiles its program, in a folder that is for it alone.
+    ///
+    /// # Errors
+    /// The reason why it does not take part.
+    pub fn prepare(self, folder: &Path) -> Result<Tool, String> {
+        let missing = || format!("to have it, on Debian: apt-get install {}", self.packages());
+        let compiler = version("g++", "--version").ok_or_else(missing)?;
+        let (translator, flag, header) = match self {
+            Peer::Omniorb => ("omniidl", "-V", "omniORB4/CORBA.h"),
+            Peer::Grpc => ("protoc", "--version", "grpcpp/grpcpp.h"),
+        };
+        version(translator, flag).ok_or_else(missing)?;
+        let mut look = Command::new("g++");
+        look.args(["-fsyntax-only", "-std=c++17", "-include", header, "-x", "c++", "/dev/null"]);
+        succeed(&mut look, header).map_err(|_| missing())?;
+        let program = self.compile(folder).map_err(|error| error.to_string())?;
+        let library = version(&program.to_string_lossy(), "version").ok_or("its program does not start")?;
+        Ok(Tool { peer: self, program, version: format!("{library}, by {compiler}") })
+    }
+
+    /// Makes the program.
+    fn compile(self, folder: &Path) -> Result<PathBuf, Failed> {
+        for (file, text) in self.sources().into_iter().chain([SHARED]) {
+            std::fs::write(folder.join(file), text)?;
+        }
+        let mut gcc = Command::new("g++");
+        gcc.current_dir(folder).args(["-std=c++17", "-O2", "-pthread", "-o", "program"]);
+        match self {
+            Peer::Omniorb => {
+                let mut omniidl = Command::new("omniidl");
+                succeed(omniidl.current_dir(folder).args(["-bcxx", "files.idl"]), "files.idl")?;
+                gcc.args(["omniorb.cpp", "filesSK.cc", "-lomniORB4", "-lomnithread"]);
+            }
+            Peer::Grpc => {
+                let plugin = std::env::var_os("PATH").and_then(|path| {
+                    let mut places = std::env::split_paths(&path).map(|place| place.join("grpc_cpp_plugin"));
+                    places.find(|place| place.is_file())
+                });
+                let plugin = plugin.ok_or("`grpc_cpp_plugin` is not on the PATH")?;
+                let mut protoc = Command::new("protoc");
+                protoc.current_dir(folder).args(["--cpp_out=.", "--grpc_out=.", "files.proto"]);
+                protoc.arg(format!("--plugin=protoc-gen-grpc={}", plugin.display()));
+                succeed(&mut protoc, "files.proto")?;
+                gcc.args(["grpc.cpp", "files.pb.cc", "files.grpc.pb.cc", "-Wl,--copy-dt-needed-entries"]);
+                gcc.args(["-lgrpc++", "-lgrpc", "-lgpr", "-lprotobuf"]);
+            }
+        }
+        succeed(&mut gcc, self.sources()[1].0)?;
+        Ok(folder.join("program"))
+    }
+}
+
+/// A peer that is there, with its program.
+pub struct Tool {
+    peer: Peer,
+    program: PathBuf,
+    /// The versions of its library and compiler.
+    pub version: String,
+}
+
+impl Subject for Tool {
+    fn name(&self) -> &'static str {
+        self.peer.name()
+    }
+
+    fn goes_over(&self, over: Over) -> bool {
+        matches!(over, Over::Unix | Over::Tcp)
+    }
+
+    fn ways(&self) -> &'static [Way] {
+        match self.peer {
+            Peer::Omniorb => &[Way::Single, Way::Whole],
+            Peer::Grpc => &[Way::Single, Way::Flight, Way::Stream, Way::Whole],
+        }
+    }
+
+    fn start<'a>(
+        &'a self,
+        over: Over,
+        tasks: u32,
+        files: &'a Files,
+        place: &Path,
+    ) -> Result<Box<dyn Server + 'a>, Failed> {
+        let socket = place.join("socket");
+        let address = match (self.peer, over) {
+            (Peer::Omniorb, Over::Unix) => format!("giop:unix:{}", socket.display()),
+            (Peer::Omniorb, _) => "giop:tcp:127.0.0.1:".to_owned(),
+            (Peer::Grpc, Over::Unix) => format!("unix:{}", socket.display()),
+            (Peer::Grpc, _) => "127.0.0.1:0".to_owned(),
+        };
+        let mut command = Command::new(&self.program);
+        command.args(["serve", &address]).arg(files.folder()).arg(tasks.to_string());
+        let mut server = Program::start(self.name(), &mut command)?;
+        let line = server.hear()?;
+        let place = line.strip_prefix("ready ").ok_or_else(|| server.unknown(&line))?.to_owned();
+        Ok(Box::new(PeerServer { tool: self, files, server, place, clients: Vec::new() }))
+    }
+}
+
+/// A server of a peer, with its clients.
+struct PeerServer<'a> {
+    tool: &'a Tool,
+    files: &'a Files,
+    // Dropped before the server, so that no client sees its server gone.
+    clients: Vec<Program>,
+    server: Program,
+    /// The place of the server, as its clients want it.
+    place: String,
+}
+
+impl Server for PeerServer<'_> {
+    fn connect(&mut self, clients: u32) -> Result<(), Failed> {
+        self.clients.truncate(clients as usize);
+        for number in self.clients.len() as u32..clients {
+            let mut command = Command::new(&self.tool.program);
+            command.args(["client", &self.place, &self.files.name(number)]).arg(self.files.path(number));
+            command.arg(self.files.block.to_string());
+            let mut client = Program::start(self.tool.name(), &mut command)?;
+            for (order, answer) in [(None, "ready"), (Some("check"), "checked")] {
+                if let Some(order) = order {
+                    client.say(order)?;
+                }
+                let line = client.hear()?;
+                if line != answer {
+                    return Err(client.unknown(&line));
+                }
+            }
+            self.clients.push(client);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, work: &Work) -> Result<Vec<Done>, Failed> {
+        let line = order(work);
+        for client in &mut self.clients {
+            client.say(&line)?;
+        }
+        let done = self.clients.iter_mut().map(|client| {
+            let line = client.hear()?;
+            done(&line).ok_or_else(|| client.unknown(&line))
+        });
+        done.collect()
+    }
+
+    fn counts(&mut self) -> Result<Counts, Failed> {
+        self.server.say("counts")?;
+        let line = self.server.hear()?;
+        counts(&line).ok_or_else(|| self.server.unknown(&line))
+    }
+}
+
+/// Returns the line that orders some work.
+fn order(work: &Work) -> String {
+    match *work {
+        Work::Copy { way: Way::Single, slow: Slow { compute_us, block_us }, .. } => {
+            format!("single {compute_us} {block_us}")
+        }
+        Work::Copy { way: Way::Flight, flight, .. } => format!("flight {flight}"),
+        Work::Copy { way, .. } => way.name().to_owned(),
+        Work::Null(calls) => format!("null {calls}"),
+    }
+}
+
+/// Reads the line of a client that has done its work.
+fn done(line: &str) -> Option<Done> {
+    let mut words = line.strip_prefix("done ")?.split(' ').map(str::parse);
+    let mut number = || words.next()?.ok();
+    let done = Done { ns: number()?, crossings: number()?, cpu_ns: number()? };
+    words.next().is_none().then_some(done)
+}
+
+/// Reads the line with the counts of a server.
+fn counts(line: &str) -> Option<Counts> {
+    let mut words = line.split(' ');
+    let mut number = || match words.next()? {
+        "-" => Some(None),
+        word => word.parse().ok().map(Some),
+    };
+    let (taken, queue_length_sum, active_sum) = (number()??, number()?, number()??);
+    let (waited_ns, ran_ns, cpu_ns) = (number()?, number()??, number()??);
+    let counts = Counts { taken, queue_length_sum, active_sum, waited_ns, ran_ns, cpu_ns };
+    words.next().is_none().then_some(counts)
+}
+
+/// A process that answers lines, and ends when its input does.
+struct Program {
+    name: &'static str,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(name: &'static str, command: &mut Command) -> Result<Program, Failed> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
+        Ok(Program { name, child, input, output })
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), Failed> {
+        let input = self.input.as_mut().ok_or("no input to write to")?;
+        writeln!(input, "{line}")?;
+        Ok(input.flush()?)
+    }
+
+    /// Reads a line; the program has one line under way at most, and writes it at once.
+    fn hear(&mut self) -> Result<String, Failed> {
+        let limit = Timespec::try_from(ANSWER)?;
+        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&limit))? == 0 {
+            return Err(format!("a program of {} is silent for {} s", self.name, ANSWER.as_secs()).into());
+        }
+        let mut line = String::new();
+        match self.output.read_line(&mut line)? {
+            0 => Err(format!("a program of {} has ended", self.name).into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+
+    fn unknown(&self, line: &str) -> Failed {
+        match line.strip_prefix("failed ") {
+            Some(reason) => format!("a client of {} failed: {reason}", self.name).into(),
+            None => format!("a program of {} says `{line}`", self.name).into(),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let (steps, step) = ENDING;
+        for _ in 0..steps {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return;
+            }
+            std::thread::sleep(step);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_peers_are_read() {
+        assert_eq!(done("done 12 258 7"), Some(Done { ns: 12, crossings: 258, cpu_ns: 7 }));
+        let read = counts("10 - 3 - 500 6000").unwrap();
+        assert_eq!((read.taken, read.queue_length_sum, read.active_sum), (10, None, 3));
+        assert_eq!((read.waited_ns, read.ran_ns, read.cpu_ns), (None, 500, 6000));
+        assert_eq!(counts("10 4 3 70 500 6000").unwrap().waited_ns, Some(70));
+        for line in ["", "done 1 2", "done 1 2 3 4", "done 1 2 x", "failed 1 2 3"] {
+            assert_eq!(done(line), None, "{line}");
+        }
+        for line in ["", "- 1 1 1 1 1", "1 1 - 1 1 1", "1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -6"] {
+            assert_eq!(counts(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn work_is_ordered_in_lines() {
+        let slow = Slow { compute_us: 100, block_us: 2000 };
+        let copy = |way| order(&Work::Copy { way, flight: 16, slow });
+        assert_eq!(copy(Way::Single), "single 100 2000");
+        assert_eq!((copy(Way::Flight).as_str(), copy(Way::Whole).as_str()), ("flight 16", "whole"));
+        assert_eq!(order(&Work::Null(5)), "null 5");
+    }
+}
