@@ -109,6 +109,7 @@ enum Command {
 /// }
 /// ```
 pub fn main(registry: &Registry) -> ExitCode {
+    let registry = &bench::with_natives(registry);
     let command = Cli::parse().command;
     log::start(match &command {
         Command::Serve(args) => args.log,

@@ -29,6 +29,7 @@ mod usage;
 
 use std::path::PathBuf;
 
+use bifrost_native::Registry;
 use clap::{Args as ClapArgs, Subcommand};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -86,6 +87,8 @@ enum What {
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
     #[command(hide = true)]
+    FileServer(files::ServerArgs),
+    #[command(hide = true)]
     Futex { file: PathBuf, core: Option<usize> },
     #[command(hide = true)]
     Oo7Linked { size: String, seed: u32, core: usize },
@@ -100,6 +103,11 @@ enum What {
     },
 }
 
+/// Returns a registry with the natives of the programs in `bench/`, too.
+pub fn with_natives(registry: &Registry) -> Registry {
+    files::registry(registry)
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Outcome {
     match &args.what {
@@ -111,6 +119,7 @@ pub fn run(args: Args) -> Outcome {
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Commits(args) => commits::run(args),
+        What::FileServer(args) => files::run_ours(args),
         What::Files(args) => files::run(args),
         What::Blocking(args) => blocking::run(args),
         What::Futex { file, core } => futex::serve(file, *core),

@@ -6,8 +6,11 @@
 //! the paper's table with the paper's figures ([`table`]). [`super::blocking`] uses the same parts
 //! for section 6.3.
 
+mod bifrost_stubs;
 pub mod contest;
+mod disk;
 pub mod goals;
+mod ours;
 pub mod peers;
 pub mod queue;
 pub mod subject;
@@ -15,13 +18,13 @@ pub mod table;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::common::{Failed, note_debug_build};
 use super::report::{self, JsonLines};
 use contest::Plan;
-use peers::Peer;
+use peers::{Peer, Tool};
 use subject::{Files, Over, Slow, Subject, Way};
 use table::Last;
 
@@ -64,7 +67,7 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=MANY_MAX))]
     clients: Vec<u32>,
     /// The transports. Peers have only `unix` and `tcp`
-    #[arg(long, value_delimiter = ',', default_value = "unix,tcp")]
+    #[arg(long, value_delimiter = ',', default_value = "shm,unix,tls")]
     over: Vec<Over>,
     /// The reads under way where several are
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -87,6 +90,35 @@ pub struct Common {
     pub json: Option<PathBuf>,
 }
 
+/// The arguments of the server and the clients of ours.
+#[derive(Debug, ClapArgs)]
+pub struct ServerArgs {
+    #[command(subcommand)]
+    what: ServerWhat,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ServerWhat {
+    Serve { address: String, folder: PathBuf, tasks: u32 },
+    Client { place: String, name: String, path: PathBuf, block: u32 },
+}
+
+/// Runs the server or a client of ours, for the process that measures.
+///
+/// # Errors
+/// It does not start.
+pub fn run_ours(args: &ServerArgs) -> Result<(), Failed> {
+    match &args.what {
+        ServerWhat::Serve { address, folder, tasks } => {
+            let (over, place) = address.split_once(':').ok_or("an address is a transport and a folder")?;
+            ours::serve(Over::from_str(over, false)?, folder, *tasks, Path::new(place))
+        }
+        ServerWhat::Client { place, name, path, block } => ours::client(place, name, path, *block),
+    }
+}
+
+pub use ours::registry;
+
 /// Reads a number of bytes.
 pub fn size(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.as_bytes().last() {
@@ -104,7 +136,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// There is none.
 pub fn subjects(common: &Common, folder: &Path, bar: &ProgressBar) -> Result<Vec<Box<dyn Subject>>, Failed> {
-    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(Tool::ours()?)];
     let mut wanted = Vec::new();
     for peer in common.peers.as_deref().unwrap_or(&Peer::ALL) {
         if !wanted.contains(peer) {
@@ -124,9 +156,6 @@ pub fn subjects(common: &Common, folder: &Path, bar: &ProgressBar) -> Result<Vec
                 bar.suspend(|| anstream::eprintln!("note: {} is not measured: {why}", peer.name()));
             }
         }
-    }
-    if subjects.is_empty() {
-        return Err("there is no system to measure".into());
     }
     Ok(subjects)
 }

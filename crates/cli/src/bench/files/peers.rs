@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::common::Failed;
 use super::super::process::{succeed, version};
-use super::subject::{Counts, Done, Files, Over, Server, Slow, Subject, Way, Work};
+use super::subject::{Counts, Done, Files, OURS, Over, Server, Slow, Subject, Way, Work};
 
 /// The sources that both peers include.
 const SHARED: (&str, &str) = ("files.h", include_str!("../../../../../bench/files/files.h"));
@@ -83,7 +83,24 @@ impl Peer {
         succeed(&mut look, header).map_err(|_| missing())?;
         let program = self.compile(folder).map_err(|error| error.to_string())?;
         let library = version(&program.to_string_lossy(), "version").ok_or("its program does not start")?;
-        Ok(Tool { peer: self, program, version: format!("{library}, by {compiler}") })
+        let address: fn(Over, &Path) -> Option<String> = match self {
+            Peer::Omniorb => |over, place| match over {
+                Over::Unix => Some(format!("giop:unix:{}/socket", place.display())),
+                Over::Tcp => Some("giop:tcp:127.0.0.1:".to_owned()),
+                Over::Shm | Over::Tls => None,
+            },
+            Peer::Grpc => |over, place| match over {
+                Over::Unix => Some(format!("unix:{}/socket", place.display())),
+                Over::Tcp => Some("127.0.0.1:0".to_owned()),
+                Over::Shm | Over::Tls => None,
+            },
+        };
+        let ways: &[Way] = match self {
+            Peer::Omniorb => &[Way::Single, Way::Whole],
+            Peer::Grpc => &[Way::Single, Way::Flight, Way::Stream, Way::Whole],
+        };
+        let version = format!("{library}, by {compiler}");
+        Ok(Tool { name: self.name(), program, words: &[], address, ways, version })
     }
 
     /// Makes the program.
@@ -118,28 +135,53 @@ impl Peer {
     }
 }
 
-/// A peer that is there, with its program.
+/// A system that is there, with its program.
 pub struct Tool {
-    peer: Peer,
+    name: &'static str,
     program: PathBuf,
+    /// The words before each order of the program.
+    words: &'static [&'static str],
+    /// The address to listen at, over a transport that it has, in a folder.
+    address: fn(Over, &Path) -> Option<String>,
+    ways: &'static [Way],
     /// The versions of its library and compiler.
     pub version: String,
 }
 
+impl Tool {
+    /// Returns this program as the one that is measured.
+    ///
+    /// # Errors
+    /// The system does not tell where it is.
+    pub fn ours() -> Result<Tool, Failed> {
+        Ok(Tool {
+            name: OURS,
+            program: std::env::current_exe()?,
+            words: &["bench", "file-server"],
+            address: |over, place| Some(format!("{}:{}", over.name(), place.display())),
+            ways: &[Way::Single, Way::Batch, Way::Whole],
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.words);
+        command
+    }
+}
+
 impl Subject for Tool {
     fn name(&self) -> &'static str {
-        self.peer.name()
+        self.name
     }
 
     fn goes_over(&self, over: Over) -> bool {
-        matches!(over, Over::Unix | Over::Tcp)
+        (self.address)(over, Path::new("")).is_some()
     }
 
     fn ways(&self) -> &'static [Way] {
-        match self.peer {
-            Peer::Omniorb => &[Way::Single, Way::Whole],
-            Peer::Grpc => &[Way::Single, Way::Flight, Way::Stream, Way::Whole],
-        }
+        self.ways
     }
 
     fn start<'a>(
@@ -149,14 +191,9 @@ impl Subject for Tool {
         files: &'a Files,
         place: &Path,
     ) -> Result<Box<dyn Server + 'a>, Failed> {
-        let socket = place.join("socket");
-        let address = match (self.peer, over) {
-            (Peer::Omniorb, Over::Unix) => format!("giop:unix:{}", socket.display()),
-            (Peer::Omniorb, _) => "giop:tcp:127.0.0.1:".to_owned(),
-            (Peer::Grpc, Over::Unix) => format!("unix:{}", socket.display()),
-            (Peer::Grpc, _) => "127.0.0.1:0".to_owned(),
-        };
-        let mut command = Command::new(&self.program);
+        let missing = || format!("{} does not go over {}", self.name, over.name());
+        let address = (self.address)(over, place).ok_or_else(missing)?;
+        let mut command = self.command();
         command.args(["serve", &address]).arg(files.folder()).arg(tasks.to_string());
         let mut server = Program::start(self.name(), &mut command)?;
         let line = server.hear()?;
@@ -180,10 +217,10 @@ impl Server for PeerServer<'_> {
     fn connect(&mut self, clients: u32) -> Result<(), Failed> {
         self.clients.truncate(clients as usize);
         for number in self.clients.len() as u32..clients {
-            let mut command = Command::new(&self.tool.program);
+            let mut command = self.tool.command();
             command.args(["client", &self.place, &self.files.name(number)]).arg(self.files.path(number));
             command.arg(self.files.block.to_string());
-            let mut client = Program::start(self.tool.name(), &mut command)?;
+            let mut client = Program::start(self.tool.name, &mut command)?;
             for (order, answer) in [(None, "ready"), (Some("check"), "checked")] {
                 if let Some(order) = order {
                     client.say(order)?;
