@@ -236,8 +236,8 @@ pub trait Board {
         now: u64,
     ) -> Vec<Offer>;
 
-    /// Returns the counter of a service if it is not `since`, else waits for a change. Loads are no
-    /// changes.
+    /// Returns the counter of a service if it is not `since`, or if no time may pass; else waits
+    /// for a change. Loads are no changes.
     ///
     /// # Errors
     /// Too many calls wait.

@@ -53,6 +53,7 @@ mod waits;
 
 use clock::Clock;
 use counts::Counts;
+use leases::Lapses;
 use proofs::{Proof, Proofs};
 use waits::Waits;
 
@@ -102,8 +103,6 @@ struct Service {
     waiters: BTreeSet<crate::board::WaiterId>,
     /// The sure offers of exactly this type, by the end of their leases.
     due: BTreeSet<(u64, OfferId)>,
-    /// Offers of exactly this type whose leases have ended, those that are doubtful among them.
-    lapsed: BTreeSet<(u64, OfferId)>,
 }
 
 /// A board in memory.
@@ -116,6 +115,7 @@ pub struct Memory {
     entries: BTreeMap<OfferId, Entry>,
     deadlines: BTreeSet<(u64, OfferId)>,
     services: BTreeMap<Arc<str>, Service>,
+    lapses: Lapses,
     counts: Counts,
     proofs: Proofs,
     waits: Waits,
@@ -141,6 +141,7 @@ impl Memory {
             entries: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             services: BTreeMap::new(),
+            lapses: Lapses::default(),
             counts: Counts::default(),
             proofs: Proofs::default(),
             waits: Waits::default(),
@@ -238,6 +239,7 @@ impl Memory {
         self.proofs.leave(id, entry.proof);
         self.counts.remove(id, &entry.role, entry.session, &entry.offer, entry.is_exclusive);
         self.interfaces.release(&entry.offer.digest);
+        self.lapses.forget(id, entry.lapsed, &entry.offer.service);
         self.tidy(&entry.offer.service);
         Some(entry)
     }
@@ -465,7 +467,7 @@ impl Board for Memory {
             Some(service) => service.changed,
             None => self.forgotten,
         };
-        if counter != since {
+        if counter != since || within_ms == 0 {
             return Ok(Changes::Now(counter));
         }
         let until = now.saturating_add(within_ms.min(self.limits.wait_ms_max));

@@ -12,6 +12,10 @@
 //! lease, and those that are late: of which more than half of the lease has passed without one of
 //! the renewals that are due after each third.
 
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
 use super::Memory;
 use super::proofs::Proof;
 use crate::offer::OfferId;
@@ -20,6 +24,44 @@ use crate::offer::OfferId;
 pub const DOUBT_LEASES: u64 = 4;
 /// Offers that must be about to expire before the trader doubts.
 pub const DOUBT_MIN: usize = 3;
+
+/// Offers that `expire` returns at once.
+const ENDED_MAX: usize = 100_000;
+
+/// The leases that have ended within the longest lease, those of doubtful offers among them.
+#[derive(Debug, Default)]
+pub(super) struct Lapses {
+    all: BTreeSet<(Arc<str>, u64, OfferId)>,
+    order: VecDeque<(u64, OfferId, Arc<str>)>,
+}
+
+impl Lapses {
+    /// Notes that a lease has ended.
+    fn note(&mut self, id: OfferId, service: Arc<str>, now: u64, longest: u64) {
+        while let Some((time, ..)) = self.order.front()
+            && time.saturating_add(longest) < now
+            && let Some((time, id, service)) = self.order.pop_front()
+        {
+            self.all.remove(&(service, time, id));
+        }
+        self.order.push_back((now, id, service.clone()));
+        self.all.insert((service, now, id));
+    }
+
+    /// Forgets the lease of a doubtful offer, which was renewed or is gone.
+    pub(super) fn forget(&mut self, id: OfferId, lapsed: Option<u64>, service: &Arc<str>) {
+        if let Some(time) = lapsed {
+            self.all.remove(&(service.clone(), time, id));
+        }
+    }
+
+    /// Counts the leases of a service that have ended after a time.
+    fn count(&self, service: &Arc<str>, since: u64) -> usize {
+        let after = Bound::Excluded((service.clone(), since, OfferId(u64::MAX)));
+        let before = Bound::Included((service.clone(), u64::MAX, OfferId(u64::MAX)));
+        self.all.range((after, before)).count()
+    }
+}
 
 impl Memory {
     /// Sees the time: grants a lease after a gap, and ends leases, proofs and waits whose time is
@@ -57,11 +99,9 @@ impl Memory {
     /// Begins a lease anew.
     pub(super) fn prolong(&mut self, id: OfferId, now: u64) {
         self.set_deadline(id, now, 1);
-        if let Some(entry) = self.entries.get_mut(&id)
-            && let Some(lapsed) = entry.lapsed.take()
-            && let Some(service) = self.services.get_mut(&entry.offer.service)
-        {
-            service.lapsed.remove(&(lapsed, id));
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let lapsed = entry.lapsed.take();
+            self.lapses.forget(id, lapsed, &entry.offer.service);
         }
     }
 
@@ -86,8 +126,9 @@ impl Memory {
             let Some(entry) = self.entries.get(&id) else { break };
             let is_sure = entry.proof == Proof::Proven && !entry.offer.doubtful;
             if is_sure && self.doubts(id, now) {
+                let service = entry.offer.service.clone();
                 self.unlist(id);
-                self.note_lapse(id, now);
+                self.lapses.note(id, service, now, self.limits.lease_ms_max);
                 self.set_deadline(id, now, DOUBT_LEASES);
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.offer.doubtful = true;
@@ -97,11 +138,11 @@ impl Memory {
                 continue;
             }
             if is_sure {
-                self.note_lapse(id, now);
+                self.lapses.note(id, entry.offer.service.clone(), now, self.limits.lease_ms_max);
             }
             self.remove(id);
-            // Nobody asks for them: the numbers are for a log.
-            if (self.expired.len() as u64) < self.limits.offers_max {
+            // The numbers are for a log, which `expire` is to fetch each second.
+            if self.expired.len() < ENDED_MAX {
                 self.expired.push(id);
             }
         }
@@ -112,7 +153,7 @@ impl Memory {
         let Some(entry) = self.entries.get(&id) else { return false };
         let Some(service) = self.services.get(&entry.offer.service) else { return false };
         let since = now.saturating_sub(entry.lease_ms);
-        let lapsed = service.lapsed.range((since, OfferId(0))..).count();
+        let lapsed = self.lapses.count(&entry.offer.service, since);
         let all = service.due.len() + lapsed;
         let latest = now.saturating_add(self.limits.lease_ms_max / 2);
         let due = service.due.range(..(latest, OfferId(u64::MAX)));
@@ -123,15 +164,5 @@ impl Memory {
         // No more are counted than decide it.
         let needed = DOUBT_MIN.max(all / 2 + 1);
         lapsed + late.take(needed).count() >= needed
-    }
-
-    /// Notes that a lease has ended, for the count of those that did within one lease.
-    fn note_lapse(&mut self, id: OfferId, now: u64) {
-        let since = now.saturating_sub(self.limits.lease_ms_max);
-        let Some(entry) = self.entries.get(&id) else { return };
-        if let Some(service) = self.services.get_mut(&entry.offer.service) {
-            service.lapsed = service.lapsed.split_off(&(since, OfferId(0)));
-            service.lapsed.insert((now, id));
-        }
     }
 }
