@@ -8,7 +8,7 @@
 //! 2. The program asks them at once, and hands the answers to [`Gathering::answer`].
 //! 3. [`Gathering::finish`] merges the offers when all have answered, or the time is over.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -84,8 +84,8 @@ pub enum Ask {
 #[derive(Debug)]
 pub struct Links {
     links: Vec<Link>,
-    /// By the number, the time until which it is known.
-    known: BTreeMap<u128, u64>,
+    known: BTreeSet<u128>,
+    /// The time until which each number is known.
     order: VecDeque<(u64, u128)>,
 }
 
@@ -104,7 +104,7 @@ impl Links {
         if let Some((_, link)) = links.iter().enumerate().find(|entry| is_bad(*entry)) {
             return Err(BadLinks::Name(link.name.clone()));
         }
-        Ok(Links { links, known: BTreeMap::new(), order: VecDeque::new() })
+        Ok(Links { links, known: BTreeSet::new(), order: VecDeque::new() })
     }
 
     /// Returns the links.
@@ -119,20 +119,25 @@ impl Links {
 
     /// True if a question was here before; from now on it was.
     fn is_circle(&mut self, number: u128, limits: &Limits, now: u64) -> bool {
-        while let Some((until, oldest)) = self.order.front().copied() {
-            if until > now && (self.order.len() as u64) < limits.questions_max {
-                break;
-            }
-            self.order.pop_front();
-            self.known.remove(&oldest);
+        while self.order.front().is_some_and(|(until, _)| *until <= now) {
+            self.forget_oldest();
         }
-        if self.known.contains_key(&number) {
+        if self.known.contains(&number) {
             return true;
         }
+        while !self.order.is_empty() && self.order.len() as u64 >= limits.questions_max {
+            self.forget_oldest();
+        }
         let until = now.saturating_add(limits.question_ms);
-        self.known.insert(number, until);
+        self.known.insert(number);
         self.order.push_back((until, number));
         false
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, oldest)) = self.order.pop_front() {
+            self.known.remove(&oldest);
+        }
     }
 
     /// Decides about an import: `has_found` tells whether the own offers have an answer. The route
