@@ -369,20 +369,21 @@ impl Importer {
             self.next_dial = now;
             return Some(Action::Cancel(self.dials.swap_remove(at).id));
         }
-        if self.dials.is_empty() || self.next_dial <= now {
-            if let Some(action) = self.dial(now) {
-                return Some(action);
-            }
+        if (self.dials.is_empty() || self.next_dial <= now)
+            && let Some(action) = self.dial(now)
+        {
+            return Some(action);
         }
         let is_dialling = !self.dials.is_empty() || self.current.is_some() || !self.offers.is_empty();
-        if !is_dialling && (self.asks.is_empty() || self.next_ask <= now) {
-            if let Some(trader) = self.order.pop() {
-                self.last_ask += 1;
-                let id = AskId(self.last_ask);
-                self.asks.push(Ask { id, until: now.saturating_add(self.options.patience_ms) });
-                self.next_ask = now.saturating_add(self.options.ask_ms);
-                return Some(Action::Ask(id, trader));
-            }
+        if !is_dialling
+            && (self.asks.is_empty() || self.next_ask <= now)
+            && let Some(trader) = self.order.pop()
+        {
+            self.last_ask += 1;
+            let id = AskId(self.last_ask);
+            self.asks.push(Ask { id, until: now.saturating_add(self.options.patience_ms) });
+            self.next_ask = now.saturating_add(self.options.ask_ms);
+            return Some(Action::Ask(id, trader));
         }
         if !is_dialling && self.asks.is_empty() && self.order.is_empty() {
             // Not all clients of a server that is gone ask again at the same moment.

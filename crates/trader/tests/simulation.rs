@@ -17,10 +17,10 @@ fn live(seed: u64, bug: Option<Bug>) -> World {
     world.judge_whole();
     world.run_until(quiet + 12_000);
     world.judge_served();
-    if let Some(exporters) = world.three_of_a_type().filter(|_| seed % 2 == 0) {
+    if let Some(exporters) = world.three_of_a_type().filter(|_| seed.is_multiple_of(2)) {
         let processes = world.processes(&exporters);
         let start = world.now;
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             // All vanish at once: they are doubtful for four leases, then gone.
             exporters.iter().for_each(|at| world.kill(Node::Exporter(*at)));
             world.run_until(start + lease + 2_000);

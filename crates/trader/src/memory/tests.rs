@@ -107,6 +107,18 @@ impl Test {
         ended
     }
 
+    fn export_all(&mut self, numbers: std::ops::Range<usize>, service: impl Fn(usize) -> String) {
+        for n in numbers {
+            self.export(&service(n), &format!("n{n}"));
+        }
+    }
+
+    fn renew_all(&mut self, ids: &[OfferId]) {
+        for id in ids {
+            self.renew(*id).unwrap();
+        }
+    }
+
     fn renew(&mut self, id: OfferId) -> Result<u64, RenewError> {
         self.board.renew(id, Renewal::default(), self.now)
     }
@@ -310,7 +322,7 @@ fn most_offers_of_a_service_do_not_expire_together() {
     let ids = names.map(|name| test.export("Store", name));
     test.pass(10_000);
     // Two of five live.
-    ids[..2].iter().for_each(|id| drop(test.renew(*id).unwrap()));
+    test.renew_all(&ids[..2]);
     assert_eq!(test.pass(6_000), []);
     assert_eq!(test.names("Store"), names);
     let found = test.import("Store", "prefer=first");
@@ -321,7 +333,7 @@ fn most_offers_of_a_service_do_not_expire_together() {
     assert!(!test.import("Store", "").offers.iter().any(|offer| offer.id == ids[4] && offer.doubtful));
     let mut ended = Vec::new();
     for _ in 0..12 {
-        [0, 1, 4].iter().for_each(|at| drop(test.renew(ids[*at]).unwrap()));
+        test.renew_all(&[ids[0], ids[1], ids[4]]);
         ended.extend(test.pass(5_000));
     }
     assert_eq!(ended, [ids[2], ids[3]]);
@@ -335,7 +347,7 @@ fn few_offers_expire_as_usual() {
         let mut test = Test::new(|_, _| {});
         let ids: Vec<OfferId> = (0..all).map(|n| test.export("Store", &format!("n{n}"))).collect();
         test.pass(10_000);
-        ids[dead..].iter().for_each(|id| drop(test.renew(*id).unwrap()));
+        test.renew_all(&ids[dead..]);
         assert_eq!(test.pass(5_000), ids[..dead], "{dead} of {all}");
     }
 }
@@ -468,12 +480,12 @@ fn answers_are_bounded_and_paged() {
         limits.offers_session_max = 1_000;
         limits.looked_at_max = 100;
     });
-    (0..90).for_each(|n| drop(test.export("Store", &format!("n{n}"))));
+    test.export_all(0..90, |_| "Store".into());
     let found = test.import("Store", "");
     assert_eq!((found.offers.len(), found.more, found.looked_at), (8, true, 90));
     let found = test.ask("Store", "", |question| question.most = Some(1_000));
     assert_eq!((found.offers.len(), found.more), (64, true));
-    (90..300).for_each(|n| drop(test.export("Store", &format!("n{n}"))));
+    test.export_all(90..300, |_| "Store".into());
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
         let question = Question { service: "Store".into(), ..Question::default() };
@@ -498,7 +510,7 @@ fn imports_look_only_at_their_service() {
     let mut test = Test::new(|limits, _| limits.offers_session_max = 20_000);
     let types: String = (0..200).map(|n| format!(r#",{{"name":"S{n}","kind":"object"}}"#)).collect();
     test.digest = test.board.teach(interface(&types).as_bytes()).unwrap();
-    (0..10_000).for_each(|n| drop(test.export(&format!("S{}", n % 200), &format!("n{n}"))));
+    test.export_all(0..10_000, |n| format!("S{}", n % 200));
     for service in 0..200 {
         let found = test.import(&format!("S{service}"), "tier=1");
         assert_eq!((found.offers.len(), found.looked_at), (0, 50));
