@@ -45,7 +45,9 @@ fn queries() {
         }
     });
     assert!(read > 0, "some are queries");
-    each_of_corpus("trader_query", |data| drop(trader_query(data)));
+    each_of_corpus("trader_query", |data| {
+        trader_query(data);
+    });
 }
 
 #[test]
@@ -58,5 +60,7 @@ fn boards() {
         calls += trader_board(&data);
     });
     assert!(calls > 1_000);
-    each_of_corpus("trader_board", |data| drop(trader_board(data)));
+    each_of_corpus("trader_board", |data| {
+        trader_board(data);
+    });
 }
