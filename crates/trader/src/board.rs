@@ -92,6 +92,19 @@ pub struct Found {
     pub looked_at: u64,
 }
 
+/// A part of the list of all offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Page<'p> {
+    /// The service; nothing lists all.
+    pub service: Option<&'p str>,
+    /// The machine of the reader, to which local addresses are told.
+    pub host: Option<&'p str>,
+    /// The offer before the first one: the last one of the page before.
+    pub after: OfferId,
+    /// The number of offers that are wanted.
+    pub most: usize,
+}
+
 /// The number of a call of `changes` that waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaiterId(pub u64);
@@ -226,15 +239,8 @@ pub trait Board {
         now: u64,
     ) -> Result<Found, ImportError>;
 
-    /// Returns listed offers by number, from the one after `after`: those of a service, or all.
-    fn offers(
-        &mut self,
-        party: Party<'_>,
-        service: Option<&str>,
-        after: OfferId,
-        most: usize,
-        now: u64,
-    ) -> Vec<Offer>;
+    /// Returns listed offers by number. One with only local addresses of another machine has none.
+    fn offers(&mut self, party: Party<'_>, page: Page<'_>, now: u64) -> Vec<Offer>;
 
     /// Returns the counter of a service if it is not `since`, or if no time may pass; else waits
     /// for a change. Loads are no changes.

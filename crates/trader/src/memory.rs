@@ -35,8 +35,8 @@ use std::sync::Arc;
 use bifrost_wire::Digest;
 
 use crate::board::{
-    Answer, Board, Changes, ExportError, Found, ImportError, Lease, Party, Question, RenewError, Renewal,
-    ToProve, TooManyWaits,
+    Answer, Board, Changes, ExportError, Found, ImportError, Lease, Page, Party, Question, RenewError,
+    Renewal, ToProve, TooManyWaits,
 };
 use crate::choose::{choose, is_told, told};
 use crate::interfaces::{BadInterface, Interfaces};
@@ -236,7 +236,7 @@ impl Memory {
         self.unlist(id);
         let entry = self.entries.remove(&id)?;
         self.deadlines.remove(&(entry.deadline, id));
-        self.proofs.leave(id, entry.proof);
+        self.proofs.end(id, entry.proof);
         self.counts.remove(id, &entry.role, entry.session, &entry.offer, entry.is_exclusive);
         self.interfaces.release(&entry.offer.digest);
         self.lapses.forget(id, entry.lapsed, &entry.offer.service);
@@ -309,7 +309,7 @@ impl Board for Memory {
         self.counts.add(id, &role, party.session, &offer, export.exclusive);
         let deadline = now.saturating_add(lease_ms);
         self.deadlines.insert((deadline, id));
-        let proof = if is_proven { Proof::Proven } else { self.proofs.start(id, now) };
+        let proof = if is_proven { Proof::Proven } else { self.proofs.start(id, party.session, now) };
         let entry = Entry {
             offer,
             role,
@@ -425,32 +425,29 @@ impl Board for Memory {
         Ok(Found { offers, more, looked_at })
     }
 
-    fn offers(
-        &mut self,
-        party: Party<'_>,
-        service: Option<&str>,
-        after: OfferId,
-        most: usize,
-        now: u64,
-    ) -> Vec<Offer> {
+    fn offers(&mut self, party: Party<'_>, page: Page<'_>, now: u64) -> Vec<Offer> {
         self.look(now);
-        let from = (Bound::Excluded(after), Bound::Unbounded);
-        let Some(name) = service else {
+        let from = (Bound::Excluded(page.after), Bound::Unbounded);
+        let told = |entry: &Entry| {
+            let mut offer = entry.offer.clone();
+            offer.addresses.retain(|address| is_told(address, &entry.offer, page.host));
+            offer
+        };
+        let Some(name) = page.service else {
             let all = self.entries.range(from).map(|(_, entry)| entry);
             let seen = all.filter(|entry| {
                 entry.is_listed() && entry.names.iter().any(|name| party.right.may_import(name))
             });
-            return seen.take(most).map(|entry| entry.offer.clone()).collect();
+            return seen.take(page.most).map(told).collect();
         };
         let Some(service) = self.services.get(name).filter(|_| party.right.may_import(name)) else {
             return Vec::new();
         };
         let ids: BTreeSet<OfferId> = [&service.sure, &service.doubtful]
             .into_iter()
-            .flat_map(|set| set.range(from).take(most).copied())
+            .flat_map(|set| set.range(from).take(page.most).copied())
             .collect();
-        let entries = ids.iter().take(most).filter_map(|id| self.entries.get(id));
-        entries.map(|entry| entry.offer.clone()).collect()
+        ids.iter().take(page.most).filter_map(|id| self.entries.get(id)).map(told).collect()
     }
 
     fn changes(
@@ -462,7 +459,9 @@ impl Board for Memory {
         now: u64,
     ) -> Result<Changes, TooManyWaits> {
         let now = self.look(now);
-        let is_seen = party.right.may_import(service);
+        // No offer has a longer name, and a name that waits takes room.
+        let is_seen =
+            service.len() as u64 <= self.limits.service_bytes_max && party.right.may_import(service);
         let counter = match self.services.get(service).filter(|_| is_seen) {
             Some(service) => service.changed,
             None => self.forgotten,
@@ -471,8 +470,8 @@ impl Board for Memory {
             return Ok(Changes::Now(counter));
         }
         let until = now.saturating_add(within_ms.min(self.limits.wait_ms_max));
-        let name: Arc<str> = service.into();
         // For a role that does not see the service the call waits for nothing.
+        let name: Arc<str> = if is_seen { service.into() } else { "".into() };
         let waiter = self.waits.add(name.clone(), party.session, until, &self.limits)?;
         if is_seen {
             let forgotten = self.forgotten;
@@ -535,7 +534,7 @@ impl Board for Memory {
         }
         // Local addresses of other machines cannot be dialled from here, and are told only there.
         entry.offer.addresses.retain(|address| is_found(address) || is_local(address));
-        self.proofs.leave(id, entry.proof);
+        self.proofs.end(id, entry.proof);
         entry.proof = Proof::Proven;
         self.list(id);
     }

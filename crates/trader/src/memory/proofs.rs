@@ -11,9 +11,10 @@
 //! ```
 //!
 //! So a wrong address is dialled a few times at once, and later once for each renewal at most.
-//! First tries come before repeated ones, so that offers that fail do not hold others up.
+//! First tries come before repeated ones, and of a session's offers one comes after the other, so
+//! that many offers that fail do not hold others up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::Limits;
 use crate::offer::OfferId;
@@ -41,33 +42,79 @@ pub(crate) enum Proof {
 /// The offers that wait for a try, and those under way.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
-    /// By the number of tries, and the time.
-    waiting: BTreeSet<(u32, u64, OfferId)>,
+    /// By class, and the time.
+    waiting: BTreeSet<(u64, u64, OfferId)>,
     dialling: BTreeSet<(u64, OfferId)>,
+    /// The session of each offer that is not proved, and its rank among them.
+    ranks: BTreeMap<OfferId, (u64, u64)>,
+    /// The number of offers of a session that are not proved.
+    sessions: BTreeMap<u64, u64>,
 }
+
+/// Ranks within a class of tries; later offers of a session have the last one.
+const RANKS: u64 = 1_000;
 
 impl Proofs {
     /// Starts with the first try.
-    pub(crate) fn start(&mut self, id: OfferId, now: u64) -> Proof {
+    pub(crate) fn start(&mut self, id: OfferId, session: u64, now: u64) -> Proof {
+        let count = self.sessions.entry(session).or_default();
+        self.ranks.insert(id, (session, *count));
+        *count += 1;
         self.enter(id, Proof::Waiting { tries: 0, at: now })
+    }
+
+    /// Ends the proof of an offer that is proved, or gone.
+    pub(crate) fn end(&mut self, id: OfferId, proof: Proof) {
+        self.leave(id, proof);
+        let Some((session, _)) = self.ranks.remove(&id) else { return };
+        if let Some(count) = self.sessions.get_mut(&session) {
+            *count -= 1;
+            if *count == 0 {
+                self.sessions.remove(&session);
+            }
+        }
+    }
+
+    /// The class of an offer: lower ones are dialled first.
+    fn class(&self, id: OfferId, tries: u32) -> u64 {
+        let rank = self.ranks.get(&id).map_or(0, |(_, rank)| *rank);
+        u64::from(tries) * RANKS + rank.min(RANKS - 1)
     }
 
     fn enter(&mut self, id: OfferId, proof: Proof) -> Proof {
         match proof {
-            Proof::Waiting { tries, at } => drop(self.waiting.insert((tries, at, id))),
-            Proof::Dialling { until, .. } => drop(self.dialling.insert((until, id))),
+            Proof::Waiting { tries, at } => {
+                self.waiting.insert((self.class(id, tries), at, id));
+            }
+            Proof::Dialling { until, .. } => {
+                self.dialling.insert((until, id));
+            }
             Proof::Resting { .. } | Proof::Proven => {}
         }
         proof
     }
 
     /// Leaves a state.
-    pub(crate) fn leave(&mut self, id: OfferId, proof: Proof) {
+    fn leave(&mut self, id: OfferId, proof: Proof) {
         match proof {
-            Proof::Waiting { tries, at } => drop(self.waiting.remove(&(tries, at, id))),
-            Proof::Dialling { until, .. } => drop(self.dialling.remove(&(until, id))),
+            Proof::Waiting { tries, at } => {
+                self.waiting.remove(&(self.class(id, tries), at, id));
+            }
+            Proof::Dialling { until, .. } => {
+                self.dialling.remove(&(until, id));
+            }
             Proof::Resting { .. } | Proof::Proven => {}
         }
+    }
+
+    /// The first offer of each class.
+    fn firsts(&self) -> impl Iterator<Item = (u64, OfferId)> {
+        let mut class = 0;
+        std::iter::from_fn(move || {
+            let (found, at, id) = *self.waiting.range((class, 0, OfferId(0))..).next()?;
+            class = found + 1;
+            Some((at, id))
+        })
     }
 
     /// Returns the next offer to dial, if one is due and there is room.
@@ -75,10 +122,7 @@ impl Proofs {
         if self.dialling.len() as u64 >= limits.proofs_max {
             return None;
         }
-        (0..=TRIES_MAX).find_map(|tries| {
-            let due = (tries, 0, OfferId(0))..=(tries, now, OfferId(u64::MAX));
-            self.waiting.range(due).next().map(|(_, _, id)| *id)
-        })
+        self.firsts().find(|(at, _)| *at <= now).map(|(_, id)| id)
     }
 
     /// Begins a try.
@@ -122,10 +166,6 @@ impl Proofs {
         if self.dialling.len() as u64 >= limits.proofs_max {
             return over;
         }
-        let firsts = (0..=TRIES_MAX).filter_map(|tries| {
-            let all = (tries, 0, OfferId(0))..=(tries, u64::MAX, OfferId(u64::MAX));
-            self.waiting.range(all).next().map(|(_, at, _)| *at)
-        });
-        firsts.chain(over).min()
+        self.firsts().map(|(at, _)| at).chain(over).min()
     }
 }

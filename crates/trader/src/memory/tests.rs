@@ -1,7 +1,7 @@
 //! Tests of the board: limits, rights, proofs, doubt, waits, costs.
 
 use super::*;
-use crate::board::{Everything, Right, WaiterId};
+use crate::board::{Everything, Page, Right, WaiterId};
 use crate::offer::BadOffer;
 use crate::property::{Properties, Value};
 use crate::query::Query;
@@ -187,9 +187,13 @@ fn rights_decide_about_names() {
         test.board.import(party, &question, 0, test.now).unwrap().offers.len()
     };
     assert_eq!((import("Store"), import("Fast")), (1, 0));
-    let listed = test.board.offers(party, None, OfferId(0), 9, test.now);
+    let listed = test.board.offers(party, Page { most: 9, ..Page::default() }, test.now);
     assert_eq!(listed.len(), 1, "it is seen under one of its names");
-    assert!(test.board.offers(party, Some("Fast"), OfferId(0), 9, test.now).is_empty());
+    assert!(
+        test.board
+            .offers(party, Page { service: Some("Fast"), most: 9, ..Page::default() }, test.now)
+            .is_empty()
+    );
     let waits = test.board.changes(party, "Fast", test.board.forgotten, 1_000, test.now).unwrap();
     assert!(matches!(waits, Changes::Wait(_)), "as a service that nobody exports");
 }
@@ -360,6 +364,7 @@ fn offers_are_listed_when_they_are_proved() {
     });
     let mut export = test.offer("Store", "a");
     export.addresses = ["tcp://a:1", "unix:///a", "tcp://b:1"].map(String::from).into();
+    export.properties.set("host", Value::String("there".into()));
     let id = test.try_export(1, export).unwrap();
     assert_eq!(test.names("Store"), [] as [&str; 0]);
     let asked = test.board.to_prove(test.now);
@@ -369,7 +374,8 @@ fn offers_are_listed_when_they_are_proved() {
     test.board.proved(id, &["tcp://c:1"], test.now);
     assert_eq!(test.names("Store"), [] as [&str; 0], "that is none of its addresses");
     test.board.proved(id, &["tcp://b:1"], test.now);
-    let offer = test.board.offers(Test::party(1), None, OfferId(0), 9, test.now).remove(0);
+    let page = Page { host: Some("there"), most: 9, ..Page::default() };
+    let offer = test.board.offers(Test::party(1), page, test.now).remove(0);
     assert_eq!(
         offer.addresses.iter().map(|address| &**address).collect::<Vec<_>>(),
         ["unix:///a", "tcp://b:1"]
@@ -426,6 +432,37 @@ fn few_offers_are_dialled_at_once_and_new_ones_first() {
     assert_eq!(dialled(&mut test), [ids[2]], "its first try comes before a second one");
     test.board.withdraw(ids[1], test.now);
     assert_eq!(dialled(&mut test), [ids[0]]);
+}
+
+#[test]
+fn sessions_take_turns_to_be_dialled() {
+    let mut test = Test::new(|limits, options| {
+        limits.proofs_max = 1;
+        options.trusts_addresses = false;
+    });
+    test.export_all(0..50, |_| "Store".into());
+    let export = test.offer("Store", "other");
+    let other = test.try_export(2, export).unwrap();
+    let mut dialled = Vec::new();
+    for _ in 0..3 {
+        let asked = test.board.to_prove(test.now).remove(0).offer.id;
+        test.board.not_proved(asked, test.now);
+        dialled.push(asked);
+    }
+    assert_eq!(dialled[1], other, "before the second offer of the first session");
+}
+
+#[test]
+fn long_names_are_waited_for_without_being_kept() {
+    let mut test = Test::new(|_, _| {});
+    let Ok(Changes::Now(counter)) = test.board.changes(Test::party(1), "Store", 0, 9, test.now) else {
+        panic!()
+    };
+    let long = "s".repeat(257);
+    let result = test.board.changes(Test::party(1), &long, counter, 1_000, test.now);
+    assert!(matches!(result, Ok(Changes::Wait(_))) && test.board.services.is_empty());
+    test.pass(1_000);
+    assert_eq!(test.board.answers().len(), 1);
 }
 
 #[test]
@@ -496,7 +533,11 @@ fn answers_are_bounded_and_paged() {
     assert!(seen.len() > 290, "each is looked at some time: {}", seen.len());
     let (mut after, mut pages) = (OfferId(0), Vec::new());
     loop {
-        let page = test.board.offers(Test::party(1), Some("Base"), after, 128, test.now);
+        let page = test.board.offers(
+            Test::party(1),
+            Page { service: Some("Base"), after, most: 128, host: None },
+            test.now,
+        );
         let Some(last) = page.last() else { break };
         after = last.id;
         pages.push(page.len());

@@ -1,7 +1,7 @@
 //! A board with a planted bug, to see that the simulation finds it.
 
 use bifrost_trader::board::{
-    Answer, Changes, ExportError, ImportError, Lease, RenewError, Renewal, ToProve, TooManyWaits,
+    Answer, Changes, ExportError, ImportError, Lease, Page, RenewError, Renewal, ToProve, TooManyWaits,
 };
 use bifrost_trader::{BadInterface, Board, Export, Found, Memory, Offer, OfferId, Party, Question};
 use bifrost_wire::Digest;
@@ -139,16 +139,9 @@ impl Board for Planted {
         Ok(found)
     }
 
-    fn offers(
-        &mut self,
-        party: Party<'_>,
-        service: Option<&str>,
-        after: OfferId,
-        most: usize,
-        now: u64,
-    ) -> Vec<Offer> {
+    fn offers(&mut self, party: Party<'_>, page: Page<'_>, now: u64) -> Vec<Offer> {
         let now = self.time(now);
-        let mut offers = self.memory.offers(party, service, after, most, now);
+        let mut offers = self.memory.offers(party, page, now);
         if self.is(Bug::NoDoubt) {
             offers.retain(|offer| !offer.doubtful);
         }

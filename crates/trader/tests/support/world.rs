@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::LazyLock;
 
-use bifrost_trader::board::{ExportError, ImportError, RenewError, Renewal};
+use bifrost_trader::board::{ExportError, ImportError, Page, RenewError, Renewal};
 use bifrost_trader::exporter::{self, Exporter, Via};
 use bifrost_trader::failover::{Batch, Loss, Ran, next as failover};
 use bifrost_trader::importer::{self, AskId, DialId, Importer};

@@ -30,7 +30,7 @@ impl World {
     fn listed(&mut self, at: usize) -> Vec<Offer> {
         let now = self.trader_time(at);
         let party = Party { right: &Everything, session: 0 };
-        self.traders[at].board.offers(party, None, OfferId(0), 1_000, now)
+        self.traders[at].board.offers(party, Page { most: 1_000, ..Page::default() }, now)
     }
 
     fn judge_offer(&mut self, at: usize, offer: &Offer) {
