@@ -28,6 +28,11 @@
 //!     +------------------------------------- Gone ------------------------------+
 //! ```
 
+/// The least time between two renewals, whatever a trader says.
+const DUE_MS_MIN: u64 = 500;
+/// The longest time between two renewals, whatever a trader says.
+const DUE_MS_MAX: u64 = 60_000;
+
 /// The settings of an exporter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -210,7 +215,7 @@ impl Exporter {
                 }
                 self.step(via, export, |slot| match slot {
                     Slot::Exporting { .. } | Slot::Renewing { .. } => {
-                        Slot::Held { due: now.saturating_add(due_ms) }
+                        Slot::Held { due: now.saturating_add(due_ms.clamp(DUE_MS_MIN, DUE_MS_MAX)) }
                     }
                     other => other,
                 });

@@ -50,6 +50,17 @@ fn a_lease_is_renewed_after_a_third() {
 }
 
 #[test]
+fn no_trader_has_renewals_come_all_the_time_or_never() {
+    let mut test = Test::new(1, 1);
+    let via = test.hold();
+    assert_eq!((test.next(), test.now), (vec![Action::Renew(via, 0)], 5_000));
+    test.event(Event::Renewed(via, 0, 0));
+    assert_eq!((test.next(), test.now), (vec![Action::Renew(via, 0)], 5_500));
+    test.event(Event::Renewed(via, 0, u64::MAX));
+    assert_eq!((test.next(), test.now), (vec![Action::Renew(via, 0)], 65_500));
+}
+
+#[test]
 fn an_unknown_interface_is_taught_and_a_refusal_waits() {
     let mut test = Test::new(1, 1);
     let Action::Connect(via) = test.actions()[0] else { panic!() };
