@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -227,9 +228,9 @@ pub enum BadProperties {
     },
 }
 
-/// The properties of an offer, sorted by name.
+/// The properties of an offer, sorted by name. A clone shares them until one of the two is changed.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Properties(BTreeMap<String, Value>);
+pub struct Properties(Arc<BTreeMap<String, Value>>);
 
 impl Properties {
     /// Makes properties without any.
@@ -242,7 +243,7 @@ impl Properties {
     /// # Errors
     /// The first part that is none, and limits: see [`BadProperties`].
     pub fn parse(text: &str, limits: &Limits) -> Result<Properties, BadProperties> {
-        let mut properties = Properties::new();
+        let mut properties = BTreeMap::new();
         let parts = text.split('&').filter(|_| !text.is_empty());
         for (place, part) in (1..).zip(parts) {
             if place as u64 > limits.properties_max {
@@ -263,12 +264,12 @@ impl Properties {
                 why,
             })?;
             check_sizes(&name, &value, limits)?;
-            if properties.0.contains_key(&name) {
+            if properties.contains_key(&name) {
                 return Err(BadProperties::Twice { place, name });
             }
-            properties.0.insert(name, value);
+            properties.insert(name, value);
         }
-        Ok(properties)
+        Ok(Properties(Arc::new(properties)))
     }
 
     /// Checks properties that a program has made: names, values, and all limits.
@@ -279,7 +280,7 @@ impl Properties {
         if self.0.len() as u64 > limits.properties_max {
             return Err(too_many(limits));
         }
-        for (place, (name, value)) in (1..).zip(&self.0) {
+        for (place, (name, value)) in (1..).zip(&*self.0) {
             if !is_name(name) {
                 return Err(BadProperties::Name { place, name: shown(name).into_owned() });
             }
@@ -304,7 +305,7 @@ impl Properties {
 
     /// Takes the load out, which the text of a renewal has among the properties.
     pub fn take_load(&mut self) -> Option<f64> {
-        self.0.remove(names::LOAD)?.number()
+        self.remove(names::LOAD)?.number()
     }
 
     /// Returns the value of a property.
@@ -322,12 +323,13 @@ impl Properties {
 
     /// Sets a property, and returns the value that it had.
     pub fn set(&mut self, name: &str, value: Value) -> Option<Value> {
-        self.0.insert(name.to_owned(), value)
+        Arc::make_mut(&mut self.0).insert(name.to_owned(), value)
     }
 
     /// Removes a property, and returns the value that it had.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        // Nothing is copied to remove nothing.
+        if self.0.contains_key(name) { Arc::make_mut(&mut self.0).remove(name) } else { None }
     }
 
     /// Returns all properties, by name.
@@ -348,7 +350,7 @@ impl Properties {
 
 impl<'n> FromIterator<(&'n str, Value)> for Properties {
     fn from_iter<I: IntoIterator<Item = (&'n str, Value)>>(all: I) -> Properties {
-        Properties(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        Properties(Arc::new(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
     }
 }
 
