@@ -1,5 +1,6 @@
-//! What the fuzz targets run. The bodies live with the tests of the session, of the compiler, of the store and of nodes, which run them on every
-//! build for a few seconds (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
+//! What the fuzz targets run. The bodies live with the tests of the session, of the compiler, of the
+//! store, of nodes and of the trader, which run them on every build for a few seconds
+//! (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
 //!
 //! `fuzz/run.sh` runs all targets, or those named, for some time each, from the inputs in
 //! `fuzz/corpus`; it needs a nightly compiler and `cargo install cargo-fuzz`. Ordinary tests replay
@@ -14,9 +15,12 @@ mod repository;
 mod session;
 #[path = "../../crates/theta/tests/support/mod.rs"]
 mod theta;
+#[path = "../../crates/trader/tests/support/bodies.rs"]
+mod trader;
 
 pub use lines::text_form;
 pub use peer::capsule_peer;
 pub use repository::bodies::{dump_text, log_bytes, log_entries, log_files, stored_record};
 pub use session::bodies::{batch_check, wire_decode};
 pub use theta::bodies::{ir_text, theta_text};
+pub use trader::{trader_board, trader_query};

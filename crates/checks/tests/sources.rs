@@ -30,6 +30,7 @@ const PURE: &[&str] = &[
     "engine",
     "session",
     "repository",
+    "trader",
     "capsule/src/mesh",
 ];
 

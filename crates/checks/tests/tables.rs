@@ -65,6 +65,19 @@ fn frames() -> String {
     out
 }
 
+fn trader_limits() -> String {
+    let mut out = String::from("| name | default | bounds |\n| --- | --- | --- |\n");
+    for (name, default, text) in bifrost_trader::Limits::TABLE {
+        out += &format!("| `{name}` | {default} | {text} |\n");
+    }
+    out
+}
+
+#[test]
+fn the_limits_of_the_trader_are_fresh() {
+    check("docs/internals/trader.md", &[("limits", trader_limits())]);
+}
+
 #[test]
 fn the_wire_form_is_fresh() {
     let [client, server] = [op::From::Client, op::From::Server].map(ops);

@@ -10,7 +10,7 @@
 //!
 //! Read [`Interface`] first; [`Numbering`] finds types, methods and routines by name or number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -394,7 +394,18 @@ impl Interface {
     pub fn is_subtype(&self, sub: TypeNumber, sup: TypeNumber) -> bool {
         sub == sup
             || self.ty(sup).is_some_and(|t| t.kind == Kind::Any)
-            || self.ty(sub).is_some_and(|t| t.supertypes.iter().any(|s| self.is_subtype(*s, sup)))
+            || self.supertypes(sub).any(|above| above == sup)
+    }
+
+    /// Returns a type and all types above it, each once; `any` only where it is declared.
+    pub fn supertypes(&self, ty: TypeNumber) -> impl Iterator<Item = TypeNumber> {
+        let (mut seen, mut left) = (HashSet::from([ty]), vec![ty]);
+        std::iter::from_fn(move || {
+            let next = left.pop()?;
+            let above = self.ty(next).map_or(&[][..], |t| &t.supertypes);
+            left.extend(above.iter().copied().filter(|number| seen.insert(*number)));
+            Some(next)
+        })
     }
 
     /// Returns the heading as Theta writes it:

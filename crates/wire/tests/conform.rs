@@ -95,6 +95,26 @@ fn what_a_type_leads_to_must_be_there() {
 }
 
 #[test]
+fn supertypes_are_walked_once_each() {
+    // Two ways up at each of 200 steps: 2^200 ways in all.
+    let ty = |n: usize| match n {
+        0 => r#"{"name":"T0","kind":"object"}"#.to_owned(),
+        1 => r#"{"name":"T1","kind":"object","supertypes":[0]}"#.to_owned(),
+        _ => format!(r#"{{"name":"T{n}","kind":"object","supertypes":[{},{}]}}"#, n - 1, n - 2),
+    };
+    let types: Vec<String> = (0..200).map(ty).collect();
+    let types = format!(r#"{{"types":[{},{{"name":"U","kind":"object"}}],"routines":[]}}"#, types.join(","));
+    let numbering = numbering(&types);
+    let interface = numbering.interface();
+    let (top, other) = (named(&numbering, "T199"), named(&numbering, "U"));
+    assert_eq!(interface.supertypes(top).count(), 200);
+    assert!(interface.is_subtype(top, named(&numbering, "T0")) && interface.is_subtype(other, other));
+    assert!(!interface.is_subtype(top, other) && !interface.is_subtype(named(&numbering, "T0"), top));
+    let above = Missing::NotBelow { wanted: "T199".into(), offered: "U".into() };
+    assert_eq!(check(&numbering, "T199", &numbering, "U"), Err(above));
+}
+
+#[test]
 fn lines_are_the_same_json() {
     let item = r#"{"name":"a \"[{","results":[0],"doc":"types:[{}]"},{"name":"b"}"#;
     let all = [shop(PRICE, "").interface().clone(), shop(item, "").interface().clone(), Interface::default()];
