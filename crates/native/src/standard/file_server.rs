@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cap_std::fs::OpenOptions;
-use parking_lot::Mutex;
 
 use super::files::{Files, names_in, open_regular};
 use crate::{ActorRef, Registry, Signals, Task, Text, theta_actor};
@@ -82,7 +81,7 @@ impl FileServer {
             io::ErrorKind::NotFound => OpenSignal::NotFound,
             _ => OpenSignal::NotPossible(not_possible(e)),
         })?;
-        let open = OpenFile { file: Mutex::new(Some((file, count))), at: Mutex::new(0) };
+        let open = OpenFile { file: Some((file, count)), at: 0 };
         task.create(open).map_err(|why| OpenSignal::NotPossible(Text::from(why)))
     }
 }
@@ -106,12 +105,13 @@ impl Drop for Counted {
     }
 }
 
-/// `std.OpenFile`: a file that is open until `close`, or until nobody refers to it.
+/// `std.OpenFile`: a file that is open until `close`, or until nobody refers to it. Methods that
+/// move its place or close it run alone, so in the order of their messages.
 #[derive(Debug)]
 pub struct OpenFile {
-    file: Mutex<Option<(File, Counted)>>,
+    file: Option<(File, Counted)>,
     /// The number of bytes before the place of the next `read` or `write`.
-    at: Mutex<u64>,
+    at: u64,
 }
 
 /// The exceptions of an open file.
@@ -137,21 +137,19 @@ impl OpenFile {
         Ok(self.file()?.metadata()?.len() as i64)
     }
 
-    fn read(&self, _task: &Task, most: i64) -> Result<Vec<u8>, FileSignal> {
-        let mut at = self.at.lock();
-        let bytes = read(&self.file()?, *at, most)?;
-        *at += bytes.len() as u64;
+    fn read(&mut self, _task: &Task, most: i64) -> Result<Vec<u8>, FileSignal> {
+        let bytes = read(self.file()?, self.at, most)?;
+        self.at += bytes.len() as u64;
         Ok(bytes)
     }
 
     fn read_at(&self, _task: &Task, at: i64, most: i64) -> Result<Vec<u8>, FileSignal> {
-        read(&self.file()?, place(at)?, most)
+        read(self.file()?, place(at)?, most)
     }
 
-    fn write(&self, _task: &Task, contents: &[u8]) -> Result<(), FileSignal> {
-        let mut at = self.at.lock();
-        self.file()?.write_all_at(contents, *at)?;
-        *at += contents.len() as u64;
+    fn write(&mut self, _task: &Task, contents: &[u8]) -> Result<(), FileSignal> {
+        self.file()?.write_all_at(contents, self.at)?;
+        self.at += contents.len() as u64;
         Ok(())
     }
 
@@ -159,25 +157,21 @@ impl OpenFile {
         Ok(self.file()?.write_all_at(contents, place(at)?)?)
     }
 
-    fn seek(&self, _task: &Task, at: i64) -> Result<(), FileSignal> {
+    fn seek(&mut self, _task: &Task, at: i64) -> Result<(), FileSignal> {
         self.file()?;
-        *self.at.lock() = place(at)?;
+        self.at = place(at)?;
         Ok(())
     }
 
-    fn close(&self, _task: &Task) -> Result<(), FileSignal> {
-        match self.file.lock().take() {
+    fn close(&mut self, _task: &Task) -> Result<(), FileSignal> {
+        match self.file.take() {
             Some(_) => Ok(()),
             None => Err(FileSignal::Closed),
         }
     }
 
-    /// The file, for one operation; others may run beside it.
-    fn file(&self) -> Result<File, FileSignal> {
-        match &*self.file.lock() {
-            Some((file, _)) => Ok(file.try_clone()?),
-            None => Err(FileSignal::Closed),
-        }
+    fn file(&self) -> Result<&File, FileSignal> {
+        self.file.as_ref().map(|(file, _)| file).ok_or(FileSignal::Closed)
     }
 }
 
@@ -190,7 +184,10 @@ fn place(at: i64) -> Result<u64, FileSignal> {
 }
 
 fn read(file: &File, at: u64, most: i64) -> Result<Vec<u8>, FileSignal> {
+    let left = file.metadata()?.len().saturating_sub(at);
     let most = usize::try_from(most).unwrap_or(0).min(READ_BYTES_MAX);
+    // A file that grows meanwhile gives the rest to the next read.
+    let most = usize::try_from(left).map_or(most, |left| most.min(left));
     let mut bytes = vec![0; most];
     let mut count = 0;
     while count < most {

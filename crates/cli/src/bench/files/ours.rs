@@ -3,7 +3,7 @@
 //!
 //! The server is an ordinary one: its file server is `std.FileServer`, whose methods run on tasks.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -47,6 +47,8 @@ pub fn serve(over: Over, folder: &Path, tasks: u32, place: &Path) -> Result<(), 
         tls: TlsConfig { certificate, ..TlsConfig::default() },
         tasks: TasksConfig { threads: tasks, ..TasksConfig::default() },
         anonymous_loopback: true,
+        sessions_max: 100,
+        greetings_max: 100,
         ..Config::default()
     };
     let natives = registry(&Registry::standard())
@@ -149,12 +151,12 @@ impl Client {
             return Err("the folder is empty".into());
         }
         let file = self.server.open(&self.name);
-        file.seek(2);
-        let (size, two) = (file.size(), file.read(1));
+        file.seek(1);
+        let (size, first) = (file.size(), file.read(1));
         let size = size.claim()?;
-        let first = two.claim()?;
+        let first = first.claim()?;
         let whole = std::fs::read(&self.path)?;
-        if size as usize != whole.len() || first[..] != whole[1..2] {
+        if size as usize != whole.len() || first[..] != whole[..1] {
             return Err("the file is another one".into());
         }
         file.close().claim()?;
