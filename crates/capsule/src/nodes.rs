@@ -18,6 +18,7 @@
 //! With nodes in other processes ([`crate::capsules`]) the counter says only that the nodes of this
 //! process rest.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,7 @@ use bifrost_engine::Engine;
 use bifrost_runtime::cx::{Lines, Output};
 use bifrost_runtime::node_words::Stats;
 use bifrost_runtime::{Cx, HeapStats, Limits};
+use parking_lot::Mutex;
 
 use crate::capsules::{Joined, Links};
 use crate::look::TICK;
@@ -146,6 +148,7 @@ impl Nodes {
             let mut cx = space.lock();
             ready(&mut cx);
             cx.set_node(node, all);
+            cx.set_long_native(note_long_native);
             if let Some(links) = links.as_ref().filter(|links| !links.is_first()) {
                 let links = links.clone();
                 cx.set_output(Output::Lines(Lines(Box::new(move |text| links.print(text)))));
@@ -383,6 +386,15 @@ fn run_node(space: &Space) {
     cx.begin();
     bifrost_actors::run_node(&mut cx);
     cx.leave();
+}
+
+/// Logs a native that has held up a node, once for each name.
+fn note_long_native(name: &str, ticks: u32) {
+    static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if KNOWN.lock().insert(name.to_owned()) {
+        let ms = (TICK * ticks).as_millis() as u64;
+        tracing::warn!(native = name, ms, "native.long: make it a native actor, whose methods run on tasks");
+    }
 }
 
 /// Lets a node sleep for so many milliseconds.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use bifrost_actors::WithActors;
 use bifrost_capsule::tasks::{ExportSettings, TaskSettings};
 use bifrost_engine::{Engine, Mode};
-use bifrost_native::{ActorRef, OneOf, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor};
+use bifrost_native::{
+    ActorRef, Cx, OneOf, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor, theta_routine,
+};
 use bifrost_runtime::Limits;
 use bifrost_theta::diagnostic::{Colour, render_all};
 use bifrost_theta::{Options, Sources, compile};
@@ -405,6 +407,27 @@ end main";
     };
     assert_eq!(events(7), events(7));
     assert_ne!(events(7), events(8));
+}
+
+#[theta_routine("test::slow_native")]
+fn slow_native(_cx: &mut Cx, ms: i64) -> i64 {
+    std::thread::sleep(Duration::from_millis(ms as u64));
+    ms
+}
+
+#[test]
+fn a_native_that_holds_up_its_node_is_counted() {
+    let registry = registry(&Counted::default(), TaskSettings::default()).with_routine(slow_native::native());
+    let text = "native \"test::slow_native\" slow_native (ms: int) returns (int)
+Calls = actor
+  all () returns (int)
+    reply (slow_native(1) + slow_native(100) + slow_native(1))
+  end all
+end Calls
+main () print((Calls.new()).all().unparse()) end main";
+    let engine = engine(text, Mode::Compiled, &registry);
+    let (ran, stats) = run_on(&engine, Limits::default(), 1, &[], |_| {});
+    assert_eq!((ran.output.as_str(), stats[0].long_natives), ("102\n", 1));
 }
 
 #[test]

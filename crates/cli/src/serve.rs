@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use bifrost_engine::{Mode, Run};
 use bifrost_native::Registry;
+use bifrost_native::standard::HttpHosts;
 use bifrost_server::{Config, Server, annotated, program};
 use bifrost_transport::Address;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -109,6 +110,8 @@ pub struct Args {
     root: Option<PathBuf>,
     #[arg(long, value_name = "DIR", help = setting_or("allow_files", "; several times for several"))]
     allow_files: Vec<PathBuf>,
+    #[arg(long, value_name = "HOST", help = setting_or("allow_http", "; several times for several"))]
+    allow_http: Vec<String>,
     /// Run methods in the interpreter
     #[arg(long)]
     interpret: bool,
@@ -169,7 +172,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     config.tls_server()?;
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let registry = with_files(registry, &config.allow_files)?.with(config.task_settings()?);
+    let registry = with_files(registry, &config.allow_files)?
+        .with(HttpHosts(config.allow_http.clone()))
+        .with(config.task_settings()?);
     let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;
@@ -239,6 +244,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     if !args.allow_files.is_empty() {
         let folders = args.allow_files.iter().map(|folder| folder.to_string_lossy().into_owned());
         settings.insert("allow_files".into(), folders.collect::<Vec<_>>().into());
+    }
+    if !args.allow_http.is_empty() {
+        settings.insert("allow_http".into(), args.allow_http.clone().into());
     }
     if !args.listen.is_empty() {
         settings.insert("listen".into(), args.listen.clone().into());

@@ -250,6 +250,10 @@ where
     guarded(raw, frame, N::NAME, body)
 }
 
+/// A native that takes so many ticks of its node, of 2 ms each, is reported: all actors of the node
+/// wait for it. Where turns are not ended, as in a session, nothing ticks.
+const LONG_TICKS: u32 = 10;
+
 /// Runs a body, and makes a failure of a panic.
 fn guarded(
     raw: &mut Raw,
@@ -257,8 +261,13 @@ fn guarded(
     name: &str,
     body: impl FnOnce(&mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
 ) -> Ret {
+    let before = raw.poll().ticks();
     let mut cx = Cx::new(raw);
     let ended = catch_unwind(AssertUnwindSafe(|| body(&mut cx, frame)));
+    let ticks = cx.raw.poll().ticks().wrapping_sub(before);
+    if ticks >= LONG_TICKS {
+        cx.raw.note_long_native(name, ticks);
+    }
     match (cx.ended, ended) {
         (_, Err(panic)) => {
             let text = format!("native `{name}` panicked: {}", message(&*panic));

@@ -6,7 +6,7 @@
 //! turn. Code learns that at its next poll, and calls [`Cx::attend`] or [`Cx::stop`].
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bifrost_heap::{Heap, Window};
@@ -141,6 +141,8 @@ pub struct Poll {
     turn_over: AtomicBool,
     /// True if the run shall make way for others.
     way_asked: AtomicBool,
+    /// The number of times that the turns of a node were ended: a clock that costs nothing to read.
+    ticks: AtomicU32,
     /// True if a watch bounds the time of the runs.
     watched: AtomicBool,
     /// Wakes the thread that waits in the context for others.
@@ -218,7 +220,14 @@ impl Poll {
     /// Has a method of an actor that runs now make way for others at its next poll, if there are
     /// any.
     pub fn end_turn(&self) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
         self.ask_running(&self.turn_over);
+    }
+
+    /// Returns the number of times that [`end_turn`](Poll::end_turn) was called.
+    #[inline]
+    pub fn ticks(&self) -> u32 {
+        self.ticks.load(Ordering::Relaxed)
     }
 
     /// Has the code that runs now make way for that of other contexts at its next poll
@@ -320,6 +329,8 @@ pub struct Cx {
     now_ms: fn() -> i64,
     /// Lets the code of other contexts run.
     make_way: fn(),
+    /// Hears of natives that held up a node.
+    long_native: fn(&str, u32),
     /// The number of the node whose code this runs, and the number of nodes.
     pub(crate) node: u32,
     nodes: u32,
@@ -463,6 +474,7 @@ impl Cx {
             words: Mutex::new(None),
             turn_over: AtomicBool::new(false),
             way_asked: AtomicBool::new(false),
+            ticks: AtomicU32::new(0),
             watched: AtomicBool::new(false),
             waker: Mutex::new(None),
         });
@@ -514,6 +526,7 @@ impl Cx {
             random: seed | 1,
             now_ms,
             make_way: || {},
+            long_native: |_, _| {},
             node: 0,
             nodes: 1,
             caller: None,
@@ -611,6 +624,19 @@ impl Cx {
     /// asked to ([`Poll::ask_way`]). It may go on at another thread.
     pub fn set_make_way(&mut self, make_way: fn()) {
         self.make_way = make_way;
+    }
+
+    /// Enters the function that hears of natives that held up a node: their name, and the number of
+    /// [ticks](Poll::ticks).
+    pub fn set_long_native(&mut self, hears: fn(&str, u32)) {
+        self.long_native = hears;
+    }
+
+    /// Notes a native that took so many ticks.
+    #[cold]
+    pub fn note_long_native(&mut self, name: &str, ticks: u32) {
+        self.words.stats.long_natives += 1;
+        (self.long_native)(name, ticks);
     }
 
     /// Nanoseconds by that clock; 0 if there is none.

@@ -134,6 +134,8 @@ pub struct Stats {
     pub swept: u64,
     /// Objects of this node that other nodes and sessions know now.
     pub known: u64,
+    /// Calls of natives that took so long that they held up all actors of the node.
+    pub long_natives: u64,
 }
 
 impl Stats {
@@ -157,6 +159,7 @@ impl Stats {
             searched: self.searched + other.searched,
             swept: self.swept + other.swept,
             known: self.known + other.known,
+            long_natives: self.long_natives + other.long_natives,
         }
     }
 

@@ -118,6 +118,9 @@ pub struct Config {
     pub store: String,
     /// The folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
+    /// The hosts that programs reach by `std.http`: `example.com`, `localhost:8080`,
+    /// `*.example.com`.
+    pub allow_http: Vec<String>,
     /// The number of threads that run the program's actors, if it has some.
     pub nodes: u32,
     /// The number of threads that run sessions. A thread in a call that waits for the disk or a
@@ -242,6 +245,7 @@ impl Default for Config {
             otlp_spans_max: 4096,
             store: MEMORY.to_owned(),
             allow_files: Vec::new(),
+            allow_http: Vec::new(),
             nodes: 1,
             workers: None,
             stacks_max: bifrost_workers::STACKS_MAX,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bifrost_capsule::tasks::TaskSettings;
 use bifrost_engine::Mode;
 use bifrost_native::Registry;
-use bifrost_native::standard::Files;
+use bifrost_native::standard::{Files, HttpHosts};
 use bifrost_runtime::Limits;
 use bifrost_server::config::collect;
 
@@ -47,6 +47,10 @@ pub struct ProgramArgs {
     /// folder]
     #[arg(long, value_name = "DIR")]
     pub allow_files: Vec<PathBuf>,
+    /// A host that `std.http` reaches, as `example.com`, `localhost:8080` or `*.example.com`;
+    /// several times for several [default: none]
+    #[arg(long, value_name = "HOST")]
+    pub allow_http: Vec<String>,
     /// Most bytes of all objects of a node
     #[arg(long, value_name = "BYTES")]
     pub heap_bytes_max: Option<usize>,
@@ -80,7 +84,7 @@ impl ProgramArgs {
         };
         let mut tasks = TaskSettings { limits: self.limits(), ..TaskSettings::default() };
         tasks.pool.tasks = self.tasks.unwrap_or(tasks.pool.tasks);
-        Ok(with_files(registry, allowed)?.with(tasks))
+        Ok(with_files(registry, allowed)?.with(HttpHosts(self.allow_http.clone())).with(tasks))
     }
 
     /// Returns the limits. A program of one's own has no time limit and may fill the heap.
@@ -102,6 +106,9 @@ impl ProgramArgs {
         }
         for folder in &self.allow_files {
             add("--allow-files", folder.into());
+        }
+        for host in &self.allow_http {
+            add("--allow-http", host.into());
         }
         for (name, value) in [
             ("--heap-bytes-max", self.heap_bytes_max),

@@ -6,18 +6,20 @@
 
 mod file_server;
 mod files;
+mod http;
 mod random;
 mod system;
 
 pub use file_server::{FileServer, OPEN_MAX, OpenFile, READ_BYTES_MAX};
 pub use files::{Files, HostFile};
+pub use http::{ANSWER_BYTES_MAX, Http, HttpHosts, REQUEST_TIME_MAX};
 pub use random::Generator;
 
 use crate::registry::Registry;
 
 /// Adds the standard set.
 pub(crate) fn add_to(registry: Registry) -> Registry {
-    let natives = [files::add_to, file_server::add_to, random::add_to, system::add_to];
+    let natives = [files::add_to, file_server::add_to, http::add_to, random::add_to, system::add_to];
     let registry = natives.into_iter().fold(registry, |registry, add| add(registry));
     registry.with_text("std/trees.theta", include_str!("../../theta/std/trees.theta"))
 }

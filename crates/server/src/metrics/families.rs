@@ -343,4 +343,6 @@ fn nodes(to: &mut Gathered, nodes: &NodesMeasured) {
     to.counter("actor_waits", "Waits of methods of actors.", stats.waits);
     to.counter("request_cycles", "Requests that failed with a request cycle.", stats.cycles);
     to.counter("lost_exceptions", "Exceptions of actors without a receiver.", stats.lost_exceptions);
+    let help = "Calls of natives by actors that took 20 ms or more, for which all actors of a node waited.";
+    to.counter("native_long", help, stats.long_natives);
 }

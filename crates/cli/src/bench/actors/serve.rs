@@ -41,6 +41,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
         interpret: false,
         root: None,
         allow_files: Vec::new(),
+        allow_http: Vec::new(),
         heap_bytes_max: Some(HEAP_BYTES),
         mailbox_bytes_max: Some(HEAP_BYTES),
         stack_bytes: None,
