@@ -39,6 +39,7 @@ struct SentStats {
     searched: u64,
     swept: u64,
     known: u64,
+    long_natives: u64,
 }
 
 /// The counts of a node.
