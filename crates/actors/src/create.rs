@@ -6,14 +6,12 @@ use bifrost_runtime::actor_class::State;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
 
-use crate::answers::deliver_owed;
 use crate::between::write as packets;
 use crate::code;
 use crate::context::WithActors;
-use crate::exceptions::{Origin, kept_exception};
-use crate::object::{Actor, Answer, Mail};
+use crate::object::Actor;
 use crate::queue::mail_of;
-use crate::send::failed;
+use crate::watch;
 
 /// The place of a new actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,13 +103,6 @@ pub(crate) fn fail_creation(cx: &mut Cx, actor: Actor) {
     actor.set_state(State::Failed);
     let Ok(post) = mail_of(cx, class, actor, actor.word()) else { return };
     post.set_failure(why);
-    for list in Mail::lists(class) {
-        while let Some(sent) = post.first(list) {
-            post.remove(list, None, sent);
-            let _sent = cx.keep(sent.word());
-            let _ = failed(cx, actor);
-            let kept = kept_exception(cx, &Origin::Runtime);
-            deliver_owed(cx, sent.owing(), Answer::Exception(kept));
-        }
-    }
+    watch::refuse_queued(cx, actor, class, post);
+    watch::tell_watchers(cx, actor, post);
 }

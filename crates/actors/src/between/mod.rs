@@ -18,4 +18,5 @@ pub(crate) mod requests;
 pub(crate) mod round_waits;
 pub(crate) mod rounds;
 pub(crate) mod search;
+pub(crate) mod watches;
 pub(crate) mod write;

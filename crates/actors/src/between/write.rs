@@ -38,7 +38,12 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
 
 /// Writes values behind the bytes of a packet.
 #[inline]
-fn write(cx: &mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
+pub(crate) fn write(
+    cx: &mut Cx,
+    values: &[Word],
+    pattern: &Pattern,
+    packet: &mut Writing,
+) -> Result<(), Ret> {
     let to = packet.node;
     let mut address = |cx: &mut Cx, object: Object, leaf: Leaf| Ok(address_of(cx, object.word(), leaf, to));
     // SAFETY: the values have the types of the pattern's places.
