@@ -123,20 +123,25 @@ impl<'a> Body<'_, 'a> {
             self.message(message, "send");
             return None;
         };
-        let found = match self.callee(callee) {
-            Found::Target(mut target) if has_reason => {
-                let last = target.signature.params.pop();
-                if last.is_none_or(|param| param.ty != Types::STRING) {
-                    let message = format!("the last argument of `{}` is not a string", target.name);
-                    let help = "it gets the reason: add `why: string` to its heading";
-                    self.report(Diagnostic::error(Code::E0202, callee.span, message).help(help));
-                    return None;
-                }
-                Found::Target(target)
+        let (method, target, mut operands, args) = match has_reason {
+            true => {
+                let found = match self.callee(callee) {
+                    Found::Target(mut target) => {
+                        let last = target.signature.params.pop();
+                        if last.is_none_or(|param| param.ty != Types::STRING) {
+                            let message = format!("the last argument of `{}` is not a string", target.name);
+                            let help = "it gets the reason: add `why: string` to its heading";
+                            self.report(Diagnostic::error(Code::E0202, callee.span, message).help(help));
+                            return None;
+                        }
+                        Found::Target(target)
+                    }
+                    found => found,
+                };
+                self.message_to(message, "send", found, args)?
             }
-            found => found,
+            false => self.message(message, "send")?,
         };
-        let (method, target, mut operands, args) = self.message_to(message, "send", found, args)?;
         if self.group_of(&target).is_some() {
             let message = "a group gets no message later".to_owned();
             let help = "name one of its members";

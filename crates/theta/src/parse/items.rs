@@ -461,7 +461,10 @@ impl Parser<'_> {
         self.bump();
         match self.is_name(0, "failure") {
             true => drop(self.bump()),
-            false => self.expected("`failure`"),
+            false => {
+                self.expected("`failure`");
+                self.take(Tok::Name);
+            }
         }
         self.since(start)
     }
