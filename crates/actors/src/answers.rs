@@ -22,7 +22,7 @@ use crate::node::Held;
 use crate::object::{Answer, Join, Message, Owing, Party, Replier};
 use crate::queue::ready;
 use crate::send::may_nest;
-use crate::{cycles, run};
+use crate::{cycles, deferred, run};
 
 /// Enters the destination of the answer that an outcome `Pending` promised, a join or a caller.
 /// Both objects are kept.
@@ -94,6 +94,12 @@ fn bring_elsewhere(cx: &mut Cx, to: Option<Party>, due: Due, answer: Answer) -> 
         }
     } else if to.kind() == Kind::Client {
         guest::answered(cx, due.request(), answer);
+    } else if to.kind() == Kind::Deferred {
+        deferred::answered(cx, due.request(), answer);
+    } else if to.message().is_some() {
+        if let Answer::Value(why) = answer {
+            deferred::complete(cx, due.request(), why);
+        }
     } else {
         cx.actors().answered(answer);
     }

@@ -6,15 +6,13 @@ use bifrost_runtime::actor_class::State;
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::image::Table;
 
-use crate::answers::deliver_owed;
 use crate::between::placement::tasks_of;
 use crate::between::write as packets;
 use crate::code;
 use crate::context::WithActors;
-use crate::exceptions::{Origin, kept_exception};
-use crate::object::{Actor, Answer, Mail};
+use crate::object::Actor;
 use crate::queue::mail_of;
-use crate::send::failed;
+use crate::watch;
 
 /// The failure where a native actor is made and nothing runs its methods.
 const NO_TASKS: &str = "native actors need tasks, which there are none of here";
@@ -115,13 +113,6 @@ pub(crate) fn fail_creation(cx: &mut Cx, actor: Actor) {
     actor.set_state(State::Failed);
     let Ok(post) = mail_of(cx, class, actor, actor.word()) else { return };
     post.set_failure(why);
-    for list in Mail::lists(class) {
-        while let Some(sent) = post.first(list) {
-            post.remove(list, None, sent);
-            let _sent = cx.keep(sent.word());
-            let _ = failed(cx, actor);
-            let kept = kept_exception(cx, &Origin::Runtime);
-            deliver_owed(cx, sent.owing(), Answer::Exception(kept));
-        }
-    }
+    watch::refuse_queued(cx, actor, class, post);
+    watch::tell_watchers(cx, actor, post);
 }

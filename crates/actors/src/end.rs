@@ -16,7 +16,7 @@ use crate::answers::{answer, deliver_owed, owe_as};
 use crate::context::{WithActors, image_of, owing_of, pending};
 use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
 use crate::object::{Answer, Delegated, Join, Mail};
-use crate::queue::{mail_of, ready, rest_with};
+use crate::queue::{mail_of, method_ended, ready, rest_with};
 use crate::{exceptions, mailbox};
 
 /// The failure of a method that has a result and ends without an answer.
@@ -101,6 +101,13 @@ pub(crate) fn end(cx: &mut Cx, running: Join, ret: Ret) -> Ret {
     let origin = Origin::Func(func);
     let _kept = cx.keep(running.word());
     let (detached, answered) = (running.has(join::DETACHED), running.has(join::ANSWERED));
+    if !ret.returned()
+        && detached
+        && !running.has(join::NESTED)
+        && let Some(actor) = running.actor()
+    {
+        method_ended(cx, actor, actor.class(), ret);
+    }
     if !ret.returned() && (detached || answered) {
         let kept = kept_exception(cx, &origin);
         match answered {

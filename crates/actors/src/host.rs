@@ -11,7 +11,7 @@ use crate::context::{self, WithActors, of};
 use crate::node::Actors;
 use crate::object::Actor;
 use crate::trace::What;
-use crate::{cycles, mailbox, others, program};
+use crate::{cycles, deferred, mailbox, others, program, watch};
 
 /// The host that contexts of programs with actors get their state from
 /// ([`Interpreter::node_host`](bifrost_runtime::Interpreter::node_host)).
@@ -37,7 +37,8 @@ unsafe impl NodeHost for Host {
     }
 
     fn holds_messages(&self, state: &mut NodeState) -> bool {
-        of(state).guest.is_closed()
+        let actors = of(state);
+        actors.guest.is_closed() || actors.deferred.catches
     }
 
     fn end_turn(&self, cx: &mut Cx) {
@@ -93,5 +94,27 @@ unsafe impl NodeHost for Host {
 
     fn published(&self, cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret> {
         Ok(names::published(cx, name)?.map(Actor::word))
+    }
+
+    fn begin_catch(&self, cx: &mut Cx) -> Result<(), Ret> {
+        deferred::begin_catch(cx)
+    }
+
+    fn start_timer(&self, cx: &mut Cx, ms: i64, repeats: bool) -> Result<i64, Ret> {
+        deferred::start(cx, ms, repeats)
+    }
+
+    unsafe fn monitor(&self, cx: &mut Cx, actor: Word) -> Result<i64, Ret> {
+        // SAFETY: the routine's heading says that it is an actor.
+        watch::monitor(cx, unsafe { Actor::new(actor) })
+    }
+
+    fn cancel(&self, cx: &mut Cx, number: i64) -> bool {
+        deferred::cancel(cx, number)
+    }
+
+    unsafe fn stop(&self, cx: &mut Cx, actor: Word) -> Result<(), Ret> {
+        // SAFETY: the routine's heading says that it is an actor.
+        watch::stop(cx, unsafe { Actor::new(actor) })
     }
 }

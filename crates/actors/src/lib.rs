@@ -29,6 +29,7 @@ mod code;
 mod context;
 mod create;
 mod cycles;
+mod deferred;
 mod end;
 pub mod entries;
 mod exceptions;
@@ -45,6 +46,7 @@ mod run;
 mod send;
 mod timers;
 mod trace;
+mod watch;
 
 pub use answers::{
     answer, begin_arm, delegate, delegate_early, deliver_now, end_arm, has_element, is_answered, keep_answer,
@@ -82,3 +84,4 @@ pub use run::{run_node, step_node};
 pub use send::{drop_answer, refused, send};
 pub use timers::{end_timer, start_timer};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
+pub use watch::ENDED;

@@ -17,6 +17,7 @@ use crate::between::requests::Guest;
 use crate::between::round_waits::Rounds;
 use crate::between::search::state::ORDERED;
 use crate::cycles::suspects::Suspects;
+use crate::deferred::state::{Deferred, find_dead};
 use crate::mailbox::state::Mailboxes;
 use crate::next::{LANDED, Next};
 use crate::object::{Actor, Answer, Join, Message, Replier};
@@ -41,6 +42,15 @@ impl Work {
             Work::Message(sent) => sent.word(),
         }
     }
+}
+
+/// The thing that waits for a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timed {
+    /// A method that selects.
+    Join(Join),
+    /// The deferred message of a number.
+    Deferred(u64),
 }
 
 /// A message or answer of a transaction of the program; it leaves when that is committed.
@@ -72,9 +82,12 @@ static SOMEBODY: AtomicU32 = AtomicU32::new(1);
 #[derive(Debug)]
 pub struct Actors {
     pub(crate) ready: VecDeque<Work>,
-    /// The joins that select, by the time at which their timers are over, and a number.
-    pub(crate) timers: BTreeMap<(i64, u64), Join>,
+    /// The timers, by the time at which they are over, and a number.
+    pub(crate) timers: BTreeMap<(i64, u64), Timed>,
     pub(crate) tokens: u64,
+    pub(crate) deferred: Deferred,
+    /// True if `main` has ended, as far as this node knows.
+    pub(crate) main_is_over: bool,
     pub(crate) suspects: Suspects,
     pub(crate) rounds: Rounds,
     main: Option<Answer>,
@@ -109,6 +122,8 @@ impl Default for Actors {
             ready: VecDeque::new(),
             timers: BTreeMap::new(),
             tokens: 0,
+            deferred: Deferred::default(),
+            main_is_over: false,
             suspects: Suspects::default(),
             rounds: Rounds::default(),
             main: None,
@@ -242,6 +257,7 @@ impl Actors {
             || remote.has_network()
             || remote.open.is_some()
             || !self.timers.is_empty()
+            || !self.deferred.died.is_empty()
             || self.mailboxes.is_waiting()
     }
 
@@ -271,14 +287,21 @@ impl Actors {
     }
 
     pub(crate) fn begin_main(&mut self, is_reference: bool) {
-        (self.main, self.main_is_reference) = (None, is_reference);
+        (self.main, self.main_is_reference, self.main_is_over) = (None, is_reference, false);
         (self.others, self.alone, self.accepts) = (0, false, false);
     }
 
     /// Returns the objects that the node keeps alive; some may be 0.
     pub(crate) fn roots(&self) -> impl Iterator<Item = Word> {
         let ready = self.ready.iter().map(|work| work.word()).chain(self.step);
-        let timers = self.timers.values().map(|waiter| waiter.word());
+        let timers = self.timers.values().map(|timed| match timed {
+            Timed::Join(waiter) => waiter.word(),
+            Timed::Deferred(_) => 0,
+        });
+        // A search keeps the objects that other nodes know, and no others.
+        let watched = self.remote.searches.is_due().then(|| self.deferred.watched.keys());
+        let watched = watched.into_iter().flatten().map(|actor| actor.word());
+        let watched = watched.filter(|word| !self.remote.is_known(*word));
         let held = self.held.iter().flat_map(|held| held.references());
         let guests = self.remote.searches.is_due().then(|| self.remote.known_by_guests());
         let main = match self.main {
@@ -289,6 +312,8 @@ impl Actors {
         let others = self.suspects.roots().chain(self.remote.roots()).chain(guests.into_iter().flatten());
         ready
             .chain(timers)
+            .chain(watched)
+            .chain(self.deferred.roots())
             .chain(held)
             .chain(others)
             .chain(self.guest.roots())
@@ -309,12 +334,21 @@ impl Actors {
             // SAFETY: as for this function.
             marker.root(unsafe { Reference::of(known) });
         }
+        find_dead(&mut self.deferred, &mut |word, keeps| {
+            // SAFETY: monitored actors, and those who monitor them, are objects of the heap.
+            let object = unsafe { Reference::new(word) };
+            if keeps {
+                marker.root(Some(object));
+            }
+            marker.lives(object)
+        });
     }
 
     /// Forgets the proxies and other entries for objects that the collection found dead.
     /// `live_bytes` is the number of bytes that live.
     pub(crate) fn collected(&mut self, node: u32, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
         self.suspects.collected(lives);
+        self.deferred.collected(lives);
         self.remote.forget(node, lives);
         self.mailboxes.collected(lives);
         self.remote.searches.collected(live_bytes, self.remote.known());

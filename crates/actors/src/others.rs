@@ -23,6 +23,7 @@ pub(crate) fn others_wait(cx: &mut Cx) -> bool {
         || !actors.ready.is_empty()
         || actors.suspects.are_due()
         || actors.remote.has_mail()
+        || !actors.deferred.died.is_empty()
         || timer_is_due(cx)
 }
 

@@ -11,6 +11,7 @@ use crate::answers::{deliver_to, fill, owe};
 use crate::between::guest::{NO_ANSWER, holds_messages};
 use crate::between::{guest, rounds, write as packets};
 use crate::context::{WithActors, owing_of};
+use crate::deferred;
 use crate::exceptions::{Origin, kept_exception, log_lost, raise_kept};
 use crate::node::Held;
 use crate::object::{Answer, Call, Join, Party};
@@ -26,6 +27,9 @@ use crate::send::{message_of, try_send};
 /// The outcome that the sender ends with: its message was not sent.
 pub fn send_past(cx: &mut Cx, call: Call<'_>) -> Result<Ret, Ret> {
     cx.words.past_sent = 1;
+    if cx.actors().deferred.catches {
+        return deferred::catch(cx, call);
+    }
     if holds_messages(cx) {
         let made = message_of(cx, call)?;
         cx.actors().hold(Held::Message(made));

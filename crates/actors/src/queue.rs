@@ -1,7 +1,7 @@
 //! The queues of a node: messages in the mail of an actor, actors and joins in the ready queue.
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::MethodId;
+use bifrost_ir::{MethodId, SignalId};
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor_class::{ActorClass, Delivery, State, delivery};
 use bifrost_runtime::actor_layout::join;
@@ -109,6 +109,7 @@ pub(crate) fn rest(cx: &mut Cx, actor: Actor, ret: Ret) -> Ret {
     if actor.state() == State::Failed {
         return Ret::NOTHING;
     }
+    method_ended(cx, actor, class, ret);
     match actor.mail_in(class) {
         None => actor.enter_state(class, State::Dormant),
         // A join that waits has set the state.
@@ -121,12 +122,21 @@ pub(crate) fn rest(cx: &mut Cx, actor: Actor, ret: Ret) -> Ret {
 /// Does the same for an actor with mail, none of whose methods waits, and which has not failed.
 #[inline(always)]
 pub(crate) fn rest_with(cx: &mut Cx, actor: Actor, class: &ActorClass, post: Mail) {
-    if post.waiting() == 0 {
-        actor.set_mail(class, None);
+    if post.waiting() == 0 && post.failure() == 0 {
+        drop_mail(actor, class, post);
         actor.enter_state(class, State::Dormant);
     } else {
+        // More messages, or the end of the actor.
         actor.enter_state(class, State::Active);
         schedule(cx, actor, post);
+    }
+}
+
+/// Drops mail without messages, unless others monitor its actor.
+#[inline(always)]
+pub(crate) fn drop_mail(actor: Actor, class: &ActorClass, post: Mail) {
+    if post.watchers().is_none() {
+        actor.set_mail(class, None);
     }
 }
 
@@ -137,5 +147,40 @@ pub(crate) fn ready(cx: &mut Cx, waiter: Join) {
     if flags & join::READY == 0 {
         waiter.set_flags(flags | join::READY);
         cx.actors().push(Work::Join(waiter));
+    }
+}
+
+/// Has an actor end, with this reason, when its method under way has ended. The first reason
+/// counts.
+///
+/// # Errors
+/// The outcome to end with: the heap is full.
+pub(crate) fn ask_to_end(cx: &mut Cx, actor: Actor, why: Word) -> Result<(), Ret> {
+    let class = actor.class();
+    if class.functional || actor.state() == State::Failed || actor.state() == State::Remote {
+        return Ok(());
+    }
+    let _why = cx.keep(why);
+    let post = mail_of(cx, class, actor, actor.word()).map_err(|full| cx.out_of_memory(full))?;
+    if post.failure() == 0 {
+        post.set_failure(why);
+    }
+    Ok(())
+}
+
+/// Handles the outcome of a method that a message has called: a failure ends an actor whose class
+/// says so. The exception stays in the context.
+#[inline]
+pub(crate) fn method_ended(cx: &mut Cx, actor: Actor, class: &ActorClass, ret: Ret) {
+    if class.stops_on_failure
+        && ret.outcome() == Outcome::Signalled
+        && cx.signal_id == u64::from(SignalId::FAILURE.as_u32())
+    {
+        let why = cx.signal_values[0];
+        let id = cx.signal_id;
+        let _why = cx.keep(why);
+        // Without memory for its mail the actor goes on.
+        let _ = ask_to_end(cx, actor, why);
+        (cx.signal_id, cx.signal_values[0]) = (id, why);
     }
 }

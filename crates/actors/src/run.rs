@@ -26,17 +26,17 @@ use crate::between::credit::{Against, HOLD};
 use crate::between::loss::lose;
 use crate::between::network::{Received, Wait};
 use crate::between::write::settle_open;
-use crate::between::{rounds, search};
-use crate::context::{WithActors, note, owing_of, trace_clock};
+use crate::between::{rounds, search, watches};
+use crate::context::{WithActors, image_of, note, owing_of, trace_clock};
 use crate::cycles::{look_in_time, look_now};
 use crate::exceptions::{Origin, kept_exception};
 use crate::find::{Verdict, take_message, take_oldest};
 use crate::node::Work;
 use crate::object::{Actor, Answer, Join, Mail, Message};
-use crate::queue::{ready, rest};
+use crate::queue::{drop_mail, method_ended, ready, rest};
 use crate::send::{failed, refused, run_code, run_method};
 use crate::trace::What;
-use crate::{code, cycles, mailbox, timers};
+use crate::{code, cycles, mailbox, timers, watch};
 
 /// Runs the actors of a node that has no `main`, until the network says that it is over. Returns
 /// the outcome `Returned` or `Killed`.
@@ -112,6 +112,12 @@ pub(crate) fn run(cx: &mut Cx) -> Ret {
         if (!far || cx.actors().is_ordered()) && mailbox::give_up(cx) {
             continue;
         }
+        note_main(cx);
+        let is_ordered = cx.actors().is_ordered();
+        if far && !is_ordered && timers::timer_is_due(cx) {
+            timers::wake_first(cx);
+            continue;
+        }
         if far {
             let most = timers::rest(cx);
             match wait(cx, most) {
@@ -121,9 +127,22 @@ pub(crate) fn run(cx: &mut Cx) -> Ret {
                 Err(ret) => return ret,
             }
         }
-        if !timers::wake_next(cx) && !far {
+        let woke = (!far || is_ordered) && timers::wake_next(cx);
+        if !far && !woke {
             return Ret::NOTHING;
         }
+    }
+}
+
+/// Notes that `main` has ended, and tells the other nodes of a program with timers that repeat.
+fn note_main(cx: &mut Cx) {
+    if cx.actors().main_is_over || cx.actors().main().is_none() {
+        return;
+    }
+    cx.actors().main_is_over = true;
+    let natives = &image_of(cx).program().natives;
+    if cx.actors().remote.has_network() && natives.values().any(|name| name == "every") {
+        watches::tell_main_over(cx);
     }
 }
 
@@ -216,6 +235,9 @@ fn look_around(cx: &mut Cx) -> Result<bool, Ret> {
             }));
         }
     }
+    if !cx.actors().deferred.died.is_empty() {
+        watch::bury(cx);
+    }
     timers::wake_due(cx);
     mailbox::look(cx);
     Ok(came)
@@ -266,6 +288,7 @@ pub(crate) fn settle(cx: &mut Cx, sent: Message, ret: Ret) -> Ret {
         Outcome::Pending => owe_as(cx, owing_of(ret), sent.owing()),
         Outcome::Returned => deliver_owed(cx, sent.owing(), Answer::Value(ret.value)),
         _ => {
+            method_ended(cx, sent.receiver(), sent.receiver().class(), ret);
             let method = sent.receiver().method_ref(sent.slot());
             let kept = kept_exception(cx, &Origin::Method(method));
             deliver_owed(cx, sent.owing(), Answer::Exception(kept));
@@ -283,7 +306,14 @@ fn turn(cx: &mut Cx, actor: Actor) -> Ret {
     // A seed decides after each message on the next work.
     let most = if cx.actors().is_ordered() { 1 } else { TURN_MESSAGES };
     let class = actor.class();
-    let serves = |post: &Mail| post.waiter().is_none() && post.waiting() > 0;
+    if let Some(post) = actor.mail_in(class).filter(|post| post.failure() != 0) {
+        post.set_scheduled(0);
+        if actor.state() != State::Failed && post.waiter().is_none() {
+            watch::end(cx, actor, class, post);
+        }
+        return Ret::NOTHING;
+    }
+    let serves = |post: &Mail| post.waiter().is_none() && post.waiting() > 0 && post.failure() == 0;
     if let Some(post) = actor.mail_in(class).filter(serves)
         && actor.state() == State::Active
         && let Some(code) = code::turns(cx, class)
@@ -331,7 +361,7 @@ fn serve_next(cx: &mut Cx, actor: Actor) -> Result<bool, Ret> {
             // All queued messages are refused until a message changes the actor, or failed by
             // their guard.
             if post.waiting() == 0 {
-                actor.set_mail(class, None);
+                drop_mail(actor, class, post);
             }
             actor.set_state(State::Dormant);
             return Ok(false);

@@ -1,5 +1,6 @@
-//! Timers: the time limits of selections (`after`). A timer ends with its selection, so those of
-//! selections that were served neither keep a run from ending nor take memory.
+//! Timers: the time limits of selections (`after`), and the times of [deferred
+//! messages](crate::deferred). A time limit ends with its selection, so those of selections that
+//! were served neither keep a run from ending nor take memory.
 
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use crate::between::network::Wait;
 use crate::between::search;
 use crate::context::WithActors;
 use crate::cycles::{look_in_ms, look_in_time};
+use crate::deferred::{self, must_wait};
+use crate::node::Timed;
 use crate::object::Join;
 use crate::queue::ready;
 
@@ -29,13 +32,18 @@ fn looks_at_timers(cx: &mut Cx) -> bool {
     late && !cx.actors().timers.is_empty()
 }
 
-/// Returns the time that timers go by. Where a seed decides the order, turns take time, and
-/// nothing else does.
+/// Returns the time that timers go by. Where a seed decides the order, turns take time, and a node
+/// without work jumps to the time of its next timer.
 pub fn timer_ms(cx: &mut Cx) -> i64 {
     match cx.actors().is_ordered() {
-        true => (cx.words.stats.turns / ORDERED_TURNS_IN_MS) as i64,
+        true => turns_ms(cx).saturating_add(cx.actors().deferred.jumped_ms),
         false => cx.now_ms(),
     }
+}
+
+/// The time that the turns have taken, in a run whose order a seed decides.
+fn turns_ms(cx: &Cx) -> i64 {
+    (cx.words.stats.turns / ORDERED_TURNS_IN_MS) as i64
 }
 
 /// True if the time of the first timer has come.
@@ -50,7 +58,7 @@ pub fn start_timer(cx: &mut Cx, waiter: Join, limit_ms: Option<i64>) {
     let time = timer_ms(cx).saturating_add(limit);
     let actors = cx.actors();
     actors.tokens += 1;
-    actors.timers.insert((time, actors.tokens), waiter);
+    actors.timers.insert((time, actors.tokens), Timed::Join(waiter));
     waiter.set_awaited(actors.tokens);
     waiter.set_time(time as Word);
 }
@@ -72,7 +80,11 @@ pub(crate) fn rest(cx: &mut Cx) -> Wait {
     let is_ordered = cx.actors().is_ordered();
     let parked = cx.actors().mailboxes.until_ns().filter(|_| !is_ordered);
     let parked = parked.map(|until| (until.saturating_sub(cx.now_ns()) / 1_000_000) as i64);
-    match [timer, search::wait_ms(cx), parked].into_iter().flatten().min() {
+    let searches = search::wait_ms(cx);
+    let is_idle = searches.or(parked).is_none() && !must_wait(cx);
+    match [timer, searches, parked].into_iter().flatten().min() {
+        // A run need not wait for timers that repeat, once `main` has ended.
+        Some(left) if is_idle => Wait::IdleFor(time(left.min(look.unwrap_or(left)))),
         Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
         None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
     }
@@ -81,17 +93,19 @@ pub(crate) fn rest(cx: &mut Cx) -> Wait {
 /// Resumes the joins whose time has come, beside all other work.
 pub(crate) fn wake_due(cx: &mut Cx) {
     while looks_at_timers(cx) && timer_is_due(cx) {
-        wake_next(cx);
+        wake_first(cx);
     }
 }
 
-/// Sleeps until the next timer, if there is one, and resumes its waiters, or finds something
-/// else to do before. Returns true if one or the other.
+/// Sleeps until the next timer, if there is one that the run waits for, and resumes its waiters, or
+/// finds something else to do before. Returns true if one or the other.
 pub(crate) fn wake_next(cx: &mut Cx) -> bool {
-    let Some(((time, token), waiter)) = cx.actors().timers.first_key_value() else { return false };
-    let (time, token, waiter) = (*time, *token, *waiter);
+    if !must_wait(cx) {
+        return false;
+    }
+    let Some((time, _)) = cx.actors().timers.first_key_value().map(|(key, _)| *key) else { return false };
     // A run whose order is decided does not wait: its time is that of the next timer.
-    while cx.actors().order.is_none() {
+    while !cx.actors().is_ordered() {
         let left = time.saturating_sub(cx.now_ms());
         if left <= 0 {
             break;
@@ -106,8 +120,22 @@ pub(crate) fn wake_next(cx: &mut Cx) -> bool {
             break;
         }
     }
-    cx.actors().timers.remove(&(time, token));
-    waiter.set_flags(waiter.flags() | join::LATE);
-    ready(cx, waiter);
+    if cx.actors().is_ordered() {
+        let early = time.saturating_sub(timer_ms(cx)).max(0);
+        cx.actors().deferred.jumped_ms += early;
+    }
+    wake_first(cx)
+}
+
+/// Resumes the waiter of the first timer. Returns true if there was one.
+pub(crate) fn wake_first(cx: &mut Cx) -> bool {
+    let Some((_, timed)) = cx.actors().timers.pop_first() else { return false };
+    match timed {
+        Timed::Join(waiter) => {
+            waiter.set_flags(waiter.flags() | join::LATE);
+            ready(cx, waiter);
+        }
+        Timed::Deferred(number) => deferred::time_came(cx, number),
+    }
     true
 }

@@ -446,6 +446,7 @@ fn what_is_in_rust_is_refused_in_theta() {
             "cannot have instance variables",
         ),
         ("C = actor native \"test::C\" m () disable m when true end C", "cannot have `disable`"),
+        ("C = actor native \"test::C\" stop when failure m () end C", "cannot have `stop when failure`"),
         ("D = functional actor native \"test::D\" m () end D", "cannot have `functional`"),
     ] {
         let said = compiled(text, &registry).err().unwrap_or_else(|| panic!("{text} is accepted"));

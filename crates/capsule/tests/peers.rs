@@ -66,6 +66,41 @@ fn who_speaks_of_too_many_actors_that_it_does_not_make_is_lost() {
     }
 }
 
+/// A packet of numbers, behind its length.
+fn packet(kind: u8, numbers: &[u32]) -> Vec<u8> {
+    let head = [(1 + 4 * numbers.len() as u32).to_le_bytes().as_slice(), &[kind]].concat();
+    numbers.iter().fold(head, |packet, number| [packet, number.to_le_bytes().to_vec()].concat())
+}
+
+#[test]
+fn packets_about_the_end_of_actors_are_checked() {
+    const WATCH: u8 = 19;
+    const UNWATCH: u8 = 20;
+    const GONE: u8 = 21;
+    const MAIN_OVER: u8 = 22;
+    // Some type is the class of actors; its number is found here.
+    let refused = |ty: &u32| peer_that_ends_with(&[], packet(WATCH, &[70_000, 0, *ty, 3, 0x100])).lost;
+    let class = (0..400).find(|ty| !refused(ty)).expect("a class of actors");
+    for (kind, numbers, lost) in [
+        // An actor that does not exist has ended; its replier is not looked at.
+        (WATCH, &[70_000, 0, class, 3, 0x100][..], false),
+        (WATCH, &[70_000, 0, class, 3, 0x101], true),
+        (WATCH, &[70_000, 0, 0, 3, 0x100], true),
+        (WATCH, &[70_000, 0, u32::MAX, 3, 0x100], true),
+        (WATCH, &[70_000, 0, class], true),
+        (UNWATCH, &[70_000, 0, class, 3, 0x100], false),
+        (UNWATCH, &[0], true),
+        // No replier has that address any more.
+        (GONE, &[70_000, 0], false),
+        (GONE, &[7], true),
+        (MAIN_OVER, &[], true),
+        (MAIN_OVER + 1, &[], true),
+    ] {
+        let ended = peer_that_ends_with(&[], packet(kind, numbers));
+        assert_eq!(ended.lost, lost, "{kind} {numbers:?}");
+    }
+}
+
 #[test]
 fn packets_of_the_corpus_do_no_harm() {
     each_of_corpus("capsule_peer", |data| {

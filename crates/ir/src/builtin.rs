@@ -382,6 +382,19 @@ pub static METHODS: &[Builtin] = &[
     native("directory", "equal (x: Self) returns (bool)"),
 ];
 
+/// The routine whose call `later(ms, send a.m(e))` has a message sent after a time. Here and in the
+/// next two, the message is caught before by a call of [`CATCH`], and is no argument.
+pub const LATER: &str = "later";
+
+/// The routine whose call `every(ms, send a.m(e))` has a message sent again and again.
+pub const EVERY: &str = "every";
+
+/// The routine whose call `monitor(a, send b.m(e))` has a message sent when an actor has ended.
+pub const MONITOR: &str = "monitor";
+
+/// The routine whose call `stop()` ends the actor that it is in, which is its argument here.
+pub const STOP: &str = "stop";
+
 /// The name of the creator of cells, which clients' batches use without naming it.
 pub const CELL_NEW: &str = "cell_new";
 
@@ -423,6 +436,11 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
         ..generic("published", "published (name: string) returns (A) signals (not_found)")
     },
     routine("withdraw", "withdraw (name: string) signals (not_found)"),
+    routine(LATER, "later (ms: int) returns (int)"),
+    routine(EVERY, "every (ms: int) returns (int)"),
+    BuiltinRoutine { parms: &["A"], ..generic(MONITOR, "monitor (actor: A) returns (int)") },
+    routine("cancel", "cancel (number: int) returns (bool)"),
+    BuiltinRoutine { parms: &["A"], ..generic(STOP, "stop (actor: A)") },
     generic("list_empty", "list_empty () returns (list[T])"),
     generic("list_of", "list_of (elems: sequence[T]) returns (list[T])"),
     BuiltinRoutine {
@@ -464,6 +482,9 @@ pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
 /// that is less than 0. No program can name it.
 pub static GROUP_COUNT: BuiltinRoutine =
     BuiltinRoutine { name: "group.count", parms: &[], needs: &[], heading: "count (k: int) returns (int)" };
+
+/// The routine that the program calls before a message that it sends later. No program can name it.
+pub static CATCH: BuiltinRoutine = routine("message.catch", "catch ()");
 
 /// The routine that a client's command `as` calls: the same object, or the basic value in it. No
 /// program can name it.
@@ -608,7 +629,7 @@ pub fn is_for_clients(name: &str) -> bool {
 
 /// Returns the built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    let hidden = [&CLONE, &MAP_ENTRY, &GROUP_COUNT, &TYPE_AS, &TYPE_IS].into_iter().chain(&GRANTED);
+    let hidden = [&CLONE, &MAP_ENTRY, &GROUP_COUNT, &CATCH, &TYPE_AS, &TYPE_IS].into_iter().chain(&GRANTED);
     ROUTINES.iter().chain(hidden).find(|r| r.name == name)
 }
 

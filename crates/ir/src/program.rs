@@ -62,6 +62,8 @@ pub struct Class {
 pub struct Actor {
     /// True if its state never changes, so that its methods may overlap and run anywhere.
     pub functional: bool,
+    /// True if a method that fails ends the actor: `stop when failure`.
+    pub stops_on_failure: bool,
     /// Its creators: methods that fill the instance variables of a new actor.
     pub creators: Vec<FuncId>,
     /// Its constraints: a message for the method stays queued while the function, a method with the

@@ -168,7 +168,7 @@ fn definition() -> Definition {
 fn the_definition_was_read() {
     let found = definition();
     assert_eq!(found.types.len(), 18);
-    assert_eq!(found.routines.len(), 23);
+    assert_eq!(found.routines.len(), 28);
     let sort = &found.types["array"].methods["sort"];
     assert_eq!(sort, &("sort ()".to_owned(), vec!["T.lt".to_owned()]));
 }

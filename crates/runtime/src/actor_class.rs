@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_heap::{OBJECT_WORDS, Shape};
+use bifrost_ir::builtin::STOP;
 use bifrost_ir::plain::is_plain;
 use bifrost_ir::{
     Actor, Body, ClassId, Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId,
@@ -15,7 +16,7 @@ use bifrost_ir::{
 };
 
 use crate::abi::{Code, Word};
-use crate::actor_layout::{exception, join, mail, message, outgoing, owed, replier};
+use crate::actor_layout::{exception, join, mail, message, outgoing, owed, replier, watcher};
 use crate::image::{Image, Table, inner_table};
 use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
@@ -30,7 +31,7 @@ pub enum State {
     Active = 1,
     /// A method of it waits for a message: messages are queued, and resume it if it takes them.
     Selecting = 2,
-    /// Its creator failed: each message is answered with that failure.
+    /// Its creator failed, or it has ended: each message is answered with a failure.
     Failed = 3,
     /// It is on another node, and this object stands for it: messages go there.
     Remote = 4,
@@ -49,6 +50,10 @@ pub struct ActorClass {
     pub functional: bool,
     /// True if its actors are values of Rust, whose methods run on tasks.
     pub native: bool,
+    /// True if a method that fails ends the actor.
+    pub stops_on_failure: bool,
+    /// True if a method may end the actor.
+    pub ends: bool,
     /// Its creators.
     pub creators: Vec<FuncId>,
     /// By creator: the pattern of its arguments, where they go to another node.
@@ -347,6 +352,8 @@ pub struct Tables {
     pub outgoing: &'static Table,
     /// Waiters on another node.
     pub away: &'static Table,
+    /// Entries of those who monitor an actor.
+    pub watcher: &'static Table,
 }
 
 impl Tables {
@@ -356,6 +363,10 @@ impl Tables {
             caller: inner_table("caller", Shape::leaf()),
             outgoing: inner_table("outgoing", Shape::of([owed::TO, outgoing::RECEIVER].map(|at| at as u32))),
             away: inner_table("away", Shape::leaf()),
+            watcher: inner_table(
+                "watcher",
+                Shape::of([watcher::NEXT, watcher::DESTINATION].map(|at| at as u32)),
+            ),
         }
     }
 }
@@ -363,7 +374,8 @@ impl Tables {
 /// Makes the table of mail with so many lists.
 fn mail_table(lists: usize) -> &'static Table {
     let lists = (mail::LISTS..mail::fields(lists)).map(|at| at as u32);
-    inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
+    let own = [mail::WAITING, mail::FAILURE, mail::WATCHERS];
+    inner_table("mail", Shape::of(own.map(|at| at as u32).into_iter().chain(lists)))
 }
 
 /// True if a method reads its parameters.
@@ -438,7 +450,7 @@ impl ActorClass {
         let own = &program.types.def(class.ty).methods;
         let messages = own.values().zip(&class.bodies).map(|(method, body)| {
             let plain = matches!(body, Body::Func(func) if is_plain(program, &program.funcs[*func]));
-            MessageKind::new(&program.types, &method.signature, takes_all && plain)
+            MessageKind::new(&program.types, &method.signature, takes_all && plain && !actor.stops_on_failure)
         });
         let messages: Vec<MessageKind> = messages.collect();
         let args = messages.iter().map(|kind| kind.args).max().unwrap_or_default();
@@ -448,6 +460,8 @@ impl ActorClass {
             messages,
             functional: actor.functional,
             native: actor.native.is_some(),
+            stops_on_failure: actor.stops_on_failure,
+            ends: actor.stops_on_failure || program.natives.values().any(|name| name == STOP),
             creators: actor.creators.clone(),
             creations,
             takes_all,
@@ -475,7 +489,7 @@ pub enum Delivery {
     Queue,
     /// It is queued there, and the selection under way goes on if it takes it.
     Offer,
-    /// It is answered with the failure of the receiver's creator.
+    /// It is answered with the failure of the receiver.
     Refuse,
     /// It goes to the receiver's node as a packet.
     Send,

@@ -36,6 +36,8 @@ pub enum Kind {
     FarReplier = 7,
     /// The client of a session: takes the answers to its requests.
     Client = 8,
+    /// The deferred messages of a node: takes their answers.
+    Deferred = 9,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             5 => Kind::Outgoing,
             6 => Kind::Away,
             8 => Kind::Client,
+            9 => Kind::Deferred,
             _ => Kind::FarReplier,
         }
     }
@@ -244,10 +247,13 @@ pub mod mail {
     pub const WAITING: usize = 3;
     /// A bit for each method that its selection takes.
     pub const TAKES: usize = 4;
-    /// The reason of the actor's failure, if it failed: a string.
+    /// The reason of the actor's failure or end, a string: it has failed or ended, or will when the
+    /// method under way has ended.
     pub const FAILURE: usize = 5;
+    /// The first of its [`watcher`](super::watcher)s.
+    pub const WATCHERS: usize = 6;
     /// The first and last message of the first list; those of the others follow.
-    pub const LISTS: usize = 6;
+    pub const LISTS: usize = 7;
 
     /// Returns the number of messages in a value of [`COUNT`].
     pub fn count(waiting: Word) -> u64 {
@@ -263,6 +269,16 @@ pub mod mail {
     pub fn fields(lists: usize) -> usize {
         LISTS + 2 * lists
     }
+}
+
+/// The fields of an entry in the list of those who monitor an actor.
+pub mod watcher {
+    /// The next entry.
+    pub const NEXT: usize = 0;
+    /// The destination, a replier of strings, that gets the reason of the actor's end.
+    pub const DESTINATION: usize = 1;
+    /// The number of fields that it has.
+    pub const FIELDS: usize = 2;
 }
 
 /// The fields of an exception that is kept.

@@ -78,6 +78,41 @@ pub unsafe trait NodeHost: Send + Sync {
     /// # Errors
     /// The outcome to end with: the heap is full.
     fn published(&self, cx: &mut Cx, name: &str) -> Result<Option<Word>, Ret>;
+
+    /// Has the next message of the past form kept, for one of the functions below.
+    ///
+    /// # Errors
+    /// The outcome to end with: code here has no timers and monitors.
+    fn begin_catch(&self, cx: &mut Cx) -> Result<(), Ret>;
+
+    /// Has the message that was kept sent after so many milliseconds, or again and again. Returns
+    /// its number.
+    ///
+    /// # Errors
+    /// The outcome to end with.
+    fn start_timer(&self, cx: &mut Cx, ms: i64, repeats: bool) -> Result<i64, Ret>;
+
+    /// Has the message that was kept sent when an actor has ended, with the reason as its last
+    /// argument. Returns its number.
+    ///
+    /// # Errors
+    /// The outcome to end with.
+    ///
+    /// # Safety
+    /// `actor` is a reference to an actor.
+    unsafe fn monitor(&self, cx: &mut Cx, actor: Word) -> Result<i64, Ret>;
+
+    /// Takes a message of the number back. Returns true if there was one that will not be sent.
+    fn cancel(&self, cx: &mut Cx, number: i64) -> bool;
+
+    /// Ends an actor of this node when its method under way has ended.
+    ///
+    /// # Errors
+    /// The outcome to end with: the heap is full.
+    ///
+    /// # Safety
+    /// `actor` is a reference to an actor.
+    unsafe fn stop(&self, cx: &mut Cx, actor: Word) -> Result<(), Ret>;
 }
 
 /// The state of a context's actors; its type is known to their host.

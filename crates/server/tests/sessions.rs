@@ -31,13 +31,22 @@ module counters exports new_counter
 end counters
 Gate = actor
   waiting: array[replier[int]]
-  new () make {waiting := array_new[replier[int]]()} end new
+  new () make {waiting := array_new[replier[int]](), ticks := 0} end new
   enter () returns (int) waiting.append(replyto) end enter
   waiters () returns (int) reply (waiting.length()) end waiters
   open () returns (int)
     for one: replier[int] in waiting.elements() do one.deliver(7) end
     reply (waiting.length())
   end open
+  gone (why: string) end gone
+  ticks: int
+  count () returns (int) reply (ticks) end count
+  tick () ticks := ticks + 1 end tick
+  begin_ticks () returns (bool)
+    t: int := every(1, send self.tick())
+    reply (true)
+  end begin_ticks
+  leave () stop() end leave
 end Gate
 remote quick (n: int) returns (int) return (n + 1) end quick
 remote spin (n: int) returns (int)
@@ -50,6 +59,14 @@ remote long (n: int) returns (string)
   for i: int in 1.to(n) do s := s || s end
   return (s)
 end long
+remote open_later () returns (int)
+  g: Gate := published[Gate](\"gate\") except when not_found: return (0) end
+  return (later(1, send g.open()))
+end open_later
+remote watch_gate () returns (int)
+  g: Gate := published[Gate](\"gate\") except when not_found: return (0) end
+  return (monitor(g, send g.gone()))
+end watch_gate
 setup () root().insert(\"counter\", new_counter()) end setup
 start () publish(\"gate\", Gate.new()) end start
 ";
@@ -187,6 +204,24 @@ fn time_limits_stay() {
     for client in &mut clients {
         assert!(client.answer().contains("batch_time_ms_max"));
         assert!(client.call("? quick(1)").contains("= 2"));
+    }
+}
+
+#[test]
+fn sessions_have_no_timers_and_actors_of_a_server_do() {
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let world = world_in(mode, |_, _| {});
+        let mut client = Client::new(&world);
+        for call in ["? open_later()", "? watch_gate()"] {
+            let answer = client.call(call);
+            assert!(answer.contains("a session has no timers and monitors"), "{answer}");
+        }
+        assert!(client.call("$g := lookup gate: Gate\n? $g.begin_ticks()").contains("true"));
+        until(|| !client.call("? $g.count()").contains("= 0\n"));
+        // Clients hear of its end by their next request.
+        client.call("send $g.leave()\nflush");
+        let answer = client.call("? $g.count()");
+        assert!(answer.contains("actor ended"), "{answer}");
     }
 }
 

@@ -270,6 +270,8 @@ pub struct ActorPart {
     pub creators: Vec<Creator>,
     /// `disable` lines.
     pub disables: Vec<Disable>,
+    /// `stop when failure` lines.
+    pub stops: Vec<Span>,
 }
 
 /// `new (...) ... end new`.
@@ -583,6 +585,7 @@ pub enum Unary {
     Negate,
     Not,
     Clone,
+    Send,
 }
 
 /// Infix operators.

@@ -624,6 +624,75 @@ f (m: map[A, int]) end f",
 }
 
 #[test]
+fn messages_that_are_sent_later() {
+    let actor = "W = actor
+  stop when failure
+  n: int
+  new () make {n := 0} end new
+  tick () end tick
+  put (k: int) end put
+  keep (a: array[int]) end keep
+  gone (k: int, why: string) end gone
+";
+    let method = |statement: &str| format!("{actor}  m (w: W) {statement} end m\nend W");
+    let routine = |statement: &str| format!("{actor}end W\nf (w: W, g: group[W]) {statement} end f");
+    let mut wrong = vec![];
+    for (statement, expected) in [
+        ("t: int := later(5, send w.put(1))  b: bool := cancel(t)", &[][..]),
+        ("every(5, send w.tick())", &[]),
+        ("monitor(w, send w.gone(1))", &[]),
+        // The message must be one, with the right arguments.
+        ("later(5, w.tick())", &["E0202"]),
+        ("later(5)", &["E0203"]),
+        ("later(send w.tick())", &["E0203"]),
+        ("later(true, send w.tick())", &["E0202"]),
+        ("later(5, send w.put())", &["E0203"]),
+        ("later(5, send w)", &["E0202"]),
+        ("later(5, send w.none())", &["E0201"]),
+        ("later(5, send g.tick())", &["E0202"]),
+        ("later(5, send w.keep(clone array_new[int]()))", &["E0401"]),
+        // The reason is a string.
+        ("monitor(w, send w.tick())", &["E0202"]),
+        ("monitor(w, send w.put())", &["E0202"]),
+        ("monitor(w, send w.gone(1, \"\"))", &["E0203"]),
+        ("monitor(1, send w.gone(1))", &["E0206"]),
+        // A message is no value elsewhere.
+        ("n: int := send w.tick()", &["E0202"]),
+        ("print(send w.tick())", &["E0202"]),
+        ("transaction later(5, send w.tick()) end", &["E0410", "E0404"]),
+        ("stop()", &["E0404"]),
+    ] {
+        wrong.extend(
+            (codes(&routine(statement)) != expected).then(|| (statement, codes(&routine(statement)))),
+        );
+    }
+    for (statement, expected) in [
+        ("t: int := every(5, send self.tick())", &[][..]),
+        ("stop()", &[]),
+        ("stop(w)", &["E0203"]),
+        ("wait when put (k: int) if later(1, send w.tick()) > 0: end", &["E0408"]),
+    ] {
+        wrong.extend((codes(&method(statement)) != expected).then(|| (statement, codes(&method(statement)))));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    told_of(&[
+        ("F = functional actor stop when failure end F", &["E0405"]),
+        ("F = functional actor m () stop() end m end F", &["E0405"]),
+        ("A = actor stop when failure stop when failure end A", &["E0209"]),
+        ("A = actor stop when bounds end A", &["E0109"]),
+        (
+            "F = functional actor end F
+A = actor gone (why: string) end gone m (f: F) monitor(f, send self.gone()) end m end A",
+            &["E0405"],
+        ),
+        // The names are taken, but not those of methods and variables.
+        ("stop (n: int) end stop", &["E0209"]),
+        ("A = actor stop () end stop later (n: int) end later end A", &[]),
+        ("A = actor stop: int new () make {stop := 1} end new stop_it () stop := 2 end stop_it end A", &[]),
+    ]);
+}
+
+#[test]
 fn what_is_sent() {
     let text = |formal: &str, statement: &str| {
         format!("B = actor put (v: {formal}) end put end B\nf (b: B, v: {formal}) {statement} end f")

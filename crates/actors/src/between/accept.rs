@@ -12,13 +12,14 @@ use crate::answers::{deliver_owed, deliver_to, owe};
 use crate::between::addresses::{at_address, here};
 use crate::between::credit::{Against, FAR_LONG};
 use crate::between::kinds::{
-    ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS, WANT,
+    ANSWER, CREATE, CUT_DONE, FULL, GRANT, LOAD, MAIN_OVER, MESSAGE, RELEASE, ROOM, SEARCH, TAKEN, WAITS,
+    WANT, WATCH,
 };
 use crate::between::packet::{NOBODY, Wrong, late, number, numbers};
 use crate::between::placement::chooser;
 use crate::between::remote::OWN;
 use crate::between::write::{answer, exception_places, replier_result, settle_open};
-use crate::between::{rounds, search};
+use crate::between::{rounds, search, watches};
 use crate::context::{WithActors, image_of, owing_of};
 use crate::create::{bear, fail_creation};
 use crate::exceptions::{Origin, kept_exception, log_lost};
@@ -132,6 +133,7 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
             cx.actors().remote.placement.told(from, load);
             Ok(Ret::NOTHING)
         }
+        WATCH..=MAIN_OVER => watches::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
         SEARCH..=WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
         other => Err(Wrong::Never(format!("{other} is not a kind of packet").into())),
     }
@@ -139,7 +141,12 @@ fn accept_other(cx: &mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong> {
 
 /// Reads the values at the front of the rest of a packet.
 #[inline]
-fn read(cx: &mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
+pub(crate) fn read(
+    cx: &mut Cx,
+    packet: &mut &[u8],
+    pattern: &Pattern,
+    words: &mut [Word],
+) -> Result<(), Wrong> {
     pattern.read(cx, packet, &mut at_address, words).map_err(Wrong::from)
 }
 
@@ -245,13 +252,13 @@ fn settle_message(cx: &mut Cx, away: Waiting, ret: Ret) -> Result<Ret, Wrong> {
 }
 
 /// Returns the actor of this node at an address of a class of actors.
-fn here_actor(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Actor> {
+pub(crate) fn here_actor(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Actor> {
     let found = here(cx, address, ty)?;
     // SAFETY: it has the type, which is a class of actors.
     Some(unsafe { Actor::new(found) })
 }
 
-fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
+pub(crate) fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
     let known = (number as usize) < types.len();
     // Not every number can be made an id.
     known.then(|| TypeId::from_u32(number)).ok_or("there is no such type".into())

@@ -11,7 +11,7 @@ use bifrost_runtime::transfer::{Address, Leaf, NotReceived};
 use crate::between::kinds::GRANT;
 use crate::between::packet::put;
 use crate::between::placement::tasks_of;
-use crate::between::remote::{LOST, OWN};
+use crate::between::remote::{LOST, OWN, Remote};
 use crate::context::WithActors;
 use crate::create::fail_creation;
 use crate::object::{Actor, Replier};
@@ -54,6 +54,19 @@ pub(crate) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
     let export = &mut remote.exports[index as usize];
     export.count(to, 1);
     Address { capsule: 0, node, index, generation: export.generation << 8 | OWN }
+}
+
+impl Remote {
+    /// Returns index and generation of the address of an object of this node, if others know it.
+    pub(crate) fn own_address(&self, word: Word) -> Option<[u32; 2]> {
+        let index = *self.exported.get(&word)?;
+        Some([index, self.exports[index as usize].generation << 8 | OWN])
+    }
+
+    /// True if other nodes know an object of this node.
+    pub(crate) fn is_known(&self, word: Word) -> bool {
+        self.exported.contains_key(&word) || self.names.contains_key(&word)
+    }
 }
 
 /// Returns the object that stands here for an address, or is at it.

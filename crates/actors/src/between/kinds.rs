@@ -53,6 +53,11 @@ packets! {
         methods whose messages are still accepted, a bit for each, in 8 bytes, the bit \
         63 for all from the 64th on";
     ROOM = 18, "index and generation of such an actor, whose mailbox is half empty again";
-    CANCEL = 19, "index and generation of a waiter that needs no answer; only to the \
+    WATCH = 19, "index and generation of an actor of the receiver, its class; index and generation of a \
+        replier of the sender that is to be told of its end";
+    UNWATCH = 20, "the same: it is not to be told any more";
+    GONE = 21, "index and generation, less its low byte, of such a replier of the receiver; the reason, a string";
+    MAIN_OVER = 22, "-";
+    CANCEL = 23, "index and generation of a waiter that needs no answer; only to the \
         [tasks](#tasks)";
 }

@@ -14,6 +14,7 @@ use crate::create::fail_creation;
 use crate::exceptions::{Origin, kept_exception};
 use crate::node::Work;
 use crate::object::{Actor, Answer};
+use crate::watch;
 
 /// Notes that these nodes are lost.
 ///
@@ -29,6 +30,7 @@ pub(crate) fn lose(cx: &mut Cx, nodes: &Range<u32>) {
     let count = remote.lost.len();
     remote.mark_lost(node, nodes);
     fail_awaited(cx, nodes);
+    watch::lose(cx, nodes);
     fail_not_made(cx, nodes);
     for waiter in nodes.clone().flat_map(|node| cx.actors().remote.credit.lose(node)).collect::<Vec<_>>() {
         cx.actors().push(Work::Join(waiter));

@@ -19,4 +19,5 @@ pub(crate) mod round_waits;
 pub(crate) mod rounds;
 pub(crate) mod search;
 pub(crate) mod tasks;
+pub(crate) mod watches;
 pub(crate) mod write;

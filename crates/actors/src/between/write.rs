@@ -41,7 +41,12 @@ const NATIVE: &str = "it is native, and cannot leave its process";
 
 /// Writes values behind the bytes of a packet.
 #[inline]
-fn write(cx: &mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
+pub(crate) fn write(
+    cx: &mut Cx,
+    values: &[Word],
+    pattern: &Pattern,
+    packet: &mut Writing,
+) -> Result<(), Ret> {
     let to = packet.node;
     let mut address = |cx: &mut Cx, object: Object, leaf: Leaf| {
         let address = address_of(cx, object.word(), leaf, to);

@@ -120,6 +120,12 @@ impl Actor {
         self.set(class.mail, word_of!(to));
     }
 
+    /// True if it is on another node.
+    #[inline(always)]
+    pub(crate) fn is_far(self) -> bool {
+        self.state() == State::Remote
+    }
+
     /// True if the mailbox of an actor of another node is nearly full.
     #[inline(always)]
     pub(crate) fn is_full(self) -> bool {

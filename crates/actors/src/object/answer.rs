@@ -93,6 +93,11 @@ impl Replier {
         far_address(self.get(owed::DUE), self.get(owed::ELEMENT))
     }
 
+    /// Notes that it is used, without an answer.
+    pub(crate) fn set_used(self) {
+        self.set(replier::USED, 1);
+    }
+
     /// True if it was used.
     #[inline(always)]
     pub(crate) fn is_used(self) -> bool {
@@ -311,6 +316,11 @@ impl Party {
     #[inline(always)]
     pub(crate) fn replier(self) -> Option<Replier> {
         (self.kind() == Kind::Replier).then_some(Replier(self.0))
+    }
+
+    /// Returns it as a message, if it is one: a deferred one, which the answer completes.
+    pub(crate) fn message(self) -> Option<Message> {
+        (self.kind() == Kind::Message).then_some(Message(self.0))
     }
 
     /// Returns it as a waiter on another node, if it is one.

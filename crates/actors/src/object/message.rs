@@ -7,11 +7,11 @@ use bifrost_heap::HeapFull;
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::actor_class::{ActorClass, MessageKind};
-use bifrost_runtime::actor_layout::{mail, message, owed};
+use bifrost_runtime::actor_layout::{mail, message, owed, watcher};
 use bifrost_runtime::cx::Cx;
 use bifrost_runtime::object;
 
-use crate::object::{Actor, Join, Owing};
+use crate::object::{Actor, Join, Owing, Party, Replier};
 
 reference! {
     /// The queued messages of an actor, in lists.
@@ -46,13 +46,15 @@ impl Mail {
         scheduled, set_scheduled = mail::SCHEDULED;
         /// Returns a bit for each method that its selection takes.
         takes, set_takes = mail::TAKES;
-        /// Returns the reason of the actor's failure, a string, or 0.
+        /// Returns the reason of the actor's failure or end, a string, or 0.
         failure, set_failure = mail::FAILURE;
     }
 
     links! {
         /// Returns the join that waits, of a method of the actor.
         waiter, set_waiter: Join = mail::WAITING;
+        /// Returns the first entry of those who monitor the actor.
+        watchers, set_watchers: Watcher = mail::WATCHERS;
     }
 
     /// Returns the number of queued messages.
@@ -71,6 +73,21 @@ impl Mail {
     /// Returns the messages of the list that begins in a field. The list does not change meanwhile.
     pub(crate) fn list(self, list: usize) -> impl Iterator<Item = Message> {
         std::iter::successors(self.first(list), |sent| sent.next())
+    }
+
+    /// Takes a message out of its list, if it is in one. Returns true if it was.
+    pub(crate) fn withdraw(self, class: &ActorClass, sent: Message) -> bool {
+        for list in Mail::lists(class) {
+            let mut before = None;
+            for each in self.list(list) {
+                if each == sent {
+                    self.remove(list, before, sent);
+                    return true;
+                }
+                before = Some(each);
+            }
+        }
+        false
     }
 
     /// Returns the fields in which lists begin, of mail of the class.
@@ -104,6 +121,38 @@ impl Mail {
         }
         taken.set_next(None);
         self.set_waiting(self.waiting() - taken.weight());
+    }
+}
+
+reference! {
+    /// An entry in the list of those who monitor an actor.
+    Watcher
+}
+
+impl Watcher {
+    links! {
+        /// Returns the next entry of the list.
+        next, set_next: Watcher = watcher::NEXT;
+    }
+
+    /// Makes an entry for a destination.
+    ///
+    /// # Errors
+    /// The heap is full.
+    pub(crate) fn make(cx: &mut Cx, destination: Replier) -> Result<Watcher, HeapFull> {
+        let _destination = cx.keep(destination.word());
+        let table = cx.image().of_actors.watcher;
+        let object = cx.alloc(table, watcher::FIELDS)?;
+        // SAFETY: the object is such a new one.
+        let made = unsafe { Watcher::new(object.as_ptr() as Word) };
+        made.set(watcher::DESTINATION, destination.word());
+        Ok(made)
+    }
+
+    /// Returns the destination that gets the reason of the actor's end.
+    pub(crate) fn destination(self) -> Replier {
+        // SAFETY: the field has a destination, which lives as long as the entry.
+        unsafe { Replier::new(self.get(watcher::DESTINATION)) }
     }
 }
 
@@ -192,6 +241,19 @@ impl Message {
         unsafe {
             object::slice(self.word(), message::RECEIVER, object::fields(self.word()) - message::RECEIVER)
         }
+    }
+
+    /// Changes the last argument, which is a string.
+    pub(crate) fn set_last_argument(self, text: Word) {
+        let last = self.words().len() - 1;
+        if last > 0 {
+            self.set(message::RECEIVER + last, text);
+        }
+    }
+
+    /// Returns it as a party of an answer: the answer becomes its last argument.
+    pub(crate) fn party(self) -> Party {
+        Party(self.0)
     }
 
     /// Returns the amount that it adds to [`Mail::waiting`].

@@ -22,6 +22,7 @@
 //! | [`Away`] | a waiter on another node | `away` |
 //! | [`Owing`] | any of `Message`, `Join`, `Replier`, `Outgoing`: it owes an answer | `owed` |
 //! | [`Party`] | any object that begins with a `Kind`: answers go to it | `owed` |
+//! | `Watcher` | an entry of those who monitor an actor | `watcher` |
 //! | [`Exception`] | an exception that is kept | `exception` |
 
 /// Makes a type of references.
@@ -134,4 +135,5 @@ pub use answer::{Answer, Exception, Owing, Party, Replier};
 pub(crate) use answer::{Away, Known, Outgoing, Waiting};
 pub(crate) use join::Delegated;
 pub use join::Join;
+pub(crate) use message::Watcher;
 pub use message::{Call, Mail, Message};

@@ -30,6 +30,16 @@ const PROGRAM: &str = "Sums = actor
   end all
   child (n: int) returns (Sums) reply (Sums.new(n) on 0) end child
   ask (other: Sums) returns (int) reply (other.add(8, \"asked\")) end ask
+  gone (text: string, why: string) seen.append(text || why) end gone
+  look_at (other: Sums) returns (int)
+    n: int := monitor(other, send self.gone(\"watched\"))
+    m: int := monitor(other, send self.gone(\"not\"))
+    if cancel(m) then reply (1) else reply (0) end
+  end look_at
+  leave () returns (int)
+    stop()
+    reply (0)
+  end leave
 end Sums
 main () returns (int)
   here: Sums := Sums.new(1)
@@ -48,6 +58,12 @@ main () returns (int)
   child: Sums := there.child(7)
   y: int := child.add(2, \"born\")
   z: int := second.ask(child) + there.ask(here)
+  leaves: Sums := Sums.new(3)
+  z := z + there.look_at(leaves) - 1
+  z := z + leaves.leave()
+  n: int := monitor(second, send here.gone(\"second\"))
+  m: int := monitor(there, send here.gone(\"there\"))
+  if cancel(m) then z := z + second.leave() end
   return (x + y + z + keys.length())
 end main";
 

@@ -33,6 +33,7 @@ pub const EXAMPLES: &[&str] = &[
     "points",
     "routes",
     "scores",
+    "supervised",
     "trees",
 ];
 

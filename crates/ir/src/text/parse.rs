@@ -569,6 +569,10 @@ impl Reader<'_> {
         if !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("actor") {
             self.program.classes[id].actor = Some(Actor { functional, ..Actor::default() });
             let private = !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("private");
+            let stops = !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("stopping");
+            if let Some(actor) = &mut self.program.classes[id].actor {
+                actor.stops_on_failure = stops;
+            }
             let def = self.program.types.def_mut(ty);
             (def.actor, def.public) = (true, !private);
             let native = self.native_name();

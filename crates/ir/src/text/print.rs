@@ -155,6 +155,7 @@ fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut S
     if let Some(actor) = &def.actor {
         out.push_str(if actor.functional { " functional actor" } else { " actor" });
         out.push_str(if own.public { "" } else { " private" });
+        out.push_str(if actor.stops_on_failure { " stopping" } else { "" });
         if let Some(native) = &actor.native {
             let _ = write!(out, " native {native:?}");
         }

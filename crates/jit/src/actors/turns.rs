@@ -171,6 +171,11 @@ impl Jit {
             let waiter = load(b, post, field(mail::WAITING));
             let late = b.ins().uload8(types::I64, MemFlagsData::trusted(), cx, offset::TURN_OVER);
             let mut ends = b.ins().bor(waiter, late);
+            if class.ends {
+                // It is to end, and serves no further message.
+                let failure = load(b, post, field(mail::FAILURE));
+                ends = b.ins().bor(ends, failure);
+            }
             if class.lists > 1 {
                 // It may select, or be at rest since it was asked whether it refuses.
                 let (table, active) = (load(b, actor, TABLE_OFFSET), address(b, class.table(State::Active)));

@@ -1,8 +1,8 @@
 //! The standard set: natives for files, clock, generators of random numbers and the standard
-//! error; ordered maps and lists in Theta.
+//! error; ordered maps and lists, and supervisors of actors, in Theta.
 //!
-//! Programs have them by `import std.files`, `import std.random`, `import std.system` and `import
-//! std.trees`, whose texts are built in.
+//! Programs have them by `import std.files`, `import std.random`, `import std.supervisor`, `import
+//! std.system` and `import std.trees`, whose texts are built in.
 
 mod file_server;
 mod files;
@@ -21,5 +21,7 @@ use crate::registry::Registry;
 pub(crate) fn add_to(registry: Registry) -> Registry {
     let natives = [files::add_to, file_server::add_to, http::add_to, random::add_to, system::add_to];
     let registry = natives.into_iter().fold(registry, |registry, add| add(registry));
-    registry.with_text("std/trees.theta", include_str!("../../theta/std/trees.theta"))
+    registry
+        .with_text("std/trees.theta", include_str!("../../theta/std/trees.theta"))
+        .with_text("std/supervisor.theta", include_str!("../../theta/std/supervisor.theta"))
 }

@@ -20,6 +20,12 @@ natives! {
     "publish" => publish / 3,
     "published" => published / 2,
     "withdraw" => withdraw / 2,
+    "message.catch" => begin_catch / 1,
+    "later" => later / 2,
+    "every" => every / 2,
+    "monitor" => monitor / 2,
+    "cancel" => cancel / 2,
+    "stop" => stop / 2,
     "list_empty" => list_empty / 1,
     "list_of" => list_of / 2,
     "cell_new" => cell_new / 1,
@@ -162,6 +168,39 @@ extern "C" fn withdraw(cx: &mut Cx, _desc: Word, name: Word) -> Ret {
         Ok(false) => cx.signal(cx.image().signals().not_found),
         Err(ret) => ret,
     }
+}
+
+extern "C" fn begin_catch(cx: &mut Cx, _desc: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    host.begin_catch(cx).err().unwrap_or(Ret::NOTHING)
+}
+
+extern "C" fn later(cx: &mut Cx, _desc: Word, ms: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    host.start_timer(cx, ms as i64, false).map_or_else(|ret| ret, |number| Ret::of(number as Word))
+}
+
+extern "C" fn every(cx: &mut Cx, _desc: Word, ms: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    host.start_timer(cx, ms as i64, true).map_or_else(|ret| ret, |number| Ret::of(number as Word))
+}
+
+extern "C" fn monitor(cx: &mut Cx, _desc: Word, actor: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    // SAFETY: the argument is an actor by the heading.
+    let watched = unsafe { host.monitor(cx, actor) };
+    watched.map_or_else(|ret| ret, |number| Ret::of(number as Word))
+}
+
+extern "C" fn cancel(cx: &mut Cx, _desc: Word, number: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    Ret::of(Word::from(host.cancel(cx, number as i64)))
+}
+
+extern "C" fn stop(cx: &mut Cx, _desc: Word, actor: Word) -> Ret {
+    let Some(host) = cx.host() else { return cx.failure(NO_HOST) };
+    // SAFETY: the argument is an actor by the heading.
+    unsafe { host.stop(cx, actor) }.err().unwrap_or(Ret::NOTHING)
 }
 
 extern "C" fn list_empty(cx: &mut Cx, desc: Word) -> Ret {

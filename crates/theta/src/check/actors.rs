@@ -14,13 +14,16 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 use super::body::{Body, Frame, Role, Value};
-use super::calls::{Given, Target};
+use super::calls::{Found, Given, Target};
 use super::flow::Flow;
 use super::handlers::Cover;
 use super::{Checker, Env};
 use crate::ast::{self, Args, Expr, ExprKind, Place, Stmt, StmtKind, Unary, WaitArm};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
+
+/// A message that a statement sends: its method, target and operands, and its arguments.
+pub(crate) type Sent<'a> = (MethodRef, Target, Vec<Operand>, &'a Args);
 
 /// A message whose arm is being checked (`wait`): the heading of its answer, and the state of the
 /// answer to the method itself.
@@ -111,6 +114,7 @@ impl<'a> Checker<'a> {
             let signature = Signature { params, results: vec![Types::BOOL], ..Signature::default() };
             guards.push((method.method, self.heading_only(&ast.name.name, ty, signature)));
         }
+        self.check_stops(ast, actor);
         if let Some(actor) = &mut self.program.classes[id].actor {
             (actor.creators, actor.guards) = (creators, guards);
         }
@@ -346,7 +350,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Returns the target and operands of the message that a statement sends.
-    fn message(&mut self, expr: &'a Expr, word: &str) -> Option<(MethodRef, Target, Vec<Operand>, &'a Args)> {
+    pub fn message(&mut self, expr: &'a Expr, word: &str) -> Option<Sent<'a>> {
         let mut inner = expr;
         while let ExprKind::Paren(within) = &inner.kind {
             inner = within;
@@ -373,6 +377,17 @@ impl<'a> Body<'_, 'a> {
             }
             _ => self.callee(callee),
         };
+        self.message_to(expr, word, found, args)
+    }
+
+    /// Does the same for a callee that was found.
+    pub fn message_to(
+        &mut self,
+        expr: &'a Expr,
+        word: &str,
+        found: Found,
+        args: &'a Args,
+    ) -> Option<Sent<'a>> {
         let (target, operands) = self.prepare_found(found, args)?;
         let method = match target.callee {
             Callee::Method(method) if self.is_actor(method.ty) => method,

@@ -50,6 +50,9 @@ pub(crate) struct Given {
 impl<'a> Body<'_, 'a> {
     /// Checks a call in the place of values; returns all its results.
     pub fn call(&mut self, expr: &'a Expr, callee: &'a Expr, args: &'a Args) -> Option<Vec<Value>> {
+        if let Some(row) = self.deferring(callee) {
+            return self.deferred_call(expr, row, callee, args);
+        }
         let found = self.callee(callee);
         if let Found::Deliver { replier, result, name } = found {
             self.deliver(expr, replier, result, name, args);
@@ -378,7 +381,7 @@ impl<'a> Body<'_, 'a> {
         Value { op: copy.into(), ty: Some(ty) }
     }
 
-    fn instantiate(&mut self, row: &'static builtin::BuiltinRoutine, args: &[TypeId]) -> Target {
+    pub fn instantiate(&mut self, row: &'static builtin::BuiltinRoutine, args: &[TypeId]) -> Target {
         let id = builtin::instantiate(&mut self.cx.program, row, args);
         let signature = self.cx.program.routines[id].signature.clone();
         Target { callee: Callee::Routine(id), receiver: None, signature, name: row.name.to_owned() }

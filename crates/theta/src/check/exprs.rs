@@ -379,6 +379,7 @@ impl<'a> Body<'_, 'a> {
             (Unary::Negate, ExprKind::Real(v)) => {
                 return self.constant(Const::Real((-v).to_bits()), Types::REAL);
             }
+            (Unary::Send, _) => return self.misplaced_send(expr, operand),
             (Unary::Clone, _) => {
                 let value = self.value(operand);
                 return self.clone_of(value, expr.span);

@@ -250,8 +250,8 @@ impl<'a> Checker<'a> {
             let public = placed.public && args.iter().all(|arg| self.program.types.def(*arg).public);
             let own = self.program.types.def_mut(ty);
             (own.actor, own.public) = (true, public);
-            let functional = actor.functional;
-            self.program.classes[id].actor = Some(Actor { functional, ..Actor::default() });
+            let (functional, stops_on_failure) = (actor.functional, !actor.stops.is_empty());
+            self.program.classes[id].actor = Some(Actor { functional, stops_on_failure, ..Actor::default() });
         }
         if let Some(rust) = &ast.native {
             self.declare_native_class(id, rust, ast.actor.is_some());

@@ -22,6 +22,7 @@ mod calls;
 mod classes;
 mod constant_calls;
 mod constants;
+mod deferred;
 mod diamonds;
 mod exprs;
 mod flow;

@@ -62,7 +62,8 @@ impl Checker<'_> {
         let variable = ast.ivars.first().map(|ivar| (ivar.name.span, "instance variables"));
         let disable = actor.disables.first().map(|disable| (disable.method.span, "`disable`"));
         let functional = actor.functional.then_some((ast.name.span, "`functional`"));
-        for (span, part) in variable.into_iter().chain(disable).chain(functional) {
+        let stop = actor.stops.first().map(|span| (*span, "`stop when failure`"));
+        for (span, part) in variable.into_iter().chain(disable).chain(functional).chain(stop) {
             let message = format!("native actor `{}` cannot have {part}", ast.name);
             let help = "its state and the order of its messages are in Rust";
             self.report(Diagnostic::error(Code::E0213, span, message).help(help));

@@ -74,6 +74,7 @@ impl Parser<'_> {
             Tok::Minus => Unary::Negate,
             Tok::Not => Unary::Not,
             Tok::Clone => Unary::Clone,
+            Tok::Send => Unary::Send,
             _ => return self.primary(),
         };
         self.bump();

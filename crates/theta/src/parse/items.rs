@@ -381,6 +381,10 @@ impl Parser<'_> {
                 let disable = self.disable();
                 class.actor.get_or_insert_default().disables.push(disable);
             }
+            Tok::When if class.actor.is_some() && self.is_name(0, "stop") => {
+                let stop = self.stop();
+                class.actor.get_or_insert_default().stops.push(stop);
+            }
             Tok::Colon if self.tok().is_word() => self.ivars(&mut class.ivars),
             _ if !self.is(Tok::Name) && !self.is_word_heading() => {
                 self.expected("an instance variable, a method or `end`");
@@ -449,6 +453,20 @@ impl Parser<'_> {
         let args = self.paren_decls();
         let body = if native { vec![] } else { self.routine_body(&Ident { name: Arc::from("new"), span }).0 };
         Creator { args, body, span }
+    }
+
+    /// `stop when failure`
+    fn stop(&mut self) -> Span {
+        let start = self.bump().start;
+        self.bump();
+        match self.is_name(0, "failure") {
+            true => drop(self.bump()),
+            false => {
+                self.expected("`failure`");
+                self.take(Tok::Name);
+            }
+        }
+        self.since(start)
     }
 
     fn disable(&mut self) -> Disable {

@@ -22,7 +22,7 @@ impl<'a> Writer<'a> {
         match &expr.kind {
             ExprKind::Type(ty) => self.type_expr(ty),
             ExprKind::Paren(inner) => Doc::Row(vec![self.take(), self.expr(inner), self.take()]),
-            ExprKind::Unary { op: Unary::Clone, operand } => {
+            ExprKind::Unary { op: Unary::Clone | Unary::Send, operand } => {
                 Doc::Row(vec![self.take(), SPACE, self.expr(operand)])
             }
             ExprKind::Unary { operand, .. } => Doc::Row(vec![self.take(), self.expr(operand)]),

@@ -2,6 +2,7 @@
 
 use bifrost_theta::ast::*;
 use bifrost_theta::lexer::Tok;
+use bifrost_theta::source::Span;
 
 use super::layout::Doc;
 use super::stmts::Set;
@@ -17,6 +18,7 @@ enum Member<'t> {
     Maker(&'t Maker),
     Creator(&'t Creator, bool),
     Disable(&'t Disable),
+    Stop(Span),
 }
 
 impl Member<'_> {
@@ -30,6 +32,7 @@ impl Member<'_> {
             Member::Maker(it) => it.heading.span.start,
             Member::Creator(it, _) => it.span.start,
             Member::Disable(it) => it.method.span.start,
+            Member::Stop(span) => span.start,
         }
     }
 
@@ -211,6 +214,7 @@ impl<'a> Writer<'a> {
         if let Some(actor) = &def.actor {
             members.extend(actor.creators.iter().map(|it| Member::Creator(it, def.native.is_some())));
             members.extend(actor.disables.iter().map(Member::Disable));
+            members.extend(actor.stops.iter().copied().map(Member::Stop));
         }
         self.definition(def.span.start, def.span.end, parts, &sorted(members))
     }
@@ -266,6 +270,7 @@ impl<'a> Writer<'a> {
             Member::Method(it) => self.routine(&it.heading, None, &it.body, it.end.end),
             Member::Maker(it) => self.routine(&it.heading, Some(&it.class), &it.body, it.end.end),
             Member::Creator(it, native) => self.creator(it, *native),
+            Member::Stop(_) => Doc::Row(vec![self.take(), SPACE, self.take(), SPACE, self.take()]),
             Member::Disable(it) => {
                 let mut parts = vec![self.take(), SPACE, self.take()];
                 if !it.args.is_empty() {
