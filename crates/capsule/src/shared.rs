@@ -499,7 +499,7 @@ mod tests {
 
     /// Makes the state of nodes here, whose mail goes nowhere.
     fn shared(here: u32, all: u32) -> Shared {
-        Shared::new(0, all, (0..here).map(|_| channel().0).collect(), Vec::new(), None)
+        Shared::new(0, all, (0..here).map(|_| channel().0).collect(), Vec::new(), None, (None, false))
     }
 
     #[test]

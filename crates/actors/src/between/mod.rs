@@ -10,6 +10,7 @@ pub(crate) mod line;
 pub(crate) mod loss;
 pub(crate) mod names;
 pub(crate) mod network;
+pub(crate) mod outbox;
 pub mod outlet;
 pub(crate) mod packet;
 pub(crate) mod placement;

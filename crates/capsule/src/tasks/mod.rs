@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use bifrost_actors::{ToTasks, read_for_tasks, tasks_of};
 use bifrost_engine::Engine;
-use bifrost_ir::{FuncId, MethodRef, TypeId, TypeKind};
+use bifrost_ir::native::conforms;
+use bifrost_ir::{Class, FuncId, MethodRef, Signature, TypeId, TypeKind};
 use bifrost_native::actor::{ActorType, ActorValue, Method, NativeActors};
-use bifrost_runtime::Limits;
 use bifrost_runtime::transfer::Address;
+use bifrost_runtime::{Image, Limits};
 use bifrost_tasks::{Counts, Export, ExportId, Pool, Refused, Work};
 use parking_lot::Mutex;
 
@@ -118,6 +119,24 @@ impl Drop for Served {
             pool.close(self.export);
         }
     }
+}
+
+/// Returns the native class of a class of actors, if the headings of its methods are those of the
+/// program. A checked program has no other; one that was made without its natives may.
+fn checked(image: &Image, class: &Class) -> Option<ActorType> {
+    let program = image.program();
+    let actor = class.actor.as_ref()?;
+    let found = image.natives().get::<NativeActors>()?.find(actor.native.as_ref()?)?;
+    let fits = |name: &str, signature: &Signature| {
+        found.method(name).is_some_and(|method| conforms(program, method.heading(), signature))
+    };
+    let creators = actor.creators.iter().all(|creator| fits("new", &program.funcs[*creator].signature));
+    let mut methods = program.types.def(class.ty).methods.values();
+    let all = creators && methods.all(|method| fits(&method.name, &method.signature));
+    if !all {
+        tracing::error!(class = class.name, "tasks.unfit: its methods in Rust are others");
+    }
+    all.then(|| found.clone())
 }
 
 /// The key of an address in the table.
@@ -228,6 +247,8 @@ pub struct Tasks {
     engine: Arc<Engine>,
     nodes: u32,
     settings: TaskSettings,
+    /// The classes of native actors whose headings in Rust are those of the program.
+    classes: HashMap<TypeId, ActorType>,
     table: Mutex<Table>,
     mail: OnceLock<Box<dyn TaskMail>>,
     pool: OnceLock<Pool<Invocation, Runner>>,
@@ -266,11 +287,12 @@ impl Tasks {
     /// no native actors.
     pub(crate) fn of(engine: &Arc<Engine>, nodes: u32) -> Option<Arc<Tasks>> {
         let image = engine.image();
-        let mut actors = image.program().classes.values().filter_map(|class| class.actor.as_ref());
-        if !actors.any(|actor| actor.native.is_some()) {
+        let classes = image.program().classes.values();
+        if !classes.clone().any(|class| class.actor.as_ref().is_some_and(|actor| actor.native.is_some())) {
             return None;
         }
         let settings = image.natives().get::<TaskSettings>().cloned().unwrap_or_default();
+        let classes = classes.filter_map(|class| Some((class.ty, checked(image, class)?))).collect();
         let tasks = Arc::new(Tasks {
             engine: engine.clone(),
             nodes,
@@ -282,6 +304,7 @@ impl Tasks {
             pending: AtomicUsize::new(0),
             here: OnceLock::new(),
             settings,
+            classes,
         });
         let pool = Pool::new(tasks.settings.pool, Runner::new(&tasks));
         tasks.pool.set(pool).ok()?;
@@ -380,10 +403,7 @@ impl Tasks {
 
     /// Makes an actor of a class, which is entered.
     fn enter(self: &Arc<Tasks>, address: Address, ty: TypeId, value: ActorValue) -> Option<Arc<Served>> {
-        let program = self.engine.image().program();
-        let TypeKind::Class(class) = program.types.kind(ty) else { return None };
-        let native = program.classes[class].actor.as_ref()?.native.as_ref()?;
-        let class = self.engine.image().natives().get::<NativeActors>()?.find(native)?.clone();
+        let class = self.classes.get(&ty)?.clone();
         let settings = self.settings.exports.get(class.name()).copied().unwrap_or_default();
         let counts = self.counts.lock().entry(class.name()).or_default().clone();
         let export = self.pool()?.open(Export {
