@@ -82,6 +82,7 @@ fn few_crates_name_tls() {
 const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-ir", &[]),
     ("bifrost-wire", &[]),
+    ("bifrost-tasks", &[]),
     ("bifrost-workers", &[]),
     ("bifrost-repository", &["bifrost-workers"]),
     ("bifrost-transport", &[]),
@@ -92,10 +93,12 @@ const KNOWS: &[(&str, &[&str])] = &[
         "bifrost-capsule",
         &[
             "bifrost-ir",
+            "bifrost-tasks",
             "bifrost-theta",
             "bifrost-transport",
             "bifrost-runtime",
             "bifrost-actors",
+            "bifrost-native",
             "bifrost-engine",
         ],
     ),

@@ -50,7 +50,8 @@
 //! }
 //!
 //! let registry = Registry::standard().with_actor::<Board>();
-//! assert_eq!(registry.heading("boards::Board.next").unwrap(), "next (after: int) returns (string)");
+//! let heading = registry.heading("boards::Board.next").unwrap();
+//! assert_eq!(heading, "next (after: int) returns (string)");
 //! ```
 //!
 //! Arguments and results are the types of [`value`](crate::value) that own their value or borrow

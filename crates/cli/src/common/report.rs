@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_report_of_any_numbers_is_added_up() {
         let most = u64::MAX;
-        let names = "created created_remotely sent direct queued refused joins waits ways ahead turns longest_queue lost_exceptions cycles searched swept known";
+        let names = "created created_remotely sent direct queued refused joins waits ways ahead turns longest_queue lost_exceptions cycles searched swept known long_natives";
         let stats: serde_json::Map<_, _> =
             names.split(' ').map(|name| (name.to_owned(), most.into())).collect();
         let report = serde_json::json!({

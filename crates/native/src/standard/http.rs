@@ -16,8 +16,8 @@ pub const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The hosts that programs reach by `std.http`. Without this setting, or with no hosts, none.
 ///
-/// A host is `example.com`, for its usual ports, or with a port as `localhost:8080`; `*.example.com`
-/// are all below it.
+/// A host is `example.com`, for its usual ports, or with a port as `localhost:8080`;
+/// `*.example.com` are all below it.
 #[derive(Clone, Debug, Default)]
 pub struct HttpHosts(pub Vec<String>);
 

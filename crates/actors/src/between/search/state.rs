@@ -91,8 +91,8 @@ impl Part {
         Part { awaited, counts, untold: vec![Vec::new(); nodes], ..Part::default() }
     }
 
-    /// Notes that the owner of an object is to be told that it lives. Native actors lead to nothing,
-    /// and take no part.
+    /// Notes that the owner of an object is to be told that it lives. Native actors lead to
+    /// nothing, and take no part.
     fn tell(&mut self, address: Address) {
         if let Some(untold) = self.untold.get_mut(address.node as usize) {
             untold.push((address.index, address.generation));
