@@ -214,7 +214,11 @@ impl OpenFile {
     ///
     /// Theta: `read_at (at: int, most: int) returns (bytes) signals (closed, not_possible (string))`
     #[track_caller]
-    pub fn read_at(&self, at: impl bf::IntoArg<i64>, most: impl bf::IntoArg<i64>) -> bf::Promise<Vec<u8>> {
+    pub fn read_at(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        most: impl bf::IntoArg<i64>,
+    ) -> bf::Promise<Vec<u8>> {
         bf::call! { self.0, 138, at, most }
     }
 
@@ -381,13 +385,21 @@ impl SequenceOfString {
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
     #[track_caller]
-    pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> SequenceOfString {
+    pub fn replace(
+        &self,
+        i: impl bf::IntoArg<i64>,
+        v: impl bf::IntoArg<String>,
+    ) -> SequenceOfString {
         bf::call! { self.0, 150, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
     #[track_caller]
-    pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfString {
+    pub fn subseq(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        count: impl bf::IntoArg<i64>,
+    ) -> SequenceOfString {
         bf::call! { self.0, 151, at, count }
     }
 
