@@ -1,4 +1,4 @@
-//! Packets about the end of actors ([`watch`](crate::watch)): `WATCH` and `UNWATCH` go to the node
+//! Packets about the end of actors ([`mod@crate::watch`]): `WATCH` and `UNWATCH` go to the node
 //! of the actor, `GONE` comes back. `MAIN_OVER` says that the sender's `main` has ended.
 //!
 //! The destination of a monitor is a replier, which both nodes know by its address here, and count
