@@ -7,7 +7,7 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [101, 124, 67, 78, 70, 11, 206, 243, 214, 125, 99, 177, 171, 33, 70, 54, 197, 103, 66, 136, 4, 205, 75, 186, 76, 107, 214, 176, 25, 47, 64, 87],
+    digest: [59, 210, 184, 127, 7, 84, 39, 15, 22, 20, 114, 224, 193, 240, 108, 92, 5, 30, 203, 189, 210, 4, 147, 166, 27, 250, 105, 57, 161, 78, 128, 218],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
         (0, bf::CellNumbers { ty: 14, put: 181, full: 182, get: 183 }),
@@ -39,13 +39,84 @@ pub static INTERFACE: bf::Stubs = bf::Stubs {
 
 bf::connect!(INTERFACE);
 
+/// Files that are slow to read, in the folder of the measurement.
+///
+/// Theta: `Disk`
+#[derive(Clone, Debug)]
+pub struct Disk(bf::Stub);
+
+bf::object! {
+    Disk, INTERFACE, type 9,
+    cell (23, 238, 239, 240),
+    below [bf::Any]
+}
+
+impl Disk {
+    /// The bytes from `at` on, after so much computation and such a sleep.
+    ///
+    /// Theta: `read (name: string, at: int, most: int, compute_us: int, block_us: int) returns (bytes) signals (not_found)`
+    #[track_caller]
+    pub fn read(
+        &self,
+        name: impl bf::IntoArg<String>,
+        at: impl bf::IntoArg<i64>,
+        most: impl bf::IntoArg<i64>,
+        compute_us: impl bf::IntoArg<i64>,
+        block_us: impl bf::IntoArg<i64>,
+    ) -> bf::Promise<Vec<u8>> {
+        bf::call! { self.0, 131, name, at, most, compute_us, block_us }
+    }
+
+    /// Does nothing: what a call of it costs is the cost of a call.
+    ///
+    /// Theta: `nothing () returns (int)`
+    #[track_caller]
+    pub fn nothing(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 132 }
+    }
+
+    /// Messages that nobody awaits: whatever an actor answers is dropped.
+    pub fn send(&self) -> DiskSend<'_> {
+        DiskSend(&self.0)
+    }
+}
+
+/// Sends to a `Disk` without awaiting anything.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSend<'a>(&'a bf::Stub);
+
+impl DiskSend<'_> {
+    /// The bytes from `at` on, after so much computation and such a sleep.
+    ///
+    /// Theta: `read (name: string, at: int, most: int, compute_us: int, block_us: int) returns (bytes) signals (not_found)`
+    #[track_caller]
+    pub fn read(
+        &self,
+        name: impl bf::IntoArg<String>,
+        at: impl bf::IntoArg<i64>,
+        most: impl bf::IntoArg<i64>,
+        compute_us: impl bf::IntoArg<i64>,
+        block_us: impl bf::IntoArg<i64>,
+    ) {
+        bf::send! { self.0, 131, name, at, most, compute_us, block_us }
+    }
+
+    /// Does nothing: what a call of it costs is the cost of a call.
+    ///
+    /// Theta: `nothing () returns (int)`
+    #[track_caller]
+    pub fn nothing(&self) {
+        bf::send! { self.0, 132 }
+    }
+}
+
 /// Theta: `FileServer`
 #[derive(Clone, Debug)]
 pub struct FileServer(bf::Stub);
 
 bf::object! {
-    FileServer, INTERFACE, type 9,
-    cell (23, 238, 239, 240),
+    FileServer, INTERFACE, type 10,
+    cell (24, 242, 243, 244),
     below [bf::Any]
 }
 
@@ -55,19 +126,23 @@ impl FileServer {
     /// Theta: `open (name: string) returns (OpenFile) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn open(&self, name: impl bf::IntoArg<String>) -> OpenFile {
-        bf::call! { self.0, 131, name }
+        bf::call! { self.0, 133, name }
     }
 
+    /// An empty file of this name, for reading and writing; what was in it is gone.
+    ///
     /// Theta: `create (name: string) returns (OpenFile) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn create(&self, name: impl bf::IntoArg<String>) -> OpenFile {
-        bf::call! { self.0, 132, name }
+        bf::call! { self.0, 134, name }
     }
 
+    /// The names of what is in a folder, in order.
+    ///
     /// Theta: `list (folder: string) returns (sequence[string]) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn list(&self, folder: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 133, folder }
+        bf::call! { self.0, 135, folder }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -86,57 +161,77 @@ impl FileServerSend<'_> {
     /// Theta: `open (name: string) returns (OpenFile) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn open(&self, name: impl bf::IntoArg<String>) {
-        bf::send! { self.0, 131, name }
+        bf::send! { self.0, 133, name }
     }
 
+    /// An empty file of this name, for reading and writing; what was in it is gone.
+    ///
     /// Theta: `create (name: string) returns (OpenFile) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn create(&self, name: impl bf::IntoArg<String>) {
-        bf::send! { self.0, 132, name }
+        bf::send! { self.0, 134, name }
     }
 
+    /// The names of what is in a folder, in order.
+    ///
     /// Theta: `list (folder: string) returns (sequence[string]) signals (not_found, not_possible (string))`
     #[track_caller]
     pub fn list(&self, folder: impl bf::IntoArg<String>) {
-        bf::send! { self.0, 133, folder }
+        bf::send! { self.0, 135, folder }
     }
 }
 
+/// A file that is open until `close`, or until nobody refers to it.
+///
 /// Theta: `OpenFile`
 #[derive(Clone, Debug)]
 pub struct OpenFile(bf::Stub);
 
 bf::object! {
-    OpenFile, INTERFACE, type 10,
-    cell (24, 242, 243, 244),
+    OpenFile, INTERFACE, type 11,
+    cell (25, 246, 247, 248),
     below [bf::Any]
 }
 
 impl OpenFile {
+    /// How many bytes there are.
+    ///
     /// Theta: `size () returns (int) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 136 }
     }
 
+    /// The next bytes, as many as `most` or as there are; none at the end. One `read` gives 16 megabytes at most.
+    ///
     /// Theta: `read (most: int) returns (bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn read(&self, most: impl bf::IntoArg<i64>) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 135, most }
+        bf::call! { self.0, 137, most }
     }
 
+    /// The bytes from `at` on, without moving the place of the next `read`.
+    ///
     /// Theta: `read_at (at: int, most: int) returns (bytes) signals (closed, not_possible (string))`
     #[track_caller]
-    pub fn read_at(&self, at: impl bf::IntoArg<i64>, most: impl bf::IntoArg<i64>) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 136, at, most }
+    pub fn read_at(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        most: impl bf::IntoArg<i64>,
+    ) -> bf::Promise<Vec<u8>> {
+        bf::call! { self.0, 138, at, most }
     }
 
+    /// Writes bytes at the place of the next `read`, and moves it behind them.
+    ///
     /// Theta: `write (contents: bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn write(&self, contents: impl bf::IntoArg<Vec<u8>>) -> bf::Promise<()> {
-        bf::call! { self.0, 137, contents }
+        bf::call! { self.0, 139, contents }
     }
 
+    /// Writes bytes from `at` on.
+    ///
     /// Theta: `write_at (at: int, contents: bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn write_at(
@@ -144,19 +239,23 @@ impl OpenFile {
         at: impl bf::IntoArg<i64>,
         contents: impl bf::IntoArg<Vec<u8>>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 138, at, contents }
+        bf::call! { self.0, 140, at, contents }
     }
 
+    /// Makes `at` the place of the next `read` or `write`.
+    ///
     /// Theta: `seek (at: int) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn seek(&self, at: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 139, at }
+        bf::call! { self.0, 141, at }
     }
 
+    /// Closes it. Later messages signal `closed`.
+    ///
     /// Theta: `close () signals (closed, not_possible (string))`
     #[track_caller]
     pub fn close(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 142 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -170,106 +269,59 @@ impl OpenFile {
 pub struct OpenFileSend<'a>(&'a bf::Stub);
 
 impl OpenFileSend<'_> {
+    /// How many bytes there are.
+    ///
     /// Theta: `size () returns (int) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn size(&self) {
-        bf::send! { self.0, 134 }
+        bf::send! { self.0, 136 }
     }
 
+    /// The next bytes, as many as `most` or as there are; none at the end. One `read` gives 16 megabytes at most.
+    ///
     /// Theta: `read (most: int) returns (bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn read(&self, most: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 135, most }
+        bf::send! { self.0, 137, most }
     }
 
+    /// The bytes from `at` on, without moving the place of the next `read`.
+    ///
     /// Theta: `read_at (at: int, most: int) returns (bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn read_at(&self, at: impl bf::IntoArg<i64>, most: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 136, at, most }
+        bf::send! { self.0, 138, at, most }
     }
 
+    /// Writes bytes at the place of the next `read`, and moves it behind them.
+    ///
     /// Theta: `write (contents: bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn write(&self, contents: impl bf::IntoArg<Vec<u8>>) {
-        bf::send! { self.0, 137, contents }
+        bf::send! { self.0, 139, contents }
     }
 
+    /// Writes bytes from `at` on.
+    ///
     /// Theta: `write_at (at: int, contents: bytes) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn write_at(&self, at: impl bf::IntoArg<i64>, contents: impl bf::IntoArg<Vec<u8>>) {
-        bf::send! { self.0, 138, at, contents }
+        bf::send! { self.0, 140, at, contents }
     }
 
+    /// Makes `at` the place of the next `read` or `write`.
+    ///
     /// Theta: `seek (at: int) signals (closed, not_possible (string))`
     #[track_caller]
     pub fn seek(&self, at: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 139, at }
+        bf::send! { self.0, 141, at }
     }
 
+    /// Closes it. Later messages signal `closed`.
+    ///
     /// Theta: `close () signals (closed, not_possible (string))`
     #[track_caller]
     pub fn close(&self) {
-        bf::send! { self.0, 140 }
-    }
-}
-
-/// Theta: `Disk`
-#[derive(Clone, Debug)]
-pub struct Disk(bf::Stub);
-
-bf::object! {
-    Disk, INTERFACE, type 11,
-    cell (25, 246, 247, 248),
-    below [bf::Any]
-}
-
-impl Disk {
-    /// Theta: `read (name: string, at: int, most: int, compute_us: int, block_us: int) returns (bytes) signals (not_found)`
-    #[track_caller]
-    pub fn read(
-        &self,
-        name: impl bf::IntoArg<String>,
-        at: impl bf::IntoArg<i64>,
-        most: impl bf::IntoArg<i64>,
-        compute_us: impl bf::IntoArg<i64>,
-        block_us: impl bf::IntoArg<i64>,
-    ) -> bf::Promise<Vec<u8>> {
-        bf::call! { self.0, 141, name, at, most, compute_us, block_us }
-    }
-
-    /// Theta: `nothing () returns (int)`
-    #[track_caller]
-    pub fn nothing(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
-    }
-
-    /// Messages that nobody awaits: whatever an actor answers is dropped.
-    pub fn send(&self) -> DiskSend<'_> {
-        DiskSend(&self.0)
-    }
-}
-
-/// Sends to a `Disk` without awaiting anything.
-#[derive(Clone, Copy, Debug)]
-pub struct DiskSend<'a>(&'a bf::Stub);
-
-impl DiskSend<'_> {
-    /// Theta: `read (name: string, at: int, most: int, compute_us: int, block_us: int) returns (bytes) signals (not_found)`
-    #[track_caller]
-    pub fn read(
-        &self,
-        name: impl bf::IntoArg<String>,
-        at: impl bf::IntoArg<i64>,
-        most: impl bf::IntoArg<i64>,
-        compute_us: impl bf::IntoArg<i64>,
-        block_us: impl bf::IntoArg<i64>,
-    ) {
-        bf::send! { self.0, 141, name, at, most, compute_us, block_us }
-    }
-
-    /// Theta: `nothing () returns (int)`
-    #[track_caller]
-    pub fn nothing(&self) {
         bf::send! { self.0, 142 }
     }
 }
@@ -333,13 +385,21 @@ impl SequenceOfString {
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
     #[track_caller]
-    pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> SequenceOfString {
+    pub fn replace(
+        &self,
+        i: impl bf::IntoArg<i64>,
+        v: impl bf::IntoArg<String>,
+    ) -> SequenceOfString {
         bf::call! { self.0, 150, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
     #[track_caller]
-    pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfString {
+    pub fn subseq(
+        &self,
+        at: impl bf::IntoArg<i64>,
+        count: impl bf::IntoArg<i64>,
+    ) -> SequenceOfString {
         bf::call! { self.0, 151, at, count }
     }
 

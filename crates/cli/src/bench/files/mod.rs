@@ -6,6 +6,8 @@
 //! the paper's table with the paper's figures ([`table`]). [`super::blocking`] uses the same parts
 //! for section 6.3.
 
+#[rustfmt::skip]
+#[allow(clippy::all, reason = "generated")]
 mod bifrost_stubs;
 pub mod contest;
 mod disk;
