@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bifrost_transport::{
     Address, ConnectOptions, ReadError, Stream, TlsOptions, WriteError, default_directory,
 };
+use bifrost_veneer::{Session, Stubs};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::{
     Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, TraceContext, VERSION,
@@ -19,6 +20,8 @@ use crate::common::arguments::token;
 use crate::common::certificates::TlsArgs;
 use crate::failure::{Exit, Failure};
 
+/// The name of this client in the logs of servers.
+const NAME: &str = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
 /// The longest time that a server may take to answer, besides the time limit that it has for
 /// batches itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
@@ -56,6 +59,25 @@ impl ConnectArgs {
         let token = token(self.token.as_deref(), self.token_file.as_deref())?;
         let (address, tls) = (address(url)?, self.tls.options());
         Client::connect_with(&address, &token.unwrap_or_default(), &tls, self.traceparent)
+    }
+
+    /// Opens a session with stubs at `url`, or at the default address of a server.
+    ///
+    /// # Errors
+    /// As [`ConnectArgs::connect`].
+    pub fn session(&self, stubs: &'static Stubs, url: Option<&str>) -> Result<Session, Failure> {
+        let token = token(self.token.as_deref(), self.token_file.as_deref())?;
+        let mut builder = Session::builder(stubs).token(token.unwrap_or_default()).timeout(ANSWER_WITHIN);
+        if let Some(authorities) = &self.tls.ca {
+            builder = builder.authorities(authorities);
+        }
+        if let Some(own) = self.tls.key_files() {
+            builder = builder.certificate(own.certificate, own.key);
+        }
+        if let Some(trace) = &self.traceparent {
+            builder = builder.trace_parent(&trace.to_string())?;
+        }
+        Ok(builder.name(NAME).connect(&address(url)?.to_string())?)
     }
 
     /// Says `hello` at `url`, or at the default address of a server. True if that opens a session,
@@ -154,8 +176,7 @@ impl Client {
     /// Says `hello`, and waits for the welcome.
     fn greet(&mut self, token: &str, trace: Option<TraceContext>) -> Result<(), Failure> {
         let mut out = Vec::new();
-        let name = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
-        let hello = Hello { version: VERSION, digest: [0; 32], token, client: name, trace };
+        let hello = Hello { version: VERSION, digest: [0; 32], token, client: NAME, trace };
         encode::hello(&mut out, &hello);
         self.send(&out)?;
         (self.server, self.session, self.limits) = self.receive(|reply| match reply {

@@ -161,6 +161,15 @@ fn unreachable(error: ConnectError, help: &str) -> Failure {
     }
 }
 
+impl From<bifrost_veneer::ConnectError> for Failure {
+    fn from(why: bifrost_veneer::ConnectError) -> Failure {
+        match why {
+            bifrost_veneer::ConnectError::Connect(why) => why.into(),
+            other => Failure::new(Exit::Refused, other),
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         // A reader that has seen enough, as `head` has, is no failure worth a word.

@@ -31,11 +31,13 @@ mod shell;
 mod store;
 mod token;
 mod trace;
+mod trader;
 mod veneer;
 
 use std::process::ExitCode;
 
 use bifrost_native::Registry;
+use bifrost_server::trader::with_trader;
 use clap::{Parser, Subcommand};
 
 /// The allocator of static programs: that of musl has one lock for all threads.
@@ -80,6 +82,7 @@ enum Command {
     Lsp(lsp::Args),
     Run(run::Args),
     Capsule(capsule::Args),
+    Trader(trader::Args),
     Certificate(certificate::Args),
     Veneer(veneer::Args),
     Token(token::Args),
@@ -109,10 +112,11 @@ enum Command {
 /// }
 /// ```
 pub fn main(registry: &Registry) -> ExitCode {
-    let registry = &bench::with_natives(registry);
+    let registry = &with_trader(bench::with_natives(registry));
     let command = Cli::parse().command;
     log::start(match &command {
-        Command::Serve(args) => args.log,
+        Command::Serve(args) => args.options.log,
+        Command::Trader(args) => args.options.log,
         _ => log::Format::Text,
     });
     let outcome = match command {
@@ -123,6 +127,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Doc(args) => doc::run(&args, registry),
         Command::Lsp(args) => lsp::run(&args, registry),
         Command::Run(args) => run::run(&args, registry),
+        Command::Trader(args) => trader::run(args, registry),
         Command::Capsule(args) => capsule::run(&args, registry),
         Command::Certificate(args) => certificate::run(&args),
         Command::Veneer(args) => veneer::run(&args, registry),

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_native::Registry;
 use bifrost_native::standard::HttpHosts;
+use bifrost_server::program::ProgramError;
 use bifrost_server::{Config, Server, annotated, program};
 use bifrost_transport::Address;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -62,6 +63,16 @@ pub struct Args {
     /// The files of the program; their imports are found by themselves
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
     files: Vec<PathBuf>,
+    /// Where imports start [default: the folder of the first file]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// The arguments of a server, whichever program it serves.
+#[derive(clap::Args, Debug)]
+pub struct Options {
     #[arg(long, value_name = "URL", help = setting_or("listen", "; several times for several"))]
     listen: Vec<String>,
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help = setting("token"))]
@@ -100,14 +111,11 @@ pub struct Args {
     config: Option<PathBuf>,
     /// A setting: sessions_max=10, limits.fuel_max=1000000
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
-    set: Vec<Setting>,
+    pub set: Vec<Setting>,
     /// Print the settings in effect as a file that `--config` reads, and end: each with its
     /// meaning, default and unit
     #[arg(long)]
     print_config: bool,
-    /// Where imports start [default: the folder of the first file]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
     #[arg(long, value_name = "DIR", help = setting_or("allow_files", "; several times for several"))]
     allow_files: Vec<PathBuf>,
     #[arg(long, value_name = "HOST", help = setting_or("allow_http", "; several times for several"))]
@@ -142,7 +150,7 @@ fn setting_or(name: &str, more: &str) -> String {
 }
 
 /// `NAME=VALUE`
-type Setting = (String, Value);
+pub type Setting = (String, Value);
 
 fn parse_setting(text: &str) -> Result<Setting, String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as in `sessions_max=10`")?;
@@ -153,7 +161,21 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let load =
+        |run: Run, registry: &Registry| program::load_with(&args.files, args.root.as_deref(), run, registry);
+    serve(&args.options, registry, |_| {}, load)
+}
+
+/// Serves a program until a signal ends the server. `adjust` changes the settings that were
+/// gathered, and `load` makes the program.
+pub fn serve(
+    args: &Options,
+    registry: &Registry,
+    adjust: impl FnOnce(&mut Config),
+    load: impl FnOnce(Run, &Registry) -> Result<Arc<Engine>, ProgramError>,
+) -> Outcome {
     let mut config = gather(args)?;
+    adjust(&mut config);
     // Before the sources are compiled: a mistake in the settings is found at once.
     config.session_limits()?;
     config.addresses()?;
@@ -175,7 +197,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let registry = with_files(registry, &config.allow_files)?
         .with(HttpHosts(config.allow_http.clone()))
         .with(config.task_settings()?);
-    let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
+    let engine = load(Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
@@ -199,7 +221,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     Ok(())
 }
 
-fn gather(args: &Args) -> Result<Config, Failure> {
+fn gather(args: &Options) -> Result<Config, Failure> {
     if let Some(file) = &args.config
         && let Err(why) = check_settings(file)
     {
@@ -219,7 +241,7 @@ fn check_settings(file: &Path) -> std::io::Result<()> {
 }
 
 /// Returns the arguments in the shape of the settings.
-fn overrides(args: &Args) -> Result<Value, Failure> {
+fn overrides(args: &Options) -> Result<Value, Failure> {
     let mut settings = Map::new();
     for (name, value) in &args.set {
         let mut place = &mut settings;
@@ -314,7 +336,7 @@ fn catch_signals() -> Result<Signals, Failure> {
 }
 
 /// Waits for a signal that ends the server.
-fn wait(mut signals: Signals, server: &Server, args: &Args) {
+fn wait(mut signals: Signals, server: &Server, args: &Options) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
@@ -330,7 +352,7 @@ fn wait(mut signals: Signals, server: &Server, args: &Args) {
 
 /// Has the server read its certificate and the roles again, for new connections. Those in which
 /// there is a mistake stay as they are.
-fn reload(server: &Server, args: &Args) {
+fn reload(server: &Server, args: &Options) {
     match server.reload_certificate() {
         Ok(Some(pin)) => {
             tracing::info!(%pin, "certificate.read");

@@ -241,6 +241,9 @@ pub trait TaskHost: Send + Sync {
     /// Returns the name of the role of the client that asks; empty without one.
     fn caller(&self) -> String;
 
+    /// Returns the number of the session that asks; 0 if no session asks.
+    fn session(&self) -> u64;
+
     /// Returns the settings of natives.
     fn natives(&self) -> &Natives;
 
@@ -323,6 +326,12 @@ impl Task {
     /// Returns the name of the role of the client that asks, as `caller` does; empty without one.
     pub fn caller(&self) -> String {
         self.0.caller()
+    }
+
+    /// Returns the number of the client's session, which no other session of the server has; 0 if
+    /// an actor asks.
+    pub fn session(&self) -> u64 {
+        self.0.session()
     }
 
     /// Returns the settings of this type that the registry was given.

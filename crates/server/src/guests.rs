@@ -143,7 +143,7 @@ impl Guests for Table {
         let port = self.ports.read().get(&guest)?.clone();
         let deadline = port.batch_time.map(|time| Instant::now() + time);
         let caller = port.caller.lock().clone();
-        Some(Client { deadline, caller, priority: 0 })
+        Some(Client { deadline, caller, session: guest.into(), priority: 0 })
     }
 
     fn post(&self, from: u32, to: u32, packets: Vec<u8>) {

@@ -13,6 +13,8 @@
 //! of which websockets come; [`metrics`] has the counts of sessions and store, in the form that
 //! Prometheus reads; [`otlp`] sends them, and spans of batches, to a collector of OpenTelemetry.
 //!
+//! [`trader`] has the native actors of a trader.
+//!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
 
@@ -43,6 +45,7 @@ mod tasks;
 pub mod text;
 mod tidy;
 mod times;
+pub mod trader;
 
 pub use bifrost_cache::Counted;
 pub use bifrost_capsule::{Space, Watch};

@@ -29,6 +29,9 @@ pub mod property;
 pub mod query;
 mod text;
 
+/// The program of a trader in Theta: the types of its calls.
+pub const PROGRAM: &str = include_str!("../trader.theta");
+
 pub use board::{Board, Everything, Found, Party, Question, Right};
 pub use interfaces::{BadInterface, BadService};
 pub use limits::Limits;

@@ -96,6 +96,8 @@ pub struct Client {
     pub deadline: Option<Instant>,
     /// Its role; empty without one.
     pub caller: Arc<str>,
+    /// The number of its session.
+    pub session: u64,
     /// The steps by which the priority of its messages differs from that of others.
     pub priority: i8,
 }

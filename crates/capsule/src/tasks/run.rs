@@ -279,6 +279,10 @@ impl TaskHost for Running {
         self.client.as_ref().map_or_else(String::new, |client| client.caller.to_string())
     }
 
+    fn session(&self) -> u64 {
+        self.client.as_ref().map_or(0, |client| client.session)
+    }
+
     fn natives(&self) -> &Natives {
         self.tasks.engine.image().natives()
     }
