@@ -335,7 +335,7 @@ impl Actors {
             marker.root(unsafe { Reference::of(known) });
         }
         find_dead(&mut self.deferred, &mut |word, keeps| {
-            // SAFETY: monitored actors, and those who monitor them, are objects of the heap.
+            // SAFETY: monitored actors and their watchers are objects of the heap.
             let object = unsafe { Reference::new(word) };
             if keeps {
                 marker.root(Some(object));

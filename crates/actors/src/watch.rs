@@ -1,4 +1,4 @@
-//! The end of actors, and those who monitor them.
+//! The end of actors, and the monitors that are told of it.
 //!
 //! An actor ends when its creator fails, when it has called `stop`, when a method of a class with
 //! `stop when failure` fails, when it has become garbage, and when its node is lost. The method
@@ -197,7 +197,7 @@ pub(crate) fn stop(cx: &mut Cx, actor: Actor) -> Result<(), Ret> {
 }
 
 /// Ends an actor with the reason in its mail: it answers queued and later messages with that
-/// failure, and those who monitor it are told.
+/// failure, and its watchers are told.
 #[cold]
 pub(crate) fn end(cx: &mut Cx, actor: Actor, class: &ActorClass, post: Mail) {
     let _actor = cx.keep(actor.word());
@@ -220,7 +220,7 @@ pub(crate) fn refuse_queued(cx: &mut Cx, actor: Actor, class: &ActorClass, post:
     }
 }
 
-/// Tells those who monitor an actor that it has ended, in the order in which they began.
+/// Tells the watchers of an actor that it has ended, in the order in which they began.
 pub(crate) fn tell_watchers(cx: &mut Cx, actor: Actor, post: Mail) {
     cx.actors().deferred.watched.remove(&actor);
     let first = post.watchers();

@@ -1,4 +1,4 @@
-//! The end of actors, those who monitor them, and messages that are sent later.
+//! The end of actors, their monitors, and messages that are sent later.
 
 #[path = "support/orders.rs"]
 mod orders;

@@ -352,7 +352,7 @@ pub struct Tables {
     pub outgoing: &'static Table,
     /// Waiters on another node.
     pub away: &'static Table,
-    /// Entries of those who monitor an actor.
+    /// Watchers: entries in the list of an actor's monitors.
     pub watcher: &'static Table,
 }
 

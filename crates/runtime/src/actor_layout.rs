@@ -271,7 +271,7 @@ pub mod mail {
     }
 }
 
-/// The fields of an entry in the list of those who monitor an actor.
+/// The fields of a watcher: an entry in the list of an actor's monitors.
 pub mod watcher {
     /// The next entry.
     pub const NEXT: usize = 0;

@@ -69,8 +69,8 @@ pub(crate) struct Deferred {
     pub(crate) party: Option<Party>,
     /// The monitored actors of this node that have not ended, by the order in which that began.
     pub(crate) watched: FxHashMap<Actor, u64>,
-    /// Monitored actors that a collection has found dead, and keeps until those who monitor them
-    /// know it.
+    /// Monitored actors that a collection has found dead, and keeps until their watchers are
+    /// told.
     pub(crate) died: Vec<Actor>,
     /// The virtual time, in a run whose order a seed decides: the last time to which it has jumped,
     /// less the time that its turns had taken then.
@@ -86,8 +86,8 @@ impl Deferred {
         kept.chain(own).flatten().chain(self.died.iter().map(|actor| actor.word()))
     }
 
-    /// Forgets monitors whose destination was found dead: the actor is gone, and nobody is left
-    /// who could be told.
+    /// Forgets monitors whose destination was found dead: the actor is gone, and no watcher is
+    /// left.
     pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
         self.entries.retain(|_, entry| match entry.event {
             Event::End(destination, _) => lives(destination.word()),
@@ -96,8 +96,8 @@ impl Deferred {
     }
 }
 
-/// Finds the monitored actors that only those know who are to be told of their end, and has the
-/// collection keep them once more. `step` says whether an object was found to live; it marks the
+/// Finds the monitored actors that only their watchers know, and has the collection keep them once
+/// more. `step` says whether an object was found to live; it marks the
 /// object first if its second argument is true.
 pub(crate) fn find_dead(deferred: &mut Deferred, step: &mut dyn FnMut(Word, bool) -> bool) {
     let watched = deferred.watched.iter().map(|(actor, order)| (*order, *actor));

@@ -53,7 +53,7 @@ impl Mail {
     links! {
         /// Returns the join that waits, of a method of the actor.
         waiter, set_waiter: Join = mail::WAITING;
-        /// Returns the first entry of those who monitor the actor.
+        /// Returns the first watcher of the actor.
         watchers, set_watchers: Watcher = mail::WATCHERS;
     }
 
@@ -125,7 +125,7 @@ impl Mail {
 }
 
 reference! {
-    /// An entry in the list of those who monitor an actor.
+    /// A watcher: an entry in the list of an actor's monitors.
     Watcher
 }
 

@@ -22,7 +22,7 @@
 //! | [`Away`] | a waiter on another node | `away` |
 //! | [`Owing`] | any of `Message`, `Join`, `Replier`, `Outgoing`: it owes an answer | `owed` |
 //! | [`Party`] | any object that begins with a `Kind`: answers go to it | `owed` |
-//! | `Watcher` | an entry of those who monitor an actor | `watcher` |
+//! | `Watcher` | an entry in the list of an actor's monitors | `watcher` |
 //! | [`Exception`] | an exception that is kept | `exception` |
 
 /// Makes a type of references.
