@@ -1,5 +1,5 @@
-//! `bifrost bench files`: clients that copy files from a server, beside omniORB and gRPC (004
-//! section 6.2).
+//! `bifrost bench files`: clients that copy files from our server, and from others over omniORB and
+//! gRPC (004 section 6.2).
 //!
 //! Read [`Subject`] first: a system with a file server, its tasks and its counts.
 //! [`run`] has all of them measured ([`contest`]), predicts their queues ([`queue`]), and prints
@@ -46,8 +46,8 @@ dequeued; pred, their predictions; COPYTIME, the median time of one client's cop
 copies of the quickest system and way of these lines; CPU ms, processor time of server and client for a
 copy. Lines of the paper are in seconds.
 
-Ways: single, each read when the one before is answered; flight, several reads under way; stream, one call
-that answers in parts; whole, the file in one read.
+Ways: single, each read when the one before is answered; flight, several reads under way; batch, all reads
+in one crossing; stream, one call that answers in parts; whole, the file in one read.
 
 Examples:
   bifrost bench files
