@@ -30,7 +30,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Print the number of objects and of their bytes
+    /// Print the identity of the store, and the number of objects and of their bytes
     Info(Asked),
     /// Read everything, and report damage; the exit status is 1 if there is some
     Check(Asked),
@@ -83,6 +83,7 @@ pub fn run(args: &Args) -> Outcome {
 fn info(asked: &Asked) -> Outcome {
     let store = open(&asked.place.store)?;
     let info = store.info()?;
+    let identity = store.identity().to_string();
     let figures = [
         ("objects", info.objects),
         ("classes", info.classes),
@@ -93,10 +94,12 @@ fn info(asked: &Asked) -> Outcome {
         ("sessions", info.sessions),
     ];
     if asked.json {
-        let all: serde_json::Map<_, _> =
+        let mut all: serde_json::Map<_, _> =
             figures.map(|(name, n)| (name.to_owned(), n.into())).into_iter().collect();
+        all.insert("identity".to_owned(), identity.into());
         println!("{}", serde_json::Value::Object(all));
     } else {
+        println!("{:<15}{identity}", "identity");
         for (name, n) in figures {
             println!("{:<15}{n}", name.replace('_', " "));
         }

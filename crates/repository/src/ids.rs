@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
+use crate::Error;
+
 /// The name of a persistent object: 1 ..= [`Oref::MAX`], never given twice in the life of a store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Oref(NonZeroU64);
@@ -33,6 +35,55 @@ impl fmt::Debug for Oref {
 impl fmt::Display for Oref {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+/// The identity of a store: 16 random bytes, made with the store. As text they are 32 hexadecimal
+/// digits.
+///
+/// Two processes that have stores of one identity have the same commits: a batch that one of them
+/// has committed is known to the other. A copy of a store has another identity, because it lacks
+/// later commits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity([u8; Identity::BYTES]);
+
+impl Identity {
+    /// The bytes of an identity.
+    pub const BYTES: usize = 16;
+
+    /// Returns a new identity.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the system has no random numbers.
+    pub fn random() -> Result<Identity, Error> {
+        let mut bytes = [0; Identity::BYTES];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            let source = std::io::Error::other(error.to_string());
+            Error::Io { what: "making the identity of a store", source }
+        })?;
+        Ok(Identity(bytes))
+    }
+
+    /// Returns the identity with these bytes.
+    pub fn from_bytes(bytes: [u8; Identity::BYTES]) -> Identity {
+        Identity(bytes)
+    }
+
+    /// Returns the bytes.
+    pub fn as_bytes(&self) -> &[u8; Identity::BYTES] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store {self}")
     }
 }
 

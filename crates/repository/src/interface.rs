@@ -19,7 +19,7 @@ use crate::holders::{Holder, Registration};
 use crate::record::ClassDescriptor;
 use crate::store::Snapshot;
 use crate::watchers::{Watcher, Watching};
-use crate::{BatchId, ClassNumber, CommitError, Error, OBJECT_BYTES, Oref, Tid};
+use crate::{BatchId, ClassNumber, CommitError, Error, Identity, OBJECT_BYTES, Oref, Tid};
 
 /// The state of an object: its record, and the commit that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,6 +288,10 @@ pub enum Mistake {
 /// session uses them, it applies the [`changes`](Self::changes) up to there. A transaction in which
 /// an object that was read has changed can no longer commit.
 pub trait Repository: Send + Sync {
+    /// Returns the identity of the store, which is durable. All processes that share a store have
+    /// the same; no copy has it. Costs no access to the disk or the database.
+    fn identity(&self) -> Identity;
+
     /// Returns the last commit; it is durable, and visible to all calls. Costs one load.
     fn head(&self) -> Tid;
 

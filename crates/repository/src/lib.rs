@@ -35,7 +35,7 @@ mod watchers;
 
 pub use error::{CommitError, Error};
 pub use holders::{Holder, Holders, Registration};
-pub use ids::{BatchId, ClassNumber, Oref, Tid};
+pub use ids::{BatchId, ClassNumber, Identity, Oref, Tid};
 pub use interface::{
     AllObjects, Changes, Collected, Commit, Fetched, Gauges, Info, Mistake, ObjectSet, Progress, Report,
     Repository, Stored, go_on,

@@ -36,7 +36,8 @@ impl Memory {
     pub fn with_options(options: Options) -> Memory {
         let map = Map::default();
         let nowhere = Nowhere { bytes: 0, bytes_max: options.log_bytes, generation: 0 };
-        Store::start(map, nowhere, Vec::new(), options).expect("a map does not fail")
+        Store::start(map, nowhere, Vec::new(), options)
+            .expect("a map does not fail, and the system has random numbers")
     }
 }
 

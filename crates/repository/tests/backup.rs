@@ -66,6 +66,7 @@ fn a_backup_has_all_of_a_store() {
         assert_eq!((written.head, copy_store.head()), (store.head(), store.head()));
         assert_eq!(all(&copy_store), all(&store));
         assert_eq!(copy_store.classes(), store.classes());
+        assert_ne!(copy_store.identity(), store.identity());
         assert_eq!(copy_store.outcome(id).unwrap(), Some(Bytes::from("reply")));
         assert_eq!(copy_store.info().unwrap().base_bytes, written.bytes);
         sound(&copy_store);

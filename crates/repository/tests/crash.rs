@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bifrost_repository::embedded::disk::Disk;
-use bifrost_repository::{BatchId, Error, Oref};
+use bifrost_repository::embedded::open_on;
+use bifrost_repository::{BatchId, Error, Oref, Repository};
 use bytes::Bytes;
 use support::disk::{Sim, Tear};
 use support::life::{Life, Model, Told, live, open};
@@ -82,6 +83,45 @@ fn every_crash_point() {
     let points = points.load(Ordering::Relaxed);
     println!("{points} crash points, {} ways each", Tear::ALL.len());
     assert!(points > 400);
+}
+
+/// The power goes at every change of the disk while a store is made, and while one of an older program gets its
+/// identity. An identity that was told stays, whatever key later openings bring.
+#[test]
+fn an_identity_that_was_told_stays() {
+    let made = Sim::new(1);
+    drop(open(&made).unwrap());
+    let older = made.fork(2);
+    Disk::remove(&older, "identity").unwrap();
+    Disk::sync(&older).unwrap();
+    let open_with = |sim: &Sim, key| open_on(sim, [key; 32], &support::life::options()).map(|s| s.identity());
+    let (mut told, mut points) = (0, 0);
+    for (begin, is_new) in [(Sim::new(3), true), (older, false)] {
+        for changes in 0.. {
+            let whole = begin.fork(changes);
+            whole.cut_power_in(changes);
+            let first = open_with(&whole, 1);
+            let is_last = first.is_ok();
+            for tear in Tear::ALL {
+                let fork = whole.fork(changes);
+                fork.lose_power(tear);
+                let next = open_with(&fork, 2).unwrap();
+                assert!(
+                    first.as_ref().is_ok_and(|first| *first == next) || first.is_err(),
+                    "{changes}, {tear:?}"
+                );
+                fork.lose_power(Tear::Lost);
+                assert_eq!(open_with(&fork, 3).unwrap(), next, "{changes}, {tear:?}");
+                told += u32::from(first.is_ok());
+            }
+            points += 1;
+            if is_last {
+                break;
+            }
+            assert!(changes < 10_000, "{is_new}");
+        }
+    }
+    assert!(told >= 8 && points > 20, "{told} {points}");
 }
 
 /// Many threads commit in groups until the power goes. Each writes the same number to two objects of its own; what it

@@ -251,13 +251,50 @@ fn files_and_folders_are_their_owners_alone() {
     // One that an older program has left.
     std::fs::set_permissions(store.join("base"), Permissions::from_mode(0o644)).unwrap();
     drop(open(&store, &small(10)).unwrap());
-    for made in [store.clone(), folder.path().join("copy")] {
+    // A copy has no identity before it is opened.
+    for (made, count) in [(store.clone(), 6), (folder.path().join("copy"), 5)] {
         assert_eq!(mode(&made), 0o700);
         let files: Vec<_> = std::fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(files.len(), 5);
+        assert_eq!(files.len(), count);
         for file in files {
             assert_eq!(mode(&file), 0o600, "{}", file.display());
         }
     }
     assert_eq!(mode(&folder.path().join("some")), 0o700);
+}
+
+#[test]
+fn an_identity_lasts_and_no_copy_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, copied] = ["store", "copy"].map(|name| folder.path().join(name));
+    let store = open(&path, &small(10)).unwrap();
+    let identity = store.identity();
+    let store = reopened(store, &path);
+    assert_eq!(store.identity(), identity);
+    drop(store);
+    copy(&path, &copied, &mut |_, _| {}).unwrap();
+    let of_copy = open(&copied, &small(10)).unwrap().identity();
+    assert_ne!(of_copy, identity);
+    assert_eq!(open(&copied, &small(10)).unwrap().identity(), of_copy);
+    assert_eq!(open(&path, &small(10)).unwrap().identity(), identity);
+    // A store of an older program has none, and the rest of a file that was never whole.
+    std::fs::remove_file(path.join("identity")).unwrap();
+    std::fs::write(path.join("identity.new"), "an unfinished file, which is long enough").unwrap();
+    let given = open(&path, &small(10)).unwrap().identity();
+    assert_ne!(given, identity);
+    assert_eq!(open(&path, &small(10)).unwrap().identity(), given);
+    // A file of another store, or one that has changed, is no identity.
+    let whole = std::fs::read(path.join("identity")).unwrap();
+    let other = folder.path().join("other");
+    drop(open(&other, &small(10)).unwrap());
+    let of_other = std::fs::read(other.join("identity")).unwrap();
+    let mut changed = whole.clone();
+    changed[20] ^= 1;
+    for wrong in [&of_other[..], &changed, &whole[..whole.len() - 1], b""] {
+        std::fs::write(path.join("identity"), wrong).unwrap();
+        let error = open(&path, &small(10)).map(drop).unwrap_err();
+        assert!(matches!(&error, Error::Damaged { what } if what.contains("the file identity")), "{error}");
+    }
+    std::fs::write(path.join("identity"), whole).unwrap();
+    assert_eq!(open(&path, &small(10)).unwrap().identity(), given);
 }

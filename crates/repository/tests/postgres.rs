@@ -54,6 +54,41 @@ fn suite() {
 }
 
 #[test]
+fn processes_have_one_identity() {
+    let cluster = cluster();
+    let schema = cluster.schema();
+    let url = cluster.url(&schema);
+    // Both make the store at once.
+    let [one, other] = [0, 1].map(|_| {
+        std::thread::spawn({
+            let url = url.clone();
+            move || store(&url)
+        })
+    });
+    let (one, other) = (one.join().unwrap(), other.join().unwrap());
+    let identity = one.identity();
+    assert_eq!(other.identity(), identity);
+    drop((one, other));
+    assert_eq!(store(&url).identity(), identity);
+    assert_ne!(store(&cluster.fresh()).identity(), identity);
+    // A store of an older program has no table of it; several processes open it at once.
+    cluster.sql(&format!("DROP TABLE {schema}.bifrost_identity"));
+    let opening = [0, 1, 2, 3].map(|_| {
+        std::thread::spawn({
+            let url = url.clone();
+            move || store(&url).identity()
+        })
+    });
+    let [given, others @ ..] = opening.map(|thread| thread.join().unwrap());
+    assert_ne!(given, identity);
+    assert_eq!(others, [given; 3]);
+    assert_eq!(store(&url).identity(), given);
+    cluster.sql(&format!("UPDATE {schema}.bifrost_identity SET identity = 'short'"));
+    let error = open(&url.parse().unwrap(), &options(1)).err().unwrap();
+    assert!(error.to_string().contains("an identity has 16 bytes"), "{error}");
+}
+
+#[test]
 fn processes_see_what_the_others_have_committed() {
     let url = cluster().fresh();
     assert!(!exists(&url.parse().unwrap(), &options(1)).unwrap());

@@ -12,8 +12,8 @@ use bifrost_ir::{TypeId, Types};
 use bifrost_repository::memory::Memory;
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
+    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Identity,
+    Info, ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::map_entries::{MapEntries, prepare_map};

@@ -231,6 +231,10 @@ impl Repository for Lossy {
         Ok(fetched)
     }
 
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
     fn head(&self) -> Tid {
         self.inner.head()
     }

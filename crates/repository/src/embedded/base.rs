@@ -255,6 +255,11 @@ impl Redb {
         self.key
     }
 
+    /// Returns the seals of the store's files.
+    pub fn seals(&self) -> &Seals {
+        &self.seals
+    }
+
     /// Reads all but the objects, the set of their orefs, and the digest of the rows read. Nothing
     /// of it is missing, old or changed.
     fn load_all(&self) -> Result<(Loaded, Present, u64), Error> {

@@ -18,6 +18,7 @@ pub mod base;
 mod copy;
 pub mod disk;
 mod guard;
+mod identity;
 pub mod log;
 mod present;
 mod restore;
@@ -38,8 +39,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::record::ClassDescriptor;
 use crate::store::{Base, Entry, Snapshot, Store, decode};
 use crate::{
-    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
+    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Identity,
+    Info, ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching, store,
 };
 use base::Redb;
 use disk::{Disk, Folder};
@@ -66,7 +67,16 @@ impl Default for Options {
 pub type Files = Store<Redb, Log>;
 
 /// The names of the files of a store.
-pub const FILES: [&str; 6] = ["lock", base::NAME, base::NEW_NAME, log::NAMES[0], log::NAMES[1], log::WITNESS];
+pub const FILES: [&str; 8] = [
+    "lock",
+    base::NAME,
+    base::NEW_NAME,
+    log::NAMES[0],
+    log::NAMES[1],
+    log::WITNESS,
+    identity::NAME,
+    identity::NEW_NAME,
+];
 
 /// True if there is a store in a folder, or the rest of one that has lost its base.
 pub fn exists(folder: &Path) -> bool {
@@ -87,7 +97,7 @@ pub fn open(folder: &Path, options: &Options) -> Result<Embedded, Error> {
 }
 
 /// Opens the store on a disk, without a thread that installs. A new one has `key`, which must be
-/// random and secret.
+/// random and secret; the identity of a store that has none is made of it.
 pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Error> {
     let io = |source| Error::Io { what: "opening the store", source };
     if Redb::exists(disk).map_err(io)? {
@@ -103,7 +113,7 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
     }
     let base = Redb::open(disk, options.cache_bytes)?;
     let loaded = base.load()?;
-    let key = base.key();
+    let (new_identity, key) = (identity::of_key(&key), base.key());
     let (log, found) = Log::open(
         disk,
         key,
@@ -112,7 +122,9 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
         options.log_step_bytes,
     )?;
     let records = not_installed(found, loaded.sequence)?;
-    Store::start(base, log, records, options.store.clone())
+    let identity = identity::open(disk, base.seals(), new_identity)?;
+    let store = Store::start(base, log, records, options.store.clone())?;
+    Ok(store.with_identity(identity))
 }
 
 /// Returns the records that the base has not.
@@ -197,6 +209,10 @@ impl Drop for Embedded {
 }
 
 impl Repository for Embedded {
+    fn identity(&self) -> Identity {
+        self.store.identity()
+    }
+
     fn head(&self) -> Tid {
         self.store.head()
     }

@@ -28,6 +28,8 @@ pub enum Table {
     Numbers = 5,
     /// The witness of the log, by its slot.
     Witness = 6,
+    /// The identity of the store.
+    Identity = 7,
 }
 
 /// The secret of a store's seals.

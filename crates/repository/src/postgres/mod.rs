@@ -47,7 +47,7 @@ use crate::store::{check_commit, class_digest};
 use crate::watchers::Watchers;
 use crate::{
     AllObjects, BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, Changes, ClassNumber, Collected, Commit, CommitError,
-    Error, Fetched, Gauges, Holder, Holders, Info, ObjectSet, Oref, Progress, Registration, Report,
+    Error, Fetched, Gauges, Holder, Holders, Identity, Info, ObjectSet, Oref, Progress, Registration, Report,
     Repository, Stored, Tid, Watcher, Watching,
 };
 use commit::Queue;
@@ -105,6 +105,7 @@ struct Shared {
     options: Options,
     /// The process's name among those that use the store: 128 random bits.
     id: [u8; 16],
+    identity: Identity,
     head: AtomicU64,
     known: RwLock<Known>,
     queue: Mutex<Queue>,
@@ -209,20 +210,27 @@ fn new_id() -> Result<[u8; 16], Error> {
 /// Returns the store for a process that takes its place, or has it already.
 fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Result<Postgres, Error> {
     let name = &id[..];
-    let position = pool.repeated(|connection| {
+    let new = Identity::random()?;
+    let new = &new.as_bytes()[..];
+    let (position, identity) = pool.repeated(|connection| {
         let mut requests = vec![BEGIN, Request::With(Sql::Touch, vec![])];
         if takes_place {
             requests.push(Request::With(Sql::Join, vec![&name]));
         }
         requests.push(Request::With(Sql::Log, vec![&name, &i64::MAX]));
+        // Only the first process that opens the store writes it.
+        requests.push(Request::With(Sql::InitIdentity, vec![&new]));
+        requests.push(Request::With(Sql::Identity, vec![]));
         requests.push(COMMIT);
         let answers = connection.run(&requests)?;
-        Ok(Position::read(&answers[requests.len() - 2])?)
+        let [.., position, _, identity, _] = &answers[..] else { return Err(no_row().into()) };
+        Ok((Position::read(position)?, tables::identity(identity)?))
     })?;
     let shared = Arc::new(Shared {
         pool,
         options: options.clone(),
         id,
+        identity,
         head: AtomicU64::new(position.head.0),
         known: RwLock::new(Known::new(position.head, options.changes_kept)),
         queue: Mutex::default(),
@@ -440,6 +448,10 @@ fn stored(row: &tokio_postgres::Row, column: usize) -> Result<Stored, Error> {
 }
 
 impl Repository for Postgres {
+    fn identity(&self) -> Identity {
+        self.shared.identity
+    }
+
     /// Returns the last commit that this process knows of; other processes may have gone on.
     fn head(&self) -> Tid {
         self.shared.head()

@@ -9,7 +9,7 @@ use crate::postgres::link::{BEGIN, COMMIT, Pool, Request, Trouble};
 use crate::record::Reader;
 use crate::store::initial;
 use crate::store::{decode_orefs, encode_orefs};
-use crate::{Error, Oref};
+use crate::{Error, Identity, Oref};
 
 /// The version of the tables.
 pub const FORMAT: u64 = 1;
@@ -31,11 +31,16 @@ const CREATE: &[&str] = &[
     "CREATE INDEX IF NOT EXISTS bifrost_replies_by_tid ON bifrost_replies (tid)",
     "CREATE TABLE IF NOT EXISTS bifrost_processes (id BYTEA PRIMARY KEY, answered INT8 NOT NULL, seen TIMESTAMPTZ NOT NULL)",
     "CREATE TABLE IF NOT EXISTS bifrost_held (process BYTEA, part INT8, orefs BYTEA NOT NULL, PRIMARY KEY (process, part))",
+    CREATE_IDENTITY,
 ];
 
+/// Makes the table of the identity, which older stores do not have.
+const CREATE_IDENTITY: &str =
+    "CREATE TABLE IF NOT EXISTS bifrost_identity (one INT8 PRIMARY KEY, identity BYTEA NOT NULL)";
+
 /// Removes the tables, all at once.
-pub const DROP: &str = "DROP TABLE IF EXISTS bifrost_held, bifrost_processes, bifrost_replies, bifrost_classes, bifrost_changes, \
-    bifrost_objects, bifrost_orefs, bifrost_store";
+pub const DROP: &str = "DROP TABLE IF EXISTS bifrost_identity, bifrost_held, bifrost_processes, \
+    bifrost_replies, bifrost_classes, bifrost_changes, bifrost_objects, bifrost_orefs, bifrost_store";
 
 macro_rules! statements {
     ($($name:ident = $text:expr;)*) => {
@@ -54,6 +59,8 @@ statements! {
               WHERE table_schema = current_schema() AND table_name LIKE 'bifrost\\_%'";
     Init = "INSERT INTO bifrost_store VALUES (1, $1, $2, 0, 0, 0, $3) ON CONFLICT (one) DO NOTHING RETURNING one";
     SetFormat = "UPDATE bifrost_store SET format = $1 WHERE one = 1";
+    InitIdentity = "INSERT INTO bifrost_identity VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
+    Identity = "SELECT identity FROM bifrost_identity WHERE one = 1";
     InitOrefs = "INSERT INTO bifrost_orefs VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
     // Of one moment: where the store is, and what was written after a commit.
     Log = "SELECT s.head, s.classes, s.collection, p.answered, c.tid, c.ticket, c.orefs FROM bifrost_store s \
@@ -119,7 +126,8 @@ statements! {
 pub fn look(pool: &Pool) -> Result<bool, Error> {
     let ask = |sql| pool.repeated(|connection| connection.ask(sql, vec![]));
     let tables = ask(Sql::Tables)?;
-    if !tables.iter().any(|row| row.try_get(0).is_ok_and(|name: &str| name == "bifrost_store")) {
+    let is_there = |table| tables.iter().any(|row| row.try_get(0).is_ok_and(|name: &str| name == table));
+    if !is_there("bifrost_store") {
         if tables.is_empty() {
             return Ok(false);
         }
@@ -128,11 +136,28 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
     let rows = ask(Sql::Format)?;
     // One that was begun has the table without its row.
     let Some(row) = rows.first() else { return Ok(false) };
-    match number(row, 0)? {
+    let format = number(row, 0)?;
+    if format == FORMAT && !is_there("bifrost_identity") {
+        define(pool, CREATE_IDENTITY)?;
+    }
+    match format {
         FORMAT => pool.repeated(|connection| connection.prepare_all()).map(|()| true),
         FILLING => Err(Error::Unfinished),
         found => Err(Error::Format { found, known: FORMAT }),
     }
+}
+
+/// Makes a table, if it is not there.
+fn define(pool: &Pool, text: &'static str) -> Result<(), Error> {
+    pool.repeated(|connection| match connection.define(text) {
+        // Another process makes the same table at this moment.
+        Err(Trouble::Refused(Error::Database { reason }))
+            if ["(23505)", "(42710)", "(42P07)"].iter().any(|code| reason.ends_with(code)) =>
+        {
+            Err(Trouble::Again)
+        }
+        other => other,
+    })
 }
 
 /// Makes a store in a database that has none; several processes may do so at once. Returns true if
@@ -141,17 +166,7 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
 /// With the name of a process it is one that is being filled, and the process has its place in it
 /// from the start.
 pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {
-    for text in CREATE {
-        pool.repeated(|connection| match connection.define(text) {
-            // Another process makes the same table at this moment.
-            Err(Trouble::Refused(Error::Database { reason }))
-                if ["(23505)", "(42710)", "(42P07)"].iter().any(|code| reason.ends_with(code)) =>
-            {
-                Err(Trouble::Again)
-            }
-            other => other,
-        })?;
-    }
+    CREATE.iter().try_for_each(|text| define(pool, text))?;
     let (loaded, root) = initial();
     let format = if filling.is_some() { FILLING } else { FORMAT };
     let (format, head, next) = (format as i64, loaded.head.0 as i64, loaded.reserved as i64);
@@ -214,6 +229,13 @@ pub fn oref(row: &Row, column: usize) -> Result<Oref, Error> {
 /// Returns a column that has bytes.
 pub fn bytes(row: &Row, column: usize) -> Result<&[u8], Error> {
     row.try_get(column).map_err(damaged)
+}
+
+/// Returns the identity in the row that has it.
+pub fn identity(rows: &[Row]) -> Result<Identity, Error> {
+    let row = rows.first().ok_or_else(|| damaged("the identity of the store is missing"))?;
+    let bytes = bytes(row, 0)?.try_into().map_err(|_| damaged("an identity has 16 bytes"))?;
+    Ok(Identity::from_bytes(bytes))
 }
 
 /// Returns orefs as bytes, in order and each once.

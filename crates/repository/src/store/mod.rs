@@ -57,8 +57,8 @@ use crate::record::ClassDescriptor;
 use crate::watchers::Watchers;
 use crate::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Gauges, Holder, Holders, Info, OBJECT_BYTES, ObjectSet, Oref, Progress, REPLY_BYTES_MAX,
-    Registration, Report, Repository, Stored, Tid, Watcher, Watching,
+    Fetched, Gauges, Holder, Holders, Identity, Info, OBJECT_BYTES, ObjectSet, Oref, Progress,
+    REPLY_BYTES_MAX, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use marks::Marking;
 use sequence::{Failure, Group, Outcome, Sequence};
@@ -107,6 +107,7 @@ impl Default for Options {
 pub struct Store<B, J> {
     base: B,
     options: Options,
+    identity: Identity,
     head: AtomicU64,
     maintenance: Mutex<()>,
     sequence: Mutex<Sequence>,
@@ -129,7 +130,8 @@ pub struct Store<B, J> {
 
 impl<B: Base, J: Journal> Store<B, J> {
     /// Makes a store over a base, after the records that the journal had and the base has not.
-    /// Those are installed before it returns, so the journal begins empty.
+    /// Those are installed before it returns, so the journal begins empty. The store has a new
+    /// identity.
     pub fn start(
         base: B,
         journal: J,
@@ -144,6 +146,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         let store = Store {
             base,
             options,
+            identity: Identity::random()?,
             head: AtomicU64::new(visible.head.0),
             maintenance: Mutex::default(),
             sequence: Mutex::new(Sequence::new(visible.head, visible.reserved)),
@@ -161,6 +164,12 @@ impl<B: Base, J: Journal> Store<B, J> {
         store.visible.write().close_layer(store.journal.lock().generation());
         store.install()?;
         Ok(store)
+    }
+
+    /// Gives the store the identity that it had before.
+    #[must_use]
+    pub fn with_identity(self, identity: Identity) -> Store<B, J> {
+        Store { identity, ..self }
     }
 
     /// Returns the base.
@@ -379,6 +388,10 @@ impl<B: Base, J: Journal> Store<B, J> {
 }
 
 impl<B: Base, J: Journal> Repository for Store<B, J> {
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
     fn head(&self) -> Tid {
         Tid(self.head.load(Ordering::Acquire))
     }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
-    ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
+    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Identity,
+    Info, ObjectSet, Oref, Progress, Registration, Report, Repository, Stored, Tid, Watcher, Watching,
 };
 use bytes::Bytes;
 
@@ -97,6 +97,10 @@ fn doubt() -> CommitError {
 }
 
 impl Repository for Planted {
+    fn identity(&self) -> Identity {
+        self.store.identity()
+    }
+
     fn head(&self) -> Tid {
         self.store.head()
     }

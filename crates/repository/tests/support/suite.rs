@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use bifrost_repository::record::{ClassDescriptor, Kind};
 use bifrost_repository::{
-    AllObjects, BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Mistake, Oref, Repository,
-    Tid, go_on,
+    AllObjects, BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Identity, Mistake, Oref,
+    Repository, Tid, go_on,
 };
 use bytes::Bytes;
 
@@ -30,6 +30,7 @@ type Case = fn(&dyn Repository);
 
 const CASES: &[(&str, Case)] = &[
     ("a new store has a root", new_store),
+    ("a store has an identity", identity),
     ("allocation never repeats", allocation),
     ("states come back", states),
     ("a fetch is of one commit", fetch_is_of_one_commit),
@@ -64,6 +65,14 @@ const CASES: &[(&str, Case)] = &[
     ("collection beside commits", collection_beside_commits),
     ("info", info),
 ];
+
+fn identity(store: &dyn Repository) {
+    let text = store.identity().to_string();
+    assert!(text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
+    assert_eq!(Identity::from_bytes(*store.identity().as_bytes()), store.identity());
+    let other = Identity::random().unwrap();
+    assert_ne!(other, store.identity());
+}
 
 fn new_store(store: &dyn Repository) {
     let root = fetch(store, Oref::ROOT).unwrap();

@@ -3,6 +3,10 @@
 /// The calls of a [`Repository`](bifrost_repository::Repository) that a field answers: all but `fetch`, `changes` and `commit`.
 macro_rules! delegated {
     ($inner:ident) => {
+        fn identity(&self) -> bifrost_repository::Identity {
+            self.$inner.identity()
+        }
+
         fn head(&self) -> bifrost_repository::Tid {
             self.$inner.head()
         }
