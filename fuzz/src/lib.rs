@@ -23,4 +23,4 @@ pub use peer::capsule_peer;
 pub use repository::bodies::{dump_text, log_bytes, log_entries, log_files, stored_record};
 pub use session::bodies::{batch_check, wire_decode};
 pub use theta::bodies::{ir_text, theta_text};
-pub use trader::{trader_board, trader_query};
+pub use trader::{trader_board, trader_query, trader_url};

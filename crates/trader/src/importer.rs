@@ -15,6 +15,8 @@
 //!     +-- the time is over --------------------------------------------------------+
 //! ```
 //!
+//! A program that has connected to another offer by itself says so ([`Importer::moved`]).
+//!
 //! A search has these steps; the first one that can be done is done:
 //!
 //! 1. Dial the next address of the offer under way, then of the next offer.
@@ -222,6 +224,26 @@ impl Importer {
             Phase::Using { offer } => Some(offer),
             _ => None,
         }
+    }
+
+    /// Takes an offer as the one in use: the program has connected to its server by itself.
+    pub fn moved(&mut self, offer: Arc<Offer>) {
+        self.cancelled.extend(self.dials.drain(..).map(|dial| dial.id));
+        self.asks.clear();
+        self.current = None;
+        self.using = None;
+        self.phase = Phase::Using { offer };
+    }
+
+    /// True while it waits until all traders are asked again: all that was tried has failed.
+    pub fn is_pausing(&self) -> bool {
+        matches!(self.phase, Phase::Pausing { .. })
+    }
+
+    /// Ends the search with the worst that is known: the program knows that no later round can have
+    /// another end.
+    pub fn give_up(&mut self) {
+        self.fail(self.failure);
     }
 
     fn begin_search(&mut self, now: u64) {

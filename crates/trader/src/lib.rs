@@ -10,6 +10,7 @@
 //! | [`exporter`] | a server that exports | [`Exporter`](exporter::Exporter) |
 //! | [`importer`], [`failover`] | a client that imports | [`Importer`](importer::Importer) |
 //! | [`query`], [`property`], [`choose`] | all of them | [`Query`], [`Properties`] |
+//! | [`url`] | a client that imports | [`TraderUrl`](url::TraderUrl) |
 //!
 //! docs/internals/trader.md has the states and the limits.
 
@@ -28,6 +29,7 @@ pub mod offer;
 pub mod property;
 pub mod query;
 mod text;
+pub mod url;
 
 /// The program of a trader in Theta: the types of its calls.
 pub const PROGRAM: &str = include_str!("../trader.theta");

@@ -20,6 +20,16 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'@')
     .remove(b';');
 
+/// Bytes that are escaped in the path of a URL.
+pub(crate) const URL_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'@')
+    .remove(b':')
+    .remove(b'+');
+
 /// Writes a text so that it can stand in a query.
 pub(crate) fn escape(text: &str) -> impl std::fmt::Display + '_ {
     utf8_percent_encode(text, ESCAPED)

@@ -1,9 +1,9 @@
 //! Whatever texts a query is made of, and whatever calls come to a board in whatever order: the
-//! bodies are those of the fuzz targets `trader_query` and `trader_board`.
+//! bodies are those of the fuzz targets `trader_query`, `trader_url` and `trader_board`.
 
 mod support;
 
-use support::bodies::{trader_board, trader_query};
+use support::bodies::{trader_board, trader_query, trader_url};
 use support::random::{Random, each_of_corpus, repeat};
 
 #[test]
@@ -47,6 +47,48 @@ fn queries() {
     assert!(read > 0, "some are queries");
     each_of_corpus("trader_query", |data| {
         trader_query(data);
+    });
+}
+
+#[test]
+fn urls() {
+    let parts = [
+        "trader://",
+        "trader+tcp://",
+        "trader+unix://",
+        "/",
+        "//",
+        "host",
+        "[::1]",
+        ":",
+        ":1",
+        "?",
+        "&",
+        "#",
+        "service=",
+        "Store",
+        "%5B",
+        "%00",
+        "%",
+        "%25",
+        "a=1",
+        "prefer=min(a)",
+        "b^='x'",
+        "sha256-",
+        "\u{e9}",
+        " ",
+    ];
+    let mut read = 0;
+    repeat("urls", |seed| {
+        let mut random = Random::new(seed);
+        for _ in 0..200 {
+            let text: String = (0..random.below(10)).map(|_| random.pick(&parts)).collect();
+            read += usize::from(trader_url(text.as_bytes()));
+        }
+    });
+    assert!(read > 0, "some are URLs");
+    each_of_corpus("trader_url", |data| {
+        trader_url(data);
     });
 }
 

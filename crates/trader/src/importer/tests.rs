@@ -192,3 +192,29 @@ fn what_may_not_run_twice_ends_the_import() {
     assert_eq!(test.event(Event::Lost(Next::GiveUp)), [error]);
     assert_eq!(test.event(Event::Lost(Next::Again)), [] as [&str; 0]);
 }
+
+#[test]
+fn a_program_that_has_moved_by_itself_says_so() {
+    let mut test = Test::new(1, |_| {});
+    test.actions();
+    let all = ["a", "b"].map(|name| offer(name, &[&format!("tcp://{name}:1")], ""));
+    test.found(1, &all[..1]);
+    test.event(Event::Opened(DialId(1)));
+    test.importer.moved(Arc::new(all[1].clone()));
+    assert_eq!((test.importer.offer().unwrap().name.clone(), test.actions()), ("b".into(), vec![]));
+    // The offer that is lost is the other one, and comes last.
+    assert_eq!(test.event(Event::Lost(Next::Again)), ["ask 2 of 0"]);
+    assert_eq!(test.found(2, &[all[1].clone(), all[0].clone()]), ["dial 2 tcp://a:1"]);
+}
+
+#[test]
+fn a_program_can_give_a_search_up() {
+    let mut test = Test::new(1, |_| {});
+    test.actions();
+    test.found(1, &[offer("a", &["tcp://a:1"], "")]);
+    test.event(Event::DialFailed(DialId(1)));
+    assert!(test.importer.is_pausing());
+    test.importer.give_up();
+    assert_eq!(test.actions(), ["fail no server of 1 offers was reached"]);
+    assert!(!test.importer.is_pausing());
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use bifrost_trader::board::{Changes, ExportError, RenewError, Renewal, WaiterId};
 use bifrost_trader::query::Prefer;
+use bifrost_trader::url::{TraderUrl, URL_BYTES_MAX, is_trader};
 use bifrost_trader::{
     Board, Everything, Export, Limits, Memory, Offer, OfferId, Options, Party, Properties, Query, Question,
     Value,
@@ -167,6 +168,21 @@ impl Bytes<'_> {
     fn below(&mut self, n: usize) -> usize {
         self.next() % n.max(1)
     }
+}
+
+/// Reads a text as the URL of a service at a trader. True if it is one: then its own text is the
+/// same URL.
+pub fn trader_url(data: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(data) else { return false };
+    let Ok(url) = TraderUrl::parse(text) else { return false };
+    assert!(is_trader(text), "{text}");
+    assert!(Query::parse(url.query()).is_ok(), "{text}");
+    // Escapes can make it longer.
+    let own = url.to_string();
+    if own.len() <= URL_BYTES_MAX {
+        assert_eq!(TraderUrl::parse(&own), Ok(url), "{text}");
+    }
+    true
 }
 
 /// Plays calls that the bytes say on a board and on a plain list; both must agree. Returns the
