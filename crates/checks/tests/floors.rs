@@ -104,7 +104,7 @@ const KNOWS: &[(&str, &[&str])] = &[
     ),
     ("bifrost-recorder", &["bifrost-wire"]),
     ("bifrost-trader", &["bifrost-wire"]),
-    ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
+    ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-wire"]),
 ];
 

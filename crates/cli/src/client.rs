@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use bifrost_trader::url::is_trader;
 use bifrost_transport::{
     Address, ConnectOptions, ReadError, Stream, TlsOptions, WriteError, default_directory,
 };
-use bifrost_veneer::{Session, Stubs};
+use bifrost_veneer::import::Search;
+use bifrost_veneer::{Closed, ConnectError, Imported, Session, Stubs};
 use bifrost_wire::interface::{Interface, Numbering};
 use bifrost_wire::{
     Command, Decoded, DecodedReply, ErrorNumber, Hello, Limit, REPLY_BYTES_MAX, Reply, TraceContext, VERSION,
@@ -25,6 +27,8 @@ const NAME: &str = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
 /// The longest time that a server may take to answer, besides the time limit that it has for
 /// batches itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// The longest time until a trader has named a server that answers.
+const IMPORT_WITHIN: Duration = Duration::from_secs(10);
 /// The first bytes that a server of TLS answers to a client that speaks none: an alert.
 const TLS_ALERT: &[u8] = &[0x15, 3];
 /// Most bytes taken from the stream at once.
@@ -51,14 +55,36 @@ fn parse_trace(text: &str) -> Result<TraceContext, &'static str> {
 }
 
 impl ConnectArgs {
-    /// Opens a session at `url`, or at the default address of a server.
+    /// Opens a session at `url`, or at the default address of a server. The URL may be that of a
+    /// service at a trader.
     ///
     /// # Errors
     /// The address is none, nobody listens there, or the server refuses.
     pub fn connect(&self, url: Option<&str>) -> Result<Client, Failure> {
-        let token = token(self.token.as_deref(), self.token_file.as_deref())?;
+        let token = token(self.token.as_deref(), self.token_file.as_deref())?.unwrap_or_default();
+        if let Some(url) = url.filter(|url| is_trader(url)) {
+            return self.import(url, token);
+        }
         let (address, tls) = (address(url)?, self.tls.options());
-        Client::connect_with(&address, &token.unwrap_or_default(), &tls, self.traceparent)
+        Client::connect_with(&address, &token, &tls, self.traceparent)
+    }
+
+    /// Opens a session with a server of a service that a trader knows.
+    fn import(&self, url: &str, token: String) -> Result<Client, Failure> {
+        let mut search = Search::new(url)?.name(NAME).timeout(IMPORT_WITHIN);
+        if let Some(authorities) = &self.tls.ca {
+            search = search.authorities(authorities);
+        }
+        if let Some(own) = self.tls.key_files() {
+            search = search.certificate(own.certificate, own.key);
+        }
+        let (tls, trace) = (self.tls.options(), self.traceparent);
+        let found =
+            search.connect(move |_, address, within| Client::dial(address, &token, &tls, trace, within));
+        let (mut client, imported) = found?;
+        client.within = ANSWER_WITHIN;
+        client.imported = Some(imported);
+        Ok(client)
     }
 
     /// Opens a session with stubs at `url`, or at the default address of a server.
@@ -77,7 +103,11 @@ impl ConnectArgs {
         if let Some(trace) = &self.traceparent {
             builder = builder.trace_parent(&trace.to_string())?;
         }
-        Ok(builder.name(NAME).connect(&address(url)?.to_string())?)
+        let url = match url.filter(|url| is_trader(url)) {
+            Some(url) => url.to_owned(),
+            None => address(url)?.to_string(),
+        };
+        Ok(builder.name(NAME).connect(&url)?)
     }
 
     /// Says `hello` at `url`, or at the default address of a server. True if that opens a session,
@@ -87,7 +117,7 @@ impl ConnectArgs {
     /// As [`ConnectArgs::connect`], but not for a token that is missing.
     pub fn ping(&self, url: Option<&str>) -> Result<bool, Failure> {
         let token = token(self.token.as_deref(), self.token_file.as_deref())?;
-        if token.is_some_and(|token| !token.is_empty()) {
+        if token.is_some_and(|token| !token.is_empty()) || url.is_some_and(is_trader) {
             return self.connect(url)?.close().map(|()| true);
         }
         let mut client = Client::open(&address(url)?, &self.tls.options())?;
@@ -129,6 +159,10 @@ pub struct Client {
     pub crossings: u64,
     /// The time that the batch under way may wait for changes of others.
     waits: Duration,
+    /// The longest time for an answer, besides.
+    within: Duration,
+    /// The server that a trader has named.
+    imported: Option<Imported>,
 }
 
 impl Client {
@@ -157,9 +191,12 @@ impl Client {
 
     /// Makes a connection on which nothing has been said.
     fn open(address: &Address, tls: &TlsOptions) -> Result<Client, Failure> {
-        let stream =
-            Stream::connect(address, &ConnectOptions { tls: tls.clone(), ..ConnectOptions::default() })?;
-        Ok(Client {
+        let options = ConnectOptions { tls: tls.clone(), ..ConnectOptions::default() };
+        Ok(Client::over(Stream::connect(address, &options)?, address))
+    }
+
+    fn over(stream: Stream, address: &Address) -> Client {
+        Client {
             stream,
             address: address.clone(),
             input: Vec::new(),
@@ -170,7 +207,49 @@ impl Client {
             limits: Vec::new(),
             crossings: 0,
             waits: Duration::ZERO,
-        })
+            within: ANSWER_WITHIN,
+            imported: None,
+        }
+    }
+
+    /// Opens a session with a server that a trader has named. The token is not shown where others
+    /// could read it.
+    fn dial(
+        address: &Address,
+        token: &str,
+        tls: &TlsOptions,
+        trace: Option<TraceContext>,
+        within: Duration,
+    ) -> Result<Client, ConnectError> {
+        let mut tls = tls.clone();
+        if address.pin().is_some() {
+            tls.authorities = None;
+        }
+        let deadline = Instant::now() + within;
+        let open = |token: &str| {
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            let options = ConnectOptions { tls: tls.clone(), timeout, ..ConnectOptions::default() };
+            let mut client = Client::over(Stream::connect(address, &options)?, address);
+            client.within = deadline.saturating_duration_since(Instant::now());
+            let greeted = client.greet(token, trace);
+            Ok::<_, ConnectError>((client, greeted))
+        };
+        let (mut client, mut greeted) = open("")?;
+        let asks = |client: &Client| client.refused == Some(ErrorNumber::BadToken as u32);
+        if greeted.is_err() && asks(&client) && address.may_ask_for_token() && !token.is_empty() {
+            if !address.is_private() {
+                return Err(ConnectError::PlainToken { address: address.clone() });
+            }
+            (client, greeted) = open(token)?;
+        }
+        match (greeted, client.refused) {
+            (Ok(()), _) => Ok(client),
+            (Err(failure), Some(number)) => {
+                let text = failure.to_string();
+                Err(ConnectError::Closed(Closed::ByServer { number, position: 0, text }))
+            }
+            (Err(failure), None) => Err(ConnectError::Dial(Box::new(failure))),
+        }
     }
 
     /// Says `hello`, and waits for the welcome.
@@ -191,6 +270,11 @@ impl Client {
     /// Returns the server's address.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Returns the server that a trader has named.
+    pub fn imported(&self) -> Option<&Imported> {
+        self.imported.as_ref()
     }
 
     /// Asks for the server's interface.
@@ -244,7 +328,7 @@ impl Client {
     /// # Errors
     /// The session has ended, or the reply is another one than expected.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Reply<'_>) -> Option<T>) -> Result<T, Failure> {
-        let within = ANSWER_WITHIN.saturating_add(self.waits);
+        let within = self.within.saturating_add(self.waits);
         let deadline = Instant::now().checked_add(within);
         loop {
             let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {

@@ -14,7 +14,8 @@ Examples:
   bifrost ping tls://db.example:7447 --ca ca.pem && echo it serves
   HEALTHCHECK CMD [\"bifrost\", \"ping\", \"unix:///run/bifrost/socket\"]")]
 pub struct Args {
-    /// The server [default: the server on this machine at the default address]
+    /// The server, or a service at a trader [default: the server on this machine at the default
+    /// address]
     #[arg(value_name = "URL", env = "BIFROST_URL")]
     url: Option<String>,
     #[command(flatten)]

@@ -24,6 +24,7 @@ use crate::failure::{Exit, Failure, Outcome};
 Examples:
   bifrost veneer --lang rust database.theta -o src
   bifrost veneer --lang rust --from unix:///run/bifrost/main -o src
+  bifrost veneer --from trader://trader.example.com/DataBase -o src
   bifrost veneer --lang rust database.theta -o src --check   for tests: fails if the files are stale")]
 pub struct Args {
     /// The client language
@@ -32,7 +33,7 @@ pub struct Args {
     /// The files of the program
     #[arg(value_name = "FILE.theta", required_unless_present = "from")]
     files: Vec<PathBuf>,
-    /// A running server whose interface is used instead
+    /// A running server, or a service at a trader, whose interface is used instead
     #[arg(long, value_name = "URL", conflicts_with = "files")]
     from: Option<String>,
     /// Where to write

@@ -15,7 +15,7 @@ const STUBS: &[(&str, &str)] = &[
     ("crates/cli/tests/guests", "crates/cli/tests/guests/guests.theta"),
     ("crates/cli/tests/places", "crates/cli/tests/places/places.theta"),
     ("crates/cli/tests/tutorial", "crates/cli/tests/tutorial/board.theta"),
-    ("crates/cli/src/trader", "crates/trader/trader.theta"),
+    ("crates/veneer/src/trader", "crates/trader/trader.theta"),
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),
     ("examples/scores/rust/src", "examples/scores/scores.theta"),

@@ -3,11 +3,6 @@
 
 mod support;
 
-#[rustfmt::skip]
-#[allow(clippy::all, reason = "generated")]
-#[path = "../src/trader/bifrost_stubs.rs"]
-mod stubs;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -15,8 +10,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bifrost_veneer::Session;
+use bifrost_veneer::trader::stubs::{INTERFACE, Lease, Offer, Trader};
 use serde_json::Value;
-use stubs::{INTERFACE, Lease, Offer, Trader};
 use support::{Server, bifrost, stderr, stdout};
 
 const PATIENT: Duration = Duration::from_secs(30);

@@ -232,6 +232,14 @@ impl Address {
         }
     }
 
+    /// Returns the pin of the server's key, if the address has one.
+    pub fn pin(&self) -> Option<Pin> {
+        match self {
+            Address::Tls { pin, .. } | Address::Wss { pin, .. } => *pin,
+            _ => None,
+        }
+    }
+
     /// Returns the path of the socket file, if this address has one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {

@@ -18,6 +18,7 @@
 //! connect    a client's sockets
 //! stream     Stream, its stopper; chooses one of the four below
 //! halves     the halves of a stream, for a thread each
+//! host       the identity of this machine
 //! patient    waiting reads and writes of the layers: TLS and websocket
 //! rest       a stream whose user has no thread of its own
 //! socket     a stream over a unix or TCP socket
@@ -47,6 +48,7 @@ mod connect;
 mod deadline;
 mod errors;
 mod halves;
+mod host;
 mod identity;
 mod listener;
 mod patient;
@@ -62,6 +64,7 @@ pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
 pub use errors::{ConnectError, ReadError, WriteError};
 pub use halves::{StreamReading, StreamWaiter, StreamWriting};
+pub use host::host;
 pub use identity::Identity;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use pin::{Pin, PinError};

@@ -89,21 +89,24 @@ pub(crate) struct Polled {
     /// Rings when the oldest batch was not answered in time.
     timer: Option<Timer>,
     input: Vec<u8>,
+    /// The number of writes that were tried.
+    writes: u64,
 }
 
 /// The end of a connection.
 type Ended = ConnectionError;
 
 impl Polled {
-    fn new(stream: Stream, timeout: Duration) -> Result<Polled, ConnectError> {
+    pub(crate) fn new(stream: Stream, timeout: Duration) -> Result<Polled, ConnectError> {
         let Some(socket) = stream.socket().cloned() else { return Err(ConnectError::NotAsynchronous) };
         let watched = Async::new(Watched(socket)).map_err(ConnectError::Watch)?;
         let wakers = Arc::new(Wakers::default());
-        Ok(Polled { stream, watched, wakers, timeout, timer: None, input: Vec::new() })
+        Ok(Polled { stream, watched, wakers, timeout, timer: None, input: Vec::new(), writes: 0 })
     }
 
     /// Writes the bytes for which there is room. Pending if there is none.
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Ended>> {
+        self.writes += 1;
         loop {
             match self.stream.try_write(bytes) {
                 Ok(0) => match self.watched.poll_writable(cx) {
@@ -232,8 +235,12 @@ impl Polled {
         }
     }
 
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes
+    }
+
     /// Reads the bytes that have come, and learns if the server has ended the session.
-    fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+    pub(crate) fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         loop {
             self.input.clear();
             match self.stream.try_read(&mut self.input, READ_BYTES) {
@@ -258,6 +265,7 @@ impl Polled {
     /// Sends the bytes that can be sent without waiting.
     pub(crate) fn send_now(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         while !recorder.bytes_to_send().is_empty() {
+            self.writes += 1;
             match self.stream.try_write(recorder.bytes_to_send()) {
                 Ok(0) => break,
                 Ok(written) => recorder.sent(written),
@@ -450,15 +458,6 @@ impl Session {
             let finished =
                 session.core.live.borrow_mut().recorder.finish_transaction(outcome, refusals, place);
             finished.map(|()| result)
-        }
-    }
-
-    /// True if the server has not ended the session, as far as is known without waiting.
-    pub(crate) fn is_open(&self) -> bool {
-        let live = &mut *self.core.live.borrow_mut();
-        match &mut live.way {
-            Way::Polled(polled) => polled.look(&mut live.recorder).is_ok(),
-            Way::Blocking(_) => !live.recorder.is_closed(),
         }
     }
 

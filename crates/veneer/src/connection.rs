@@ -57,6 +57,16 @@ pub trait Connection: Movable {
     /// # Errors
     /// The connection is not used again.
     fn read(&mut self, into: &mut Vec<u8>, limit: usize, timeout: Duration) -> Result<(), ConnectionError>;
+
+    /// Appends the bytes that have come, at most `limit`, without waiting. False if there are none,
+    /// as far as is known: so it is by default.
+    ///
+    /// # Errors
+    /// The connection is not used again.
+    fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<bool, ConnectionError> {
+        let _ = (into, limit);
+        Ok(false)
+    }
 }
 
 impl Connection for Stream {
@@ -100,6 +110,15 @@ impl Connection for Stream {
             Ok(_) => Ok(()),
             Err(ReadError::TimedOut) => Err(ConnectionError::TimedOut(timeout)),
             Err(other) => Err(ConnectionError::Read(other)),
+        }
+    }
+
+    fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<bool, ConnectionError> {
+        match Stream::try_read(self, into, limit.max(1)) {
+            Ok(None) => Ok(false),
+            Ok(Some(0)) => Err(ConnectionError::Ended),
+            Ok(Some(_)) => Ok(true),
+            Err(error) => Err(ConnectionError::Read(error)),
         }
     }
 }

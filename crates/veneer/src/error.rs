@@ -8,9 +8,12 @@ use std::ops::Deref;
 use std::panic::Location;
 
 use bifrost_recorder::{Closed, GreetError};
+use bifrost_trader::url::BadUrl;
+use bifrost_transport::Address;
 use bifrost_wire::InterfaceError;
 
 use crate::connection::ConnectionError;
+use crate::import::ImportError;
 
 /// The reason why a stub has no result. Cheap to clone. The account of failures that the program
 /// was not told of is that of the [session](crate::Session#failures-that-were-told).
@@ -61,6 +64,39 @@ pub enum ConnectError {
     /// The address is none.
     #[error(transparent)]
     Address(#[from] bifrost_transport::AddressError),
+    /// The URL of a trader is none.
+    #[error(transparent)]
+    Url(#[from] BadUrl),
+    /// A URL names no trader, and neither does the environment.
+    #[error(
+        "the URL names no trader, and BIFROST_TRADER is not set: write `trader://host/Service`, or set it to the \
+         addresses of traders, as in `tls://trader.example:7450`"
+    )]
+    NoTraders,
+    /// No server was imported.
+    #[error(transparent)]
+    Import(Box<ImportError>),
+    /// A trader has refused the question.
+    #[error("the trader: {0}")]
+    Trader(#[source] Error),
+    /// The server that a trader has named does not have the object.
+    #[error("the server does not have the object: {0}")]
+    Object(#[source] Error),
+    /// A server that a trader has named asks for the token, where others could read it.
+    #[error(
+        "{address} asks for the token, which is not shown without encryption to a server that a trader has named: \
+         it has to be exported with a `tls://` address"
+    )]
+    PlainToken {
+        /// The address of the server.
+        address: Address,
+    },
+    /// The caller's own way to connect has failed.
+    #[error("{0}")]
+    Dial(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The system has no thread for an import.
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
     /// There is no connection.
     #[error(transparent)]
     Connect(#[from] bifrost_transport::ConnectError),

@@ -27,6 +27,8 @@
 //! error        the failures of calls, with their places in the source
 //! stubs        the macros of generated code
 //! connection   bytes in and out
+//! import       sessions with servers that traders know
+//! trader       the stubs of traders, and their offers
 //! ```
 //!
 //! Invariants: a recorded call allocates nothing once the tables have grown, unless an argument has
@@ -44,6 +46,9 @@
 
 #![forbid(unsafe_code)]
 
+// The stubs of traders name the package as those of programs do.
+extern crate self as bifrost_veneer;
+
 #[cfg(feature = "async")]
 mod asynchronous;
 mod builtin;
@@ -52,6 +57,7 @@ mod cell;
 mod connection;
 mod control;
 mod error;
+pub mod import;
 mod iter;
 mod live;
 mod live_batch;
@@ -65,6 +71,7 @@ mod session;
 mod shared;
 pub mod signals;
 mod stubs;
+pub mod trader;
 
 pub use builtin::{Any, Directory};
 pub use call::{
@@ -74,6 +81,9 @@ pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
 pub use error::{CallName, ConnectError, Error, Exception, Place};
+#[cfg(feature = "async")]
+pub use import::import_async;
+pub use import::{ImportError, Imported, Service, ServiceError, import};
 pub use iter::{Iter, Yields};
 pub use live_batch::{Claim, LiveBatch};
 pub use plain::{Items, Plain};
@@ -90,5 +100,6 @@ pub use bifrost_recorder::{
     BasicNumbers, BuiltinNumbers, CellNumbers, Closed, Counters, ErrorValue, FailurePlace, FailurePlaces,
     Misuse, Stubs,
 };
+pub use bifrost_trader::failover::Ran;
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

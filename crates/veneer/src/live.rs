@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, LastWords, Slot};
+use bifrost_transport::Stream;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::error::{ConnectError, Error, Place};
+use crate::import::Imported;
 use crate::shared::Guarded;
 
 /// The most bytes of one read.
@@ -21,6 +23,8 @@ pub(crate) type Recorder = bifrost_recorder::Recorder<Place>;
 /// The part of a session that its stubs share.
 pub(crate) struct Core {
     pub(crate) live: Guarded<Live>,
+    /// The server that a trader has named.
+    pub(crate) imported: Option<Imported>,
 }
 
 /// A session with its connection.
@@ -32,21 +36,60 @@ pub(crate) struct Live {
 /// The way of the bytes.
 pub(crate) enum Way {
     /// Reads and writes wait.
-    Blocking(Wire),
+    Blocking(Wire<dyn Connection>),
     /// Reads and writes are polled.
     #[cfg(feature = "async")]
     Polled(Box<crate::asynchronous::Polled>),
 }
 
-/// A connection, and the buffer into which it is read.
-pub(crate) struct Wire {
-    connection: Box<dyn Connection>,
-    timeout: Duration,
-    input: Vec<u8>,
+impl Way {
+    /// The way of a session whose calls wait.
+    pub(crate) fn blocking(wire: Wire<Stream>) -> Result<Way, ConnectError> {
+        let Wire { timeout, writes, input, connection } = wire;
+        Ok(Way::Blocking(Wire { timeout, writes, input, connection }))
+    }
+
+    /// The way of a session to be awaited.
+    #[cfg(feature = "async")]
+    pub(crate) fn polled(wire: Wire<Stream>) -> Result<Way, ConnectError> {
+        let polled = crate::asynchronous::Polled::new(*wire.connection, wire.timeout)?;
+        Ok(Way::Polled(Box::new(polled)))
+    }
 }
 
-impl Wire {
+/// A connection, and the buffer into which it is read.
+pub(crate) struct Wire<C: ?Sized> {
+    timeout: Duration,
+    /// The number of writes that were tried: none, if the server has surely nothing of it.
+    writes: u64,
+    input: Vec<u8>,
+    connection: Box<C>,
+}
+
+impl<C: Connection + ?Sized> Wire<C> {
+    pub(crate) fn new(connection: Box<C>, timeout: Duration) -> Wire<C> {
+        Wire { timeout, writes: 0, input: Vec::new(), connection }
+    }
+
+    /// Sets the longest time for an answer.
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Takes the bytes that have come, and learns if the server has ended the session.
+    fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+        loop {
+            self.input.clear();
+            match self.connection.try_read(&mut self.input, READ_BYTES) {
+                Ok(false) => return Ok(()),
+                Ok(true) => drop(recorder.handle_bytes(&self.input)?),
+                Err(error) => return Err(recorder.close(error.into())),
+            }
+        }
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
+        self.writes += 1;
         self.connection.write(bytes, self.timeout)?;
         self.connection.flush();
         Ok(())
@@ -70,6 +113,7 @@ impl Wire {
             && !recorder.bytes_to_send().is_empty()
         {
             self.input.clear();
+            self.writes += 1;
             let bytes = recorder.bytes_to_send();
             match self.connection.write_or_read(bytes, &mut self.input, READ_BYTES, self.timeout) {
                 Ok(written) => recorder.sent(written),
@@ -95,7 +139,7 @@ impl Wire {
     }
 
     /// Sends the flushed bytes, and waits until a batch is answered.
-    fn answer(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
+    pub(crate) fn answer(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
         if !recorder.flushed_bytes().is_empty() {
             self.send(recorder)?;
         }
@@ -138,26 +182,57 @@ impl Wire {
     }
 }
 
+/// Exchanges greetings over a connection.
+pub(crate) fn greet<C: Connection + ?Sized>(
+    mut greeting: Greeting,
+    wire: &mut Wire<C>,
+) -> Result<Recorder, ConnectError> {
+    loop {
+        let bytes = greeting.bytes_to_send();
+        if !bytes.is_empty() {
+            if let Err(error) = wire.write(bytes) {
+                return Err(wire.unwritten(error, |bytes| greeting.handle_last_bytes(bytes)).into());
+            }
+            greeting.sent(usize::MAX);
+        }
+        let bytes = wire.read().map_err(Closed::from)?;
+        if let Some(recorder) = greeting.handle_bytes(bytes)? {
+            return Ok(recorder);
+        }
+    }
+}
+
 impl Live {
     /// Opens a session: exchanges greetings over the connection.
     pub(crate) fn open(
-        mut greeting: Greeting,
+        greeting: Greeting,
         connection: Box<dyn Connection>,
         timeout: Duration,
     ) -> Result<Live, ConnectError> {
-        let mut wire = Wire { connection, timeout, input: Vec::new() };
-        loop {
-            let bytes = greeting.bytes_to_send();
-            if !bytes.is_empty() {
-                if let Err(error) = wire.write(bytes) {
-                    return Err(wire.unwritten(error, |bytes| greeting.handle_last_bytes(bytes)).into());
-                }
-                greeting.sent(usize::MAX);
-            }
-            let bytes = wire.read().map_err(Closed::from)?;
-            if let Some(recorder) = greeting.handle_bytes(bytes)? {
-                return Ok(Live { recorder, way: Way::Blocking(wire) });
-            }
+        let mut wire = Wire::new(connection, timeout);
+        let recorder = greet(greeting, &mut wire)?;
+        Ok(Live { recorder, way: Way::Blocking(wire) })
+    }
+
+    /// Returns the number of writes that were tried. While it stays the same, the server has
+    /// nothing new of this session.
+    pub(crate) fn writes(&self) -> u64 {
+        match &self.way {
+            Way::Blocking(wire) => wire.writes,
+            #[cfg(feature = "async")]
+            Way::Polled(polled) => polled.writes(),
+        }
+    }
+
+    /// True if the server has not ended the session, as far as is known without waiting.
+    pub(crate) fn is_open(&mut self) -> bool {
+        if self.recorder.is_closed() {
+            return false;
+        }
+        match &mut self.way {
+            Way::Blocking(wire) => wire.look(&mut self.recorder).is_ok(),
+            #[cfg(feature = "async")]
+            Way::Polled(polled) => polled.look(&mut self.recorder).is_ok(),
         }
     }
 

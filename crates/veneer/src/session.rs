@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_recorder::{Closed, Counters, Greeting, Recorded, Settings, Stubs};
+use bifrost_trader::url::is_trader;
 use bifrost_transport::{Address, ConnectOptions, KeyFiles, Stream, TlsOptions};
 use bifrost_wire::{BatchName, ErrorNumber, TraceContext};
 
@@ -21,6 +22,7 @@ use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_t
 use crate::cell::Cell;
 use crate::connection::Connection;
 use crate::error::{ConnectError, Error, Exception, Place};
+use crate::import::Imported;
 use crate::live::{Core, Live};
 use crate::promise::{Promise, Value};
 use crate::shared::{Alone, Guarded, Shared};
@@ -95,6 +97,11 @@ impl How {
         self.batch = Some(batch);
         self
     }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> Option<BatchName> {
+        self.batch
+    }
 }
 
 /// Exists while the batch of a transaction is recorded. If that ends by a panic, the server refuses
@@ -124,16 +131,19 @@ impl Drop for Shipping<'_> {
 /// The settings with which a session is opened.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    stubs: &'static Stubs,
-    token: String,
-    client: String,
-    timeout: Duration,
-    tls: TlsOptions,
-    settings: Settings,
+    pub(crate) stubs: &'static Stubs,
+    pub(crate) token: String,
+    /// The token for traders, if it is not that of the environment.
+    pub(crate) trader_token: Option<String>,
+    pub(crate) client: String,
+    pub(crate) timeout: Duration,
+    pub(crate) tls: TlsOptions,
+    pub(crate) settings: Settings,
 }
 
 impl Builder {
-    /// Sets the token, shown over TCP and TLS to a server that asks for it. Default: none.
+    /// Sets the token, shown over TCP and TLS to a server that asks for it. A server that a trader
+    /// has named is shown it over TLS or on this machine only. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
         self.token = token.into();
         self
@@ -191,14 +201,22 @@ impl Builder {
         Ok(self)
     }
 
-    /// Opens a session with the server at an address like `unix:///run/bifrost/main`.
+    /// Opens a session with the server at an address like `unix:///run/bifrost/main`, or with one
+    /// that a trader knows: `trader://host/DataBase?region=eu` ([`crate::import`]). Then
+    /// [`Session::service`] has the name of the object.
     ///
     /// # Errors
     /// See [`ConnectError`].
     pub fn connect(self, address: &str) -> Result<Session, ConnectError> {
-        let address: Address = address.parse()?;
+        match is_trader(address) {
+            true => self.connect_imported(address),
+            false => self.connect_to(&address.parse()?),
+        }
+    }
+
+    pub(crate) fn connect_to(self, address: &Address) -> Result<Session, ConnectError> {
         let options = self.options();
-        let open = |token: &str| self.open(Box::new(Stream::connect(&address, &options)?), token);
+        let open = |token: &str| self.open(Box::new(Stream::connect(address, &options)?), token);
         match open("") {
             // A server asks for the token by refusing a client without.
             Err(ConnectError::Closed(Closed::ByServer { number, .. }))
@@ -221,13 +239,17 @@ impl Builder {
         self.open(connection, &self.token)
     }
 
-    /// Opens a session to be awaited with the server at an address like `unix:///run/bifrost/main`.
-    /// Shared memory cannot be awaited.
+    /// Opens a session to be awaited with the server at an address like `unix:///run/bifrost/main`,
+    /// or with one that a trader knows, as [`Builder::connect`] does. Shared memory cannot be
+    /// awaited.
     ///
     /// # Errors
     /// See [`ConnectError`].
     #[cfg(feature = "async")]
     pub async fn connect_async(self, address: &str) -> Result<Session, ConnectError> {
+        if is_trader(address) {
+            return self.connect_imported_async(address).await;
+        }
         let address: Address = address.parse()?;
         match self.open_async(&address, "").await {
             // As in `connect`.
@@ -250,7 +272,12 @@ impl Builder {
         let stream = blocking::unblock(move || Stream::connect(&address, &options)).await?;
         let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
         let live = crate::asynchronous::open(greeting, stream, self.timeout).await?;
-        Ok(Session { core: Shared::new(Core { live: Guarded::new(live) }) })
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
+    }
+
+    pub(crate) fn tls(mut self, tls: TlsOptions) -> Builder {
+        self.tls = tls;
+        self
     }
 
     fn options(&self) -> ConnectOptions {
@@ -260,7 +287,7 @@ impl Builder {
     fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
         let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
         let live = Live::open(greeting, connection, self.timeout)?;
-        Ok(Session { core: Shared::new(Core { live: Guarded::new(live) }) })
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
     }
 }
 
@@ -270,6 +297,7 @@ impl Session {
         Builder {
             stubs,
             token: String::new(),
+            trader_token: None,
             client: String::new(),
             timeout: Duration::from_secs(30),
             tls: TlsOptions::default(),
@@ -417,7 +445,15 @@ impl Session {
     /// it may have been done all the same.
     #[track_caller]
     pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
-        let place = Place::caller();
+        self.transaction_at(how, body, Place::caller())
+    }
+
+    pub(crate) fn transaction_at<R>(
+        &self,
+        how: How,
+        body: impl FnOnce() -> R,
+        place: Place,
+    ) -> Result<R, Error> {
         let mut body = Some(body);
         let (result, done, refusals) = loop {
             self.core.live.borrow_mut().synchronize("transaction", place)?;
@@ -472,6 +508,17 @@ impl Session {
             let arguments = operands(&self.core, arguments);
             live.recorder.call_routine(admitted, stubs, routine, arguments, place)
         })
+    }
+
+    /// Returns the server that a trader has named, with the object's name there; nothing if the
+    /// session was not imported.
+    pub fn service(&self) -> Option<&Imported> {
+        self.core.imported.as_ref()
+    }
+
+    /// True if the server has not ended the session, as far as is known without waiting.
+    pub(crate) fn is_open(&self) -> bool {
+        self.core.live.borrow_mut().is_open()
     }
 
     /// True if the session was connected with these stubs.

@@ -49,6 +49,7 @@ Examples:
   bifrost shell
   bifrost shell unix:///tmp/db
   BIFROST_TOKEN=secret bifrost shell tcp://db.example.com:7447
+  bifrost shell 'trader://trader.example.com/DataBase?region=eu'
   echo '? lookup database' | bifrost shell
   bifrost shell -c '$db := lookup database: DataBase' -c '? $db.fetch(\"bob\").visits()' --json
 
@@ -59,7 +60,8 @@ A conversation:
   > ? $bob.visits()
   @4 = 1")]
 pub struct Args {
-    /// The server [default: the server on this machine at the default address]
+    /// The server, or a service at a trader [default: the server on this machine at the default
+    /// address]
     #[arg(value_name = "URL", env = "BIFROST_URL")]
     url: Option<String>,
     #[command(flatten)]
@@ -79,6 +81,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let mut client = args.connect.connect(args.url.as_deref())?;
     let numbering = Arc::new(client.describe()?);
+    if let Some(imported) = client.imported() {
+        let (name, service) = (imported.name(), &imported.offer().service);
+        eprintln!("`{}`: {service} at {}", name.escape_debug(), imported.address());
+    }
     let mut conversation = Conversation::new(client, numbering.clone());
     if args.json {
         conversation.translator.set_json();

@@ -4,14 +4,15 @@
 //! offers come from strangers, so their control characters are escaped.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use bifrost_server::trader::host;
-use bifrost_trader::{Offer, OfferId, Properties, Query, Value};
+use bifrost_trader::url::addresses;
+use bifrost_trader::{Offer, OfferId, Query, Value};
+use bifrost_transport::host;
+use bifrost_veneer::trader::stubs::{INTERFACE, Trader};
+use bifrost_veneer::trader::{TRADER, hex, offer};
 use bifrost_veneer::{Error, Session};
 use serde_json::json;
 
-use super::bifrost_stubs::{INTERFACE, Offer as Listed, Trader};
 use crate::client::ConnectArgs;
 use crate::failure::{Exit, Failure, Outcome, print};
 
@@ -23,7 +24,8 @@ const WITHIN_MS: i64 = 5_000;
 /// The arguments of both commands.
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// The trader [default: the server on this machine at the default address]
+    /// The trader, or several of them, of which the first that answers is asked [default: the server
+    /// on this machine at the default address]
     #[arg(long, value_name = "URL", env = "BIFROST_TRADER")]
     trader: Option<String>,
     /// The offers to show: comparisons with their properties [default: all]
@@ -138,10 +140,18 @@ struct Client {
 }
 
 impl Client {
+    /// Opens a session with the first of the traders that answers.
     fn connect(args: &Common) -> Result<Client, Failure> {
-        let session = args.connect.session(&INTERFACE, args.trader.as_deref())?;
+        let mut traders = addresses(args.trader.as_deref().unwrap_or_default()).peekable();
+        let session = loop {
+            let trader = traders.next();
+            match args.connect.session(&INTERFACE, trader) {
+                Err(_) if traders.peek().is_some() => {}
+                session => break session?,
+            }
+        };
         Ok(Client {
-            trader: session.lookup("trader"),
+            trader: session.lookup(TRADER),
             query: args.query.clone().unwrap_or_default(),
             host: host().unwrap_or_default(),
             _session: session,
@@ -169,34 +179,6 @@ fn told<T>(outcome: Result<T, Error>) -> Result<T, Failure> {
     outcome.map_err(|why| Failure::new(Exit::Refused, format!("the trader: {why}")))
 }
 
-/// Makes the offer of its form in the stubs.
-fn offer(listed: Listed) -> Offer {
-    let mut properties = Properties::new();
-    for (name, value) in listed.names.iter().zip(&listed.values) {
-        // A text that is no value of this version is shown as it is.
-        properties.set(name, Value::from_text(value).unwrap_or_else(|_| Value::String(value.clone())));
-    }
-    Offer {
-        id: OfferId(u64::try_from(listed.id).unwrap_or(0)),
-        service: listed.service.into(),
-        digest: digest(&listed.digest).unwrap_or_default(),
-        name: listed.name.into(),
-        addresses: listed.addresses.into_iter().map(Arc::from).collect(),
-        properties,
-        load: Some(listed.load).filter(|load| *load >= 0.0),
-        doubtful: listed.doubtful,
-    }
-}
-
-/// Reads 64 hexadecimal digits.
-fn digest(text: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(digest)
-}
-
 /// Returns the object of a line of JSON.
 fn object(offer: &Offer) -> serde_json::Value {
     let value = |value: &Value| match value {
@@ -207,12 +189,11 @@ fn object(offer: &Offer) -> serde_json::Value {
     };
     let properties = offer.properties.iter().map(|(name, of)| (name.to_owned(), value(of)));
     let addresses: Vec<&str> = offer.addresses.iter().map(|address| &**address).collect();
-    let digest: String = offer.digest.iter().map(|byte| format!("{byte:02x}")).collect();
     json!({
         "id": offer.id.0,
         "service": &*offer.service,
         "name": &*offer.name,
-        "digest": digest,
+        "digest": hex(&offer.digest),
         "addresses": addresses,
         "properties": properties.collect::<serde_json::Map<_, _>>(),
         "load": offer.load,

@@ -3,9 +3,6 @@
 //! The trader is the ordinary server with a built-in program (`bifrost_trader::PROGRAM`), whose
 //! natives are those of `bifrost_server::trader`. [`list`] has the clients.
 
-#[rustfmt::skip]
-#[allow(clippy::all, reason = "generated")]
-mod bifrost_stubs;
 mod list;
 
 use bifrost_native::Registry;

@@ -24,6 +24,7 @@ use bifrost_trader::{
     BadOffer, BadService, Board, Export, Limits, Memory, OfferId, Options, Party, Properties, Query,
     Question, Right,
 };
+use bifrost_transport::host;
 use bifrost_wire::Digest;
 use parking_lot::Mutex;
 
@@ -39,12 +40,6 @@ pub struct TraderSettings {
 /// Adds the natives of a trader.
 pub fn with_trader(registry: Registry) -> Registry {
     registry.with_actor::<Trader>().with_actor::<Lease>().with_text("trader.theta", bifrost_trader::PROGRAM)
-}
-
-/// Returns the identity of this machine until its next boot, if the system has one.
-pub fn host() -> Option<String> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// The rights of a role: all services are open to all who reach the trader.

@@ -1,0 +1,372 @@
+//! Services that stay: a server is lost by `kill -9`, by a stop or in order, and another one goes on; what may not run
+//! twice does not, named batches over one store run once, and new servers are used.
+//!
+//! `BIFROST_KILLS=100 cargo test --workspace --test service kills` kills more often.
+
+#[path = "../../repository/tests/support/cluster.rs"]
+mod cluster;
+mod support;
+#[path = "support/traded.rs"]
+mod traded;
+
+#[rustfmt::skip]
+#[allow(clippy::all, missing_docs, reason = "generated")]
+#[path = "../../../examples/database/rust/src/bifrost_stubs.rs"]
+mod stubs;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use bifrost_veneer::{BatchName, Error, How, Imported, Ran, Service, ServiceError, Session};
+use cluster::cluster;
+use stubs::{DataBase, INTERFACE};
+use support::{Server, kill};
+use traded::{Exports, database, database_at, trader, url};
+
+/// The longest time until a service goes on with another server.
+const BACK: Duration = Duration::from_secs(5);
+
+fn kills() -> usize {
+    std::env::var("BIFROST_KILLS").map_or(3, |kills| kills.parse().expect("a number"))
+}
+
+fn service(url: &str, timeout: Duration) -> Service<DataBase> {
+    Session::builder(&INTERFACE).timeout(timeout).service(url)
+}
+
+fn address(service: &Service<DataBase>) -> String {
+    service.server().map(|imported| imported.address().to_owned()).unwrap_or_default()
+}
+
+/// The server of an address.
+fn at<'s>(servers: &'s [Server], address: &str) -> &'s Server {
+    servers.iter().find(|server| server.urls.iter().any(|url| url == address)).expect(address)
+}
+
+/// The number of visits, by a run.
+fn visits(service: &mut Service<DataBase>, user: &str) -> Result<i64, ServiceError> {
+    service.run(|_, db| db.fetch(user).visits().claim())
+}
+
+/// A visit, by a named batch.
+fn visit(service: &mut Service<DataBase>, user: &str) -> Result<i64, ServiceError> {
+    let visits = service.run_named(|_, db| {
+        let elem = db.fetch(user);
+        elem.touch();
+        elem.visits()
+    })?;
+    Ok(visits.claim().expect("the batch was answered"))
+}
+
+/// Two servers of one store with their sockets, and exports that are renewed.
+struct Twins {
+    sockets: [PathBuf; 2],
+    store: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Twins {
+    fn new() -> Twins {
+        let folder = tempfile::tempdir().unwrap();
+        let sockets = ["a", "b"].map(|name| folder.path().join(name));
+        Twins { sockets, store: cluster().fresh(), _folder: folder }
+    }
+
+    fn start(&self, number: usize) -> Server {
+        database_at(&self.sockets[number], &["--store", &self.store])
+    }
+
+    /// Exports both until the end of the sender.
+    fn export(&self, trader: &Server, properties: &str, end: &mpsc::Receiver<()>) {
+        let exports = Exports::new(trader);
+        let host = bifrost_transport::host().unwrap();
+        let leases = [0, 1].map(|number| {
+            let address = format!("unix://{}", self.sockets[number].display());
+            let properties = format!("number={number}&host={host}{properties}");
+            exports.database("database", &[&address], &properties)
+        });
+        while end.recv_timeout(Duration::from_secs(5)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            for lease in &leases {
+                lease.renew("").claim().unwrap();
+            }
+        }
+    }
+}
+
+/// The work of one client under kills.
+#[derive(Default)]
+struct Client {
+    acknowledged: AtomicU64,
+    address: Mutex<String>,
+}
+
+#[test]
+fn named_batches_run_once_over_kills_of_their_servers() {
+    let trader = trader(&["--trust-addresses"]);
+    let twins = Twins::new();
+    let mut servers = [0, 1].map(|number| Some(twins.start(number)));
+    let clients = [Client::default(), Client::default()];
+    let over = AtomicBool::new(false);
+    let url = url(&trader, "prefer=random");
+    let longest = std::thread::scope(|scope| {
+        let (end, ended) = mpsc::channel::<()>();
+        scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
+        Exports::new(&trader).listed("", 2);
+        let work = |number: usize| {
+            let (client, user) = (&clients[number], format!("user {number}"));
+            let mut service = service(&url, Duration::from_secs(20));
+            service.run_named(|_, db| db.new_user(user.as_str()).visits()).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                let visits = visit(&mut service, &user).unwrap();
+                // A batch that is lost or done twice would be another number.
+                assert_eq!(visits as u64, client.acknowledged.load(Ordering::Relaxed) + 1);
+                *client.address.lock().unwrap() = address(&service);
+                client.acknowledged.store(visits as u64, Ordering::Relaxed);
+            }
+        };
+        let workers = [0, 1].map(|number| scope.spawn(move || work(number)));
+        let next = |client: &Client, more: u64| {
+            let (start, before) = (Instant::now(), client.acknowledged.load(Ordering::Relaxed));
+            while client.acknowledged.load(Ordering::Relaxed) < before + more {
+                assert!(start.elapsed() < Duration::from_secs(60), "a client does not go on");
+                assert!(!workers.iter().any(|worker| worker.is_finished()), "a client has ended");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            start.elapsed()
+        };
+        let mut longest = Duration::ZERO;
+        for round in 0..kills() {
+            // In the middle of the work of one of them.
+            let client = &clients[round % 2];
+            next(client, 3);
+            let address = client.address.lock().unwrap().clone();
+            let number = usize::from(address.ends_with("/b"));
+            servers[number].take().expect("it runs").end("KILL");
+            longest = clients.iter().map(|client| next(client, 1)).max().unwrap().max(longest);
+            servers[number] = Some(twins.start(number));
+        }
+        over.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        drop(end);
+        longest
+    });
+    assert!(longest < BACK, "a client was back after {longest:?}");
+    let server = servers[0].as_ref().unwrap();
+    let session = Session::builder(&INTERFACE).connect(&server.urls[0]).unwrap();
+    let db: DataBase = session.lookup("database");
+    for (number, client) in clients.iter().enumerate() {
+        let stored = db.fetch(format!("user {number}")).visits().claim().unwrap();
+        assert_eq!(stored as u64, client.acknowledged.load(Ordering::Relaxed));
+    }
+    let acknowledged: u64 = clients.iter().map(|client| client.acknowledged.load(Ordering::Relaxed)).sum();
+    println!("{} kills, {acknowledged} batches acknowledged, back after {longest:?} at most", kills());
+}
+
+#[test]
+fn a_server_that_is_stopped_is_left_for_another_of_its_store() {
+    let trader = trader(&["--trust-addresses"]);
+    let twins = Twins::new();
+    let servers = [0, 1].map(|number| twins.start(number));
+    std::thread::scope(|scope| {
+        let (end, ended) = mpsc::channel::<()>();
+        scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
+        Exports::new(&trader).listed("", 2);
+        let mut service = service(&url(&trader, "prefer=min(number)"), Duration::from_secs(2));
+        service.run_named(|_, db| db.new_user("zoe").visits()).unwrap();
+        assert_eq!(visit(&mut service, "zoe").unwrap(), 1);
+        let stopped = address(&service);
+        assert_eq!(stopped, servers[0].urls[0]);
+        stop(at(&servers, &stopped));
+        let start = Instant::now();
+        assert_eq!(visit(&mut service, "zoe").unwrap(), 2);
+        assert!(start.elapsed() < Duration::from_secs(2) + BACK, "{:?}", start.elapsed());
+        assert_eq!(address(&service), servers[1].urls[0]);
+        // What the first one has read by then does nothing more.
+        kill(&at(&servers, &stopped).child, "CONT");
+        let session = Session::builder(&INTERFACE).connect(&stopped).unwrap();
+        let db: DataBase = session.lookup("database");
+        db.new_user("una");
+        session.commit().claim().unwrap();
+        assert_eq!(db.fetch("zoe").visits().claim().unwrap(), 2);
+        // The name is the caller's: a batch that an earlier process has sent is not done again.
+        let how = How::default().named(BatchName { client: 7, number: 1 });
+        for _ in 0..2 {
+            service.run_transaction(how, |_, db| db.fetch("zoe").touch()).unwrap();
+        }
+        assert_eq!(visits(&mut service, "zoe").unwrap(), 3);
+        drop(end);
+    });
+}
+
+#[test]
+fn a_named_batch_is_not_sent_to_another_store() {
+    let trader = trader(&["--trust-addresses"]);
+    let servers = [database(&[]), database(&[])];
+    let exports = Exports::new(&trader);
+    for (server, store) in servers.iter().zip(["&store=one", "&store=two"]) {
+        exports.database("database", &[&server.urls[1]], &format!("of=stores{store}"));
+        exports.database("nameless", &[&server.urls[1]], "of=none");
+    }
+    let mut service = service(&url(&trader, "of=stores&prefer=first"), Duration::from_secs(1));
+    let make = |service: &mut Service<DataBase>| {
+        let made = service.run(|session, db| {
+            db.new_user("zoe");
+            session.commit().claim()
+        });
+        made.unwrap();
+    };
+    make(&mut service);
+    assert_eq!(address(&service), servers[0].urls[1]);
+    stop(&servers[0]);
+    let error = visit(&mut service, "zoe").unwrap_err();
+    assert_eq!(error.ran(), Ran::Unknown, "{error}");
+    let told = error.to_string();
+    assert!(told.contains("nobody knows if the run was done") && told.contains("cannot import"), "{told}");
+    // The next run is another one, and may have any server.
+    make(&mut service);
+    assert_eq!(address(&service), servers[1].urls[1]);
+    kill(&servers[0].child, "CONT");
+}
+
+#[test]
+fn only_a_run_that_did_not_begin_is_begun_again() {
+    let trader = trader(&["--trust-addresses"]);
+    let servers: Vec<Server> = (0..5).map(|_| database(&[])).collect();
+    let exports = Exports::new(&trader);
+    for server in &servers {
+        exports.database("database", &[&server.urls[1]], "");
+    }
+    let mut service = service(&url(&trader, "prefer=first"), Duration::from_secs(2));
+    service.run(|_, db| db.new_user("zoe").visits().claim()).unwrap();
+    let used = |service: &Service<DataBase>| at(&servers, &address(service));
+
+    // Lost between two runs, by a kill and in order: nothing was sent, and the body is called once.
+    for signal in ["KILL", "TERM"] {
+        let lost = used(&service);
+        kill(&lost.child, signal);
+        wait_until_ended(lost);
+        let mut calls = 0;
+        let names = service.run(|_, db| {
+            calls += 1;
+            db.new_user("zoe").name().claim()
+        });
+        assert_eq!((names.unwrap().as_str(), calls), ("zoe", 1), "{signal}");
+        assert_ne!(address(&service), lost.urls[1]);
+    }
+
+    // The answer does not come: nobody knows, and a read is not run again either.
+    let silent = used(&service);
+    stop(silent);
+    let mut calls = 0;
+    let error = service.run(|_, db| {
+        calls += 1;
+        db.fetch("zoe").visits().claim()
+    });
+    let error = error.unwrap_err();
+    assert_eq!((error.ran(), calls), (Ran::Unknown, 1), "{error}");
+    assert!(error.to_string().contains("did not answer within"), "{error}");
+    kill(&silent.child, "CONT");
+
+    // A part was answered.
+    let mut calls = 0;
+    let error = service.run(|session, db| {
+        calls += 1;
+        db.new_user("una").visits().claim()?;
+        let address = session.service().map(Imported::address).unwrap().to_owned();
+        let server = at(&servers, &address);
+        kill(&server.child, "KILL");
+        wait_until_ended(server);
+        db.fetch("una").visits().claim()
+    });
+    let error = error.unwrap_err();
+    assert_eq!((error.ran(), calls), (Ran::Began, 1), "{error}");
+    assert!(error.to_string().contains("a part of the run was done"), "{error}");
+
+    // A failure of the body is no loss, and the next run does not commit what it has left.
+    let before = {
+        let made = service.run(|session, db| {
+            db.new_user("ida");
+            session.commit().claim()
+        });
+        made.unwrap();
+        address(&service)
+    };
+    let failed = service.run(|_, db| {
+        db.fetch("ida").touch();
+        db.fetch("nobody").visits().claim()
+    });
+    assert!(
+        matches!(failed, Err(ServiceError::Call(Error::Unhandled { .. } | Error::Signal { .. }))),
+        "{failed:?}"
+    );
+    assert_eq!(address(&service), before);
+    assert_eq!(visits(&mut service, "ida").unwrap(), 0);
+
+    // Nobody is left: nothing has run.
+    servers.iter().for_each(kill_quietly);
+    wait_until_ended(at(&servers, &before));
+    let error = visits(&mut service, "ida").unwrap_err();
+    assert!(matches!(error, ServiceError::Import(_)) && error.ran() == Ran::No, "{error}");
+}
+
+/// Stops a server, and waits until it has stopped.
+fn stop(server: &Server) {
+    kill(&server.child, "STOP");
+    let start = Instant::now();
+    let path = format!("/proc/{}/status", server.child.id());
+    while !std::fs::read_to_string(&path).is_ok_and(|status| status.contains("State:\tT")) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a server does not stop");
+    }
+}
+
+/// Kills a server that may be gone.
+fn kill_quietly(server: &Server) {
+    let mut command = std::process::Command::new("kill");
+    let _ =
+        command.arg("-KILL").arg(server.child.id().to_string()).stderr(std::process::Stdio::null()).status();
+}
+
+/// Waits until the process of a server has ended: its last thread has closed all sockets.
+fn wait_until_ended(server: &Server) {
+    let start = Instant::now();
+    let process = PathBuf::from(format!("/proc/{}", server.child.id()));
+    let threads = || std::fs::read_dir(process.join("task")).map_or(0, Iterator::count);
+    let is_over = || std::fs::read_to_string(process.join("status")).is_ok_and(|it| it.contains("State:\tZ"));
+    while !(is_over() && threads() <= 1) {
+        assert!(start.elapsed() < Duration::from_secs(20), "a server does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn new_servers_are_used_when_they_come() {
+    let trader = trader(&["--trust-addresses"]);
+    let servers = [database(&[]), database(&[]), database(&[])];
+    let exports = Exports::new(&trader);
+    exports.database("database", &[&servers[0].urls[1]], "tier=2");
+    let mut service = service(&url(&trader, "prefer=min(tier)"), Duration::from_secs(5));
+    let uses = |service: &mut Service<DataBase>, server: &Server| {
+        let start = Instant::now();
+        loop {
+            service.run(|session, _| session.flush()).unwrap();
+            if address(service) == server.urls[1] {
+                break;
+            }
+            assert!(start.elapsed() < Duration::from_secs(15), "it stays at {}", address(service));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    uses(&mut service, &servers[0]);
+    // One that is preferred, while the first one lives.
+    let preferred = exports.database("database", &[&servers[1].urls[1]], "tier=1");
+    uses(&mut service, &servers[1]);
+    // One that is not preferred is not used, until that in use is withdrawn.
+    exports.database("database", &[&servers[2].urls[1]], "tier=3");
+    preferred.withdraw().claim().unwrap();
+    uses(&mut service, &servers[0]);
+    assert!(servers.iter().all(|server| Session::builder(&INTERFACE).connect(&server.urls[0]).is_ok()));
+}
