@@ -163,19 +163,25 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let load =
         |run: Run, registry: &Registry| program::load_with(&args.files, args.root.as_deref(), run, registry);
-    serve(&args.options, registry, |_| {}, load)
+    let adjust = |config: &mut Config| match config.links.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(Failure::new(Exit::Usage, "the setting `links` is one of a trader: see `bifrost trader`"))
+        }
+    };
+    serve(&args.options, registry, adjust, load)
 }
 
-/// Serves a program until a signal ends the server. `adjust` changes the settings that were
-/// gathered, and `load` makes the program.
+/// Serves a program until a signal ends the server. `adjust` changes the settings each time that
+/// they were gathered, at the start and at SIGHUP; `load` makes the program.
 pub fn serve(
     args: &Options,
     registry: &Registry,
-    adjust: impl FnOnce(&mut Config),
+    adjust: impl Fn(&mut Config) -> Outcome,
     load: impl FnOnce(Run, &Registry) -> Result<Arc<Engine>, ProgramError>,
 ) -> Outcome {
     let mut config = gather(args)?;
-    adjust(&mut config);
+    adjust(&mut config)?;
     // Before the sources are compiled: a mistake in the settings is found at once.
     config.session_limits()?;
     config.addresses()?;
@@ -205,7 +211,11 @@ pub fn serve(
     announce(&server, &config, &addresses);
     tell_ready(&addresses, args.ready_fd)?;
     supervised::tell_ready(&server);
-    wait(signals, &server, args);
+    wait(signals, &server, || {
+        let mut config = gather(args)?;
+        adjust(&mut config)?;
+        Ok(config)
+    });
     if args.gc_stats {
         say(server_line(&server));
     }
@@ -336,13 +346,13 @@ fn catch_signals() -> Result<Signals, Failure> {
 }
 
 /// Waits for a signal that ends the server.
-fn wait(mut signals: Signals, server: &Server, args: &Options) {
+fn wait(mut signals: Signals, server: &Server, gather: impl Fn() -> Result<Config, Failure>) {
     for signal in signals.forever() {
         match signal {
             SIGUSR1 => say(server_line(server)),
             SIGHUP => {
                 supervised::tell_reloading();
-                reload(server, args);
+                reload(server, &gather);
                 supervised::tell(NotifyState::Ready);
             }
             _ => return,
@@ -352,7 +362,7 @@ fn wait(mut signals: Signals, server: &Server, args: &Options) {
 
 /// Has the server read its certificate and the roles again, for new connections. Those in which
 /// there is a mistake stay as they are.
-fn reload(server: &Server, args: &Options) {
+fn reload(server: &Server, gather: &impl Fn() -> Result<Config, Failure>) {
     match server.reload_certificate() {
         Ok(Some(pin)) => {
             tracing::info!(%pin, "certificate.read");
@@ -363,7 +373,7 @@ fn reload(server: &Server, args: &Options) {
             tracing::warn!(%error, "certificate.kept: the certificate in use stays");
         }
     }
-    match gather(args).and_then(|config| Ok(server.reload_roles(&config)?)) {
+    match gather().and_then(|config| Ok(server.reload_roles(&config)?)) {
         Ok(()) => {
             let lines = server.role_lines();
             lines.iter().for_each(say);

@@ -436,7 +436,7 @@ fn settings_that_exclude_each_other_are_told() {
         (&["--token", "s3cret"][..], "`token` and roles exclude each other"),
         (&["--anonymous-loopback"], "`anonymous_loopback` and roles exclude each other"),
         (&["--set", "roles.reader.routines=[\"a*b\"]"], "[roles.reader] in the settings: `routines`: `a*b`"),
-        (&["--set", "roles.reader.exports=[]"], "`exports` in [roles.reader]"),
+        (&["--set", "roles.reader.exported=[]"], "`exported` in [roles.reader]"),
     ] {
         let mut command = bifrost();
         command.args(["serve", "--config"]).arg(examples().join("boards/bifrost.toml"));

@@ -2,6 +2,7 @@
 //! they are proved, and end with their leases; lies, quotas and bad queries are refused.
 
 mod support;
+mod traders;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -9,79 +10,19 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use bifrost_veneer::Session;
-use bifrost_veneer::trader::stubs::{INTERFACE, Lease, Offer, Trader};
+use bifrost_veneer::trader::stubs::Lease;
 use serde_json::Value;
 use support::{Server, bifrost, stderr, stdout};
+use traders::{Client, DATABASE, PATIENT, trader};
 
-const PATIENT: Duration = Duration::from_secs(30);
-/// The interfaces of the servers of two examples.
-const DATABASE: &str = include_str!("../../../examples/database/rust/src/bifrost_stubs.interface.json");
+/// The interface of the server of another example.
 const SCORES: &str = include_str!("../../../examples/scores/rust/src/bifrost_stubs.interface.json");
-
-/// Starts a trader at a socket.
-fn trader(arguments: &[&str]) -> Server {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = bifrost();
-    command.args(["trader", "--listen"]).arg(format!("unix://{}/trader", folder.path().display()));
-    command.args(arguments).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Server::ready(command.spawn().unwrap(), folder)
-}
 
 /// Starts a server that strangers may greet, and returns it with its address.
 fn database() -> (Server, String) {
     let server = Server::start("database", &["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"]);
     let url = server.urls[1].clone();
     (server, url)
-}
-
-/// A session with a trader.
-struct Client {
-    session: Session,
-    trader: Trader,
-}
-
-impl Client {
-    fn new(server: &Server) -> Client {
-        let session = Session::builder(&INTERFACE).timeout(PATIENT).connect(&server.urls[0]).unwrap();
-        let trader = session.lookup("trader");
-        Client { session, trader }
-    }
-
-    fn teach(&self, interface: &str) -> String {
-        self.trader.teach(interface).claim().unwrap()
-    }
-
-    /// Exports the database of a server.
-    fn advertise(&self, name: &str, url: &str, properties: &str, lease_ms: i64) -> Lease {
-        let digest = self.teach(DATABASE);
-        self.trader.advertise("DataBase", digest, name, vec![url], properties, lease_ms)
-    }
-
-    /// Exports it, and claims the lease.
-    fn advertised(&self, name: &str, url: &str, properties: &str) -> Lease {
-        let lease = self.advertise(name, url, properties, 0);
-        self.session.resolve(&lease).unwrap();
-        lease
-    }
-
-    fn find(&self, query: &str) -> Vec<Offer> {
-        self.trader.find("DataBase", "", query, 0, "").get().claim().unwrap().offers
-    }
-
-    /// Waits until an import has so many offers, and returns them.
-    #[track_caller]
-    fn found(&self, query: &str, count: usize) -> Vec<Offer> {
-        let start = Instant::now();
-        loop {
-            let found = self.find(query);
-            if found.len() == count {
-                return found;
-            }
-            assert!(start.elapsed() < PATIENT, "there are {} offers", found.len());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
 }
 
 /// Runs `bifrost trader list`.

@@ -12,11 +12,13 @@ use std::fmt::Write;
 use bifrost_repository::postgres;
 use bifrost_wire::Limit;
 use documented::DocumentedFields;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, TlsConfig, WebsocketConfig};
 use crate::roles::RoleSettings;
 use crate::tasks::{ActorConfig, TasksConfig};
+use crate::trader::LinkConfig;
 
 /// The head of the file.
 const HEAD: &str = "\
@@ -63,7 +65,8 @@ pub fn annotated(config: &Config) -> String {
                 put_comment(&mut tables, text, None);
                 match *name {
                     "limits" => put_limits(&mut tables, table),
-                    "roles" => put_roles(&mut tables, table),
+                    "roles" => put_named::<RoleSettings>(&mut tables, "roles", table),
+                    "links" => put_named::<LinkConfig>(&mut tables, "links", table),
                     "tasks" => put_tasks(&mut tables, table, &default),
                     "tls" => put_fields::<TlsConfig>(&mut tables, "tls", table, &default),
                     _ => put_fields::<WebsocketConfig>(&mut tables, "websocket", table, &default),
@@ -170,19 +173,26 @@ fn put_tasks(out: &mut String, tasks: &Map<String, Value>, default: &Map<String,
     }
 }
 
-/// Writes the roles, or the settings that one can have.
-fn put_roles(out: &mut String, roles: &Map<String, Value>) {
-    if roles.is_empty() {
-        *out += "# [roles.NAME]\n";
-        let empty = serde_json::to_value(RoleSettings::default()).unwrap_or_default();
-        for (name, text) in RoleSettings::FIELD_NAMES.iter().zip(RoleSettings::FIELD_DOCS) {
+/// Writes tables by name, as those of roles, or the settings that one can have.
+fn put_named<T: DocumentedFields + Default + Serialize>(
+    out: &mut String,
+    all: &str,
+    tables: &Map<String, Value>,
+) {
+    if tables.is_empty() {
+        let _ = writeln!(out, "# [{all}.NAME]");
+        let empty = serde_json::to_value(T::default()).unwrap_or_default();
+        for (name, text) in T::FIELD_NAMES.iter().zip(T::FIELD_DOCS) {
             put_comment(out, text, None);
             let value = empty.get(*name).map_or("...".to_owned(), Value::to_string);
             let _ = writeln!(out, "# {name} = {value}");
         }
     }
-    for (name, role) in roles {
-        role.as_object().into_iter().for_each(|role| put_table(out, &format!("roles.{name}"), role));
+    for (name, table) in tables {
+        // A name with a point is in quotes, which are written the same in JSON and in TOML.
+        let is_bare = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        let name = if is_bare { name.clone() } else { Value::from(name.as_str()).to_string() };
+        table.as_object().into_iter().for_each(|table| put_table(out, &format!("{all}.{name}"), table));
     }
 }
 
@@ -256,10 +266,11 @@ mod tests {
             names("websocket", WebsocketConfig::FIELD_NAMES),
             names("limits", &limits),
             names("roles", RoleSettings::FIELD_NAMES),
+            names("links", LinkConfig::FIELD_NAMES),
             names("tasks", TasksConfig::FIELD_NAMES),
             names("tasks", ActorConfig::FIELD_NAMES),
         ];
-        let tables = ["tls", "websocket", "limits", "roles", "tasks"];
+        let tables = ["tls", "websocket", "limits", "roles", "links", "tasks"];
         let is_value = |(table, name): &(String, String)| match table.as_str() {
             "" => !tables.contains(&&name[..]),
             table => (table, name.as_str()) != ("tasks", "actors"),
@@ -284,6 +295,7 @@ mod tests {
             root_names: Some(RootNames::ReadWrite),
             ..RoleSettings::default()
         };
+        let link = LinkConfig { url: "tls://far:7450".into(), ..LinkConfig::default() };
         let actor = ActorConfig { concurrency: Some(3), ..ActorConfig::default() };
         let actors = [("std::FileServer".to_owned(), actor)].into();
         let config = Config {
@@ -292,6 +304,7 @@ mod tests {
             sessions_max: 3,
             workers: Some(2),
             roles: [("reader".to_owned(), role)].into(),
+            links: ["us", "us.far"].map(|name| (name.to_owned(), link.clone())).into(),
             ..Config::default()
         };
         assert_eq!(read(&annotated(&config)), config);

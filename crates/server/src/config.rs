@@ -28,6 +28,7 @@ use crate::origins::Origins;
 use crate::otlp::Target;
 use crate::roles::{self, Checked, RoleSettings};
 use crate::tasks::TasksConfig;
+use crate::trader::LinkConfig;
 
 /// The place of objects if none is given.
 pub const MEMORY: &str = "memory:";
@@ -196,6 +197,8 @@ pub struct Config {
     pub websocket: WebsocketConfig,
     /// The tasks, on which native actors run.
     pub tasks: TasksConfig,
+    /// The links of a trader to other traders, by name: `bifrost trader` only.
+    pub links: BTreeMap<String, LinkConfig>,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
     /// The roles of clients, by name. With roles each client needs one, over unix sockets and
@@ -274,6 +277,7 @@ impl Default for Config {
             tls: TlsConfig::default(),
             websocket: WebsocketConfig::default(),
             tasks: TasksConfig::default(),
+            links: BTreeMap::new(),
             limits,
             roles: BTreeMap::new(),
         }

@@ -56,6 +56,8 @@ pub struct RoleSettings {
     pub roots: Vec<String>,
     /// The routines that its clients may call: names, or beginnings with `*`.
     pub routines: Vec<String>,
+    /// The services that its clients may export at a trader: types, or beginnings with `*`.
+    pub exports: Vec<String>,
     /// Its rights to the names; absent: those of the setting `root_names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_names: Option<RootNames>,
@@ -92,7 +94,7 @@ pub enum RoleError {
     /// A pattern for names.
     #[error("`{setting}`: `{pattern}` is not a name, nor a beginning of names with a `*` at its end")]
     Pattern {
-        /// `roots` or `routines`.
+        /// `roots`, `routines` or `exports`.
         setting: &'static str,
         /// The pattern.
         pattern: String,
@@ -221,11 +223,19 @@ pub struct Checked {
     uids: Vec<u32>,
     roots: Names,
     routines: Names,
+    exports: Names,
     /// The patterns of the routines, as they were written.
     patterns: Vec<String>,
     root_names: bifrost_session::RootNames,
     limits: Limits,
     sessions_max: Option<usize>,
+}
+
+impl Checked {
+    /// Returns the services that clients of the role may export at a trader.
+    pub(crate) fn exports(&self) -> &Names {
+        &self.exports
+    }
 }
 
 /// Checks the roles of the settings; none if there are none.
@@ -305,6 +315,7 @@ fn check_role(
         uids: settings.uids.clone(),
         roots: names("roots", &settings.roots)?,
         routines: names("routines", &settings.routines)?,
+        exports: names("exports", &settings.exports)?,
         patterns: settings.routines.clone(),
         root_names: settings.root_names.unwrap_or(config.root_names).into(),
         limits: limits_of_role,

@@ -3,6 +3,8 @@
 //! [`Board`] has all calls of a trader; [`Memory`](crate::Memory) is the board in memory. Times are
 //! milliseconds of one clock, which the caller reads; a seed is any number, a new one each time.
 
+use std::sync::Arc;
+
 use bifrost_wire::Digest;
 use thiserror::Error;
 
@@ -210,6 +212,9 @@ pub trait Board {
     /// # Errors
     /// No interface, too large a one, or no room.
     fn teach(&mut self, interface: &[u8]) -> Result<Digest, BadInterface>;
+
+    /// Returns an interface that is known, as JSON.
+    fn interface(&self, digest: &Digest) -> Option<Arc<[u8]>>;
 
     /// Adds an offer. It is listed when it is proved. It replaces an offer of the same role,
     /// incarnation, service and name, whose lease ends.

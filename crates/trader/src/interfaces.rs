@@ -136,6 +136,11 @@ impl Interfaces {
         true
     }
 
+    /// Returns an interface as its canonical JSON.
+    pub(crate) fn get(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        Some(self.known.get(digest)?.json.clone())
+    }
+
     /// Notes that an offer has this interface.
     pub(crate) fn hold(&mut self, digest: &Digest) {
         if let Some(known) = self.known.get_mut(digest) {

@@ -64,6 +64,10 @@ limits! {
     proof_ms_max = 5_000, "Milliseconds that a proof may take; then it has failed.";
     links_max = 16, "Links of a trader.";
     link_ms_max = 1_000, "Milliseconds that an import waits for links.";
+    link_rest_ms = 1_000, "Milliseconds for which a link that has failed is not asked.";
+    link_sessions_max = 4, "Sessions with a linked trader: questions that it is asked at once.";
+    gatherings_max = 1_000, "Imports that wait for links, and questions that wait for a session with one.";
+    hops_default = 1, "Links that an import may follow which names no number.";
     hops_max = 3, "Links between an importer's trader and the last trader.";
     questions_max = 10_000, "Numbers of questions that a trader keeps.";
     question_ms = 30_000, "Milliseconds that the number of a question is kept.";

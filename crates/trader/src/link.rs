@@ -7,6 +7,10 @@
 //! 1. [`Links::begin`] decides for an import, and returns the links to ask.
 //! 2. The program asks them at once, and hands the answers to [`Gathering::answer`].
 //! 3. [`Gathering::finish`] merges the offers when all have answered, or the time is over.
+//!
+//! A trader waits for its links for three quarters of the time that its asker waits, so that its
+//! own offers arrive also if a link of it hangs. A link that has failed ([`Links::failed`]) rests
+//! for `link_rest_ms`: meanwhile no import waits for it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,9 +23,6 @@ use crate::limits::Limits;
 use crate::offer::Offer;
 use crate::property::{Value, names};
 use crate::text::is_name;
-
-/// Hops of an import that names no number.
-pub const HOPS: u64 = 1;
 
 /// The cases in which a link is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,6 +68,22 @@ pub struct Route {
     pub number: u128,
     /// The links that it may still follow.
     pub hops: u64,
+    /// The milliseconds that its asker waits.
+    pub within_ms: u64,
+}
+
+impl Route {
+    /// Begins the route of an importer's own question; `number` is 128 random bits.
+    pub fn own(number: u128, limits: &Limits) -> Route {
+        Route { number, hops: limits.hops_default, within_ms: u64::MAX }
+    }
+
+    /// Returns the route with which links are asked; nothing if none may be followed.
+    fn next(self, limits: &Limits) -> Option<Route> {
+        let hops = self.hops.min(limits.hops_max).checked_sub(1)?;
+        let within_ms = (self.within_ms / 4 * 3).min(limits.link_ms_max);
+        (within_ms > 0).then_some(Route { number: self.number, hops, within_ms })
+    }
 }
 
 /// The decision about an import.
@@ -76,7 +93,7 @@ pub enum Ask {
     Circle,
     /// The own offers are the answer.
     Nobody,
-    /// Ask these links, by their position, with this route.
+    /// Ask these links, by their position, with this route, and wait for so long.
     Links(Vec<usize>, Route),
 }
 
@@ -84,6 +101,8 @@ pub enum Ask {
 #[derive(Debug)]
 pub struct Links {
     links: Vec<Link>,
+    /// The time until which each link rests.
+    rests: Vec<u64>,
     known: BTreeSet<u128>,
     /// The time until which each number is known.
     order: VecDeque<(u64, u128)>,
@@ -104,7 +123,8 @@ impl Links {
         if let Some((_, link)) = links.iter().enumerate().find(|entry| is_bad(*entry)) {
             return Err(BadLinks::Name(link.name.clone()));
         }
-        Ok(Links { links, known: BTreeSet::new(), order: VecDeque::new() })
+        let rests = vec![0; links.len()];
+        Ok(Links { links, rests, known: BTreeSet::new(), order: VecDeque::new() })
     }
 
     /// Returns the links.
@@ -140,18 +160,31 @@ impl Links {
         }
     }
 
-    /// Decides about an import: `has_found` tells whether the own offers have an answer. The route
-    /// of an importer's own question is made from `number`, 128 random bits, and `HOPS`.
+    /// Decides about an import: `has_found` tells whether the own offers have an answer.
     pub fn begin(&mut self, route: Route, has_found: bool, limits: &Limits, now: u64) -> Ask {
         if self.is_circle(route.number, limits, now) {
             return Ask::Circle;
         }
-        let hops = route.hops.min(limits.hops_max);
-        let Some(hops) = hops.checked_sub(1) else { return Ask::Nobody };
-        let is_asked = |link: &Link| link.follow == Follow::Always || !has_found;
-        let asked = self.links.iter().enumerate().filter(|(_, link)| is_asked(link));
-        let asked: Vec<usize> = asked.map(|(at, _)| at).collect();
-        if asked.is_empty() { Ask::Nobody } else { Ask::Links(asked, Route { number: route.number, hops }) }
+        let Some(route) = route.next(limits) else { return Ask::Nobody };
+        let is_asked =
+            |(link, rests): &(&Link, &u64)| **rests <= now && (link.follow == Follow::Always || !has_found);
+        let asked = self.links.iter().zip(&self.rests).enumerate();
+        let asked: Vec<usize> = asked.filter(|(_, entry)| is_asked(entry)).map(|(at, _)| at).collect();
+        if asked.is_empty() { Ask::Nobody } else { Ask::Links(asked, route) }
+    }
+
+    /// Notes that a link could not be asked, or did not answer in time: it rests.
+    pub fn failed(&mut self, link: usize, limits: &Limits, now: u64) {
+        if let Some(rests) = self.rests.get_mut(link) {
+            *rests = now.saturating_add(limits.link_rest_ms);
+        }
+    }
+
+    /// Notes that a link has answered.
+    pub fn answered(&mut self, link: usize) {
+        if let Some(rests) = self.rests.get_mut(link) {
+            *rests = 0;
+        }
     }
 }
 
@@ -165,9 +198,9 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// Begins with the own offers and the links that are asked.
-    pub fn new(own: Found, asked: Vec<usize>, limits: &Limits, now: u64) -> Gathering {
-        Gathering { found: own, left: asked, until: now.saturating_add(limits.link_ms_max) }
+    /// Begins with the own offers, and the links that are asked with a route.
+    pub fn new(own: Found, asked: Vec<usize>, route: Route, now: u64) -> Gathering {
+        Gathering { found: own, left: asked, until: now.saturating_add(route.within_ms) }
     }
 
     /// Takes the answer of a link; nothing for one that has failed. Offers beyond the limits of

@@ -264,6 +264,10 @@ impl Board for Memory {
         self.interfaces.teach(interface, &self.limits)
     }
 
+    fn interface(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.interfaces.get(digest)
+    }
+
     fn export(&mut self, party: Party<'_>, export: Export, now: u64) -> Result<Lease, ExportError> {
         let now = self.look(now);
         export.check(&self.limits)?;

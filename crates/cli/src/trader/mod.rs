@@ -5,6 +5,8 @@
 
 mod list;
 
+use std::cell::RefCell;
+
 use bifrost_native::Registry;
 use bifrost_server::trader::TraderSettings;
 use bifrost_server::{Config, program};
@@ -38,6 +40,7 @@ docs/internals/trader.md has all of them.
 Examples:
   bifrost trader --listen tls://0.0.0.0:7450
   bifrost trader --listen unix:///run/trader --trust-addresses
+  bifrost trader --link us=tls://us.example:7450#sha256-PIN --set links.us.follow=always
   bifrost trader list --trader unix:///run/trader 'region=eu&tier>=2'
   bifrost trader watch DataBase --json"
 )]
@@ -48,6 +51,10 @@ pub struct Args {
     /// token or a role, or that the trader cannot reach
     #[arg(long)]
     trust_addresses: bool,
+    /// Another trader that is asked if there is no offer here, and its name, which the offers that
+    /// it has get as property `link`; several times for several
+    #[arg(long, value_name = "NAME=URL", value_parser = parse_link)]
+    link: Vec<(String, String)>,
     #[command(flatten)]
     pub options: serve::Options,
 }
@@ -67,16 +74,34 @@ pub fn run(mut args: Args, registry: &Registry) -> Outcome {
     }
     let limits = limits(&mut args.options.set)?;
     let batch_ms = limits.wait_ms_max.saturating_add(BATCH_MS_MORE);
-    let registry = registry.clone().with(TraderSettings { limits, trusts_addresses: args.trust_addresses });
-    // A call of `changes` may wait for as long as the trader's setting says.
+    let trusts_addresses = args.trust_addresses;
+    // The links are known when the settings are gathered, which is before the program is loaded.
+    let settings = RefCell::new(TraderSettings { limits, trusts_addresses, ..TraderSettings::default() });
+    let rights = settings.borrow().rights.clone();
     let adjust = |config: &mut Config| {
+        // A call of `changes` may wait for as long as the trader's setting says.
         config.limits.entry("batch_time_ms_max".to_owned()).or_insert(batch_ms);
+        for (name, url) in &args.link {
+            config.links.entry(name.clone()).or_default().url.clone_from(url);
+        }
+        let mut settings = settings.borrow_mut();
+        settings.links =
+            config.trader_links(&settings.limits).map_err(|why| Failure::new(Exit::Usage, why))?;
+        // The rights of roles are those of the settings that were read last.
+        rights.set(config)?;
+        Ok(())
     };
-    serve::serve(&args.options, &registry, adjust, |run, registry| {
+    serve::serve(&args.options, registry, adjust, |run, registry| {
+        let registry = &registry.clone().with(settings.take());
         let mut sources = Sources::new();
         sources.add("trader.theta", bifrost_trader::PROGRAM);
         program::load_sources_with(sources, &Options::default(), run, registry)
     })
+}
+
+fn parse_link(text: &str) -> Result<(String, String), String> {
+    let (name, url) = text.split_once('=').ok_or("write NAME=URL, as in `us=tls://trader.example:7450`")?;
+    Ok((name.to_owned(), url.to_owned()))
 }
 
 /// Takes the settings of the trader out of those of the server.

@@ -7,11 +7,17 @@
 //! | the lock, the clock, deferred answers | `Core` |
 //! | the end of leases and waits | `tick`, a timer of the tasks that begins itself anew |
 //! | dial-back | `proof`, on threads of its own |
+//! | links to other traders | `links`, on threads of its own |
+//! | imports that wait for links | `gathering` |
 //!
 //! Each call of the board goes through `Core::act`, which then answers the calls of `changes` that
 //! wait, and begins the proofs that are due.
 
+mod config;
+mod gathering;
+mod links;
 mod proof;
+mod rights;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +26,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bifrost_native::{ActorRef, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor};
 use bifrost_trader::board::{Changes, ExportError, Page, RenewError, Renewal, ToProve, WaiterId};
+use bifrost_trader::link::{BadLinks, Link, Links, Route};
 use bifrost_trader::{
-    BadOffer, BadService, Board, Export, Limits, Memory, OfferId, Options, Party, Properties, Query,
-    Question, Right,
+    BadOffer, BadService, Board, Export, Limits, Memory, OfferId, Options, Party, Properties,
 };
 use bifrost_transport::host;
+use bifrost_veneer::trader::hex;
 use bifrost_wire::Digest;
 use parking_lot::Mutex;
+
+pub use config::{FollowConfig, LinkConfig, LinkError};
+use gathering::{Open, Way};
+pub use links::LinkSettings;
+use links::{Import, Line};
+use rights::Caller;
+pub use rights::Rights;
 
 /// The settings of traders, for the registry of natives.
 #[derive(Clone, Debug, Default)]
@@ -35,28 +49,26 @@ pub struct TraderSettings {
     pub limits: Limits,
     /// True if offers are listed without a proof.
     pub trusts_addresses: bool,
+    /// The links to other traders.
+    pub links: Vec<LinkSettings>,
+    /// The rights of roles.
+    pub rights: Rights,
+}
+
+impl TraderSettings {
+    /// Returns the links with what is known of questions: nothing.
+    ///
+    /// # Errors
+    /// The links are too many, or have no names of their own.
+    pub fn links(&self) -> Result<Links, BadLinks> {
+        let links: Vec<Link> = self.links.iter().map(|settings| settings.link.clone()).collect();
+        Links::new(links, &self.limits)
+    }
 }
 
 /// Adds the natives of a trader.
 pub fn with_trader(registry: Registry) -> Registry {
     registry.with_actor::<Trader>().with_actor::<Lease>().with_text("trader.theta", bifrost_trader::PROGRAM)
-}
-
-/// The rights of a role: all services are open to all who reach the trader.
-struct Caller(String);
-
-impl Right for Caller {
-    fn role(&self) -> &str {
-        &self.0
-    }
-
-    fn may_export(&self, _: &str) -> bool {
-        true
-    }
-
-    fn may_import(&self, _: &str) -> bool {
-        true
-    }
 }
 
 /// The answer to a call of `changes`.
@@ -74,6 +86,11 @@ struct Waiting {
 struct State {
     board: Memory,
     waiting: BTreeMap<WaiterId, Waiting>,
+    links: Links,
+    /// The imports that wait for links, by their numbers.
+    gatherings: BTreeMap<u64, Open>,
+    /// The number of the next of them.
+    next: u64,
 }
 
 impl State {
@@ -105,13 +122,22 @@ impl State {
 struct Core {
     limits: Limits,
     begun: Instant,
+    rights: Rights,
     state: Mutex<State>,
+    /// The links, in the order of those in the state.
+    lines: Vec<Arc<Line>>,
     /// The number of threads that dial.
     dialling: AtomicU64,
 }
 
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.lines.iter().for_each(|line| line.end());
+    }
+}
+
 impl Core {
-    fn new(settings: TraderSettings) -> Core {
+    fn new(settings: TraderSettings) -> Result<Core, BadLinks> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let options = Options {
             first: since_epoch.as_micros() as u64,
@@ -120,12 +146,28 @@ impl Core {
             host: host(),
         };
         let board = Memory::new(settings.limits.clone(), options);
-        Core {
-            limits: settings.limits,
+        let state = State {
+            board,
+            waiting: BTreeMap::new(),
+            links: settings.links()?,
+            gatherings: BTreeMap::new(),
+            next: 0,
+        };
+        let limits = settings.limits;
+        let lines = settings.links.into_iter().enumerate();
+        Ok(Core {
+            lines: lines.map(|(at, link)| Line::new(at, link, limits.clone())).collect(),
+            limits,
+            rights: settings.rights,
             begun: Instant::now(),
-            state: Mutex::new(State { board, waiting: BTreeMap::new() }),
+            state: Mutex::new(state),
             dialling: AtomicU64::new(0),
-        }
+        })
+    }
+
+    /// Returns the rights of the client that asks.
+    fn caller(&self, task: &Task) -> Caller {
+        self.rights.of(task.caller())
     }
 
     /// Calls the board, and then does what has become due.
@@ -208,7 +250,7 @@ impl From<bifrost_trader::Offer> for Offer {
         Offer {
             id: offer.id.0 as i64,
             service: text(offer.service),
-            digest: text(hexadecimal(&offer.digest)),
+            digest: text(hex(&offer.digest)),
             name: text(offer.name),
             addresses: texts(offer.addresses.iter().map(text).collect()),
             names: texts(offer.properties.iter().map(|(name, _)| text(name)).collect()),
@@ -224,10 +266,6 @@ impl From<bifrost_trader::Offer> for Offer {
 struct Found {
     offers: Seq<Offer>,
     more: bool,
-}
-
-fn hexadecimal(digest: &Digest) -> String {
-    blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }
 
 /// Reads a digest; nothing if the text is none.
@@ -275,6 +313,9 @@ enum FindSignal {
     UnknownInterface,
 }
 
+/// The answer to an import.
+type Imported = Result<Found, FindSignal>;
+
 /// The exceptions of `renew`.
 #[derive(Signals)]
 enum RenewSignal {
@@ -293,15 +334,16 @@ impl std::fmt::Debug for Trader {
 
 #[theta_actor("trader::Trader", concurrency = 0)]
 impl Trader {
-    fn new(task: &Task) -> Trader {
-        let core = Arc::new(Core::new(task.settings().unwrap_or_default()));
+    fn new(task: &Task) -> Result<Trader, String> {
+        let core = Core::new(task.settings().unwrap_or_default()).map_err(|why| why.to_string())?;
+        let core = Arc::new(core);
         tick(&Arc::downgrade(&core), task);
-        Trader(core)
+        Ok(Trader(core))
     }
 
     fn teach(&self, _task: &Task, interface: &str) -> Result<String, TeachSignal> {
         let taught = self.0.act(|state, _| state.board.teach(interface.as_bytes()));
-        taught.map(|digest| hexadecimal(&digest)).map_err(|why| TeachSignal::Refused(text(why)))
+        taught.map(|digest| hex(&digest)).map_err(|why| TeachSignal::Refused(text(why)))
     }
 
     #[expect(clippy::too_many_arguments, reason = "those of the call in Theta")]
@@ -329,7 +371,7 @@ impl Trader {
             lease_ms: wanted(lease_ms),
             exclusive: false,
         };
-        let right = Caller(task.caller());
+        let right = self.0.caller(task);
         let party = Party { right: &right, session: task.session() };
         let lease = self.0.act(|state, now| state.board.export(party, export, now));
         let id = match lease {
@@ -346,6 +388,7 @@ impl Trader {
         })
     }
 
+    #[expect(clippy::too_many_arguments, reason = "those of the call in Theta")]
     fn find(
         &self,
         task: &Task,
@@ -354,27 +397,33 @@ impl Trader {
         query: &str,
         most: i64,
         host: &str,
-    ) -> Result<Found, FindSignal> {
-        let query = Query::parse_within(query, &self.0.limits);
-        let query = query.map_err(|why| FindSignal::BadQuery(text(why)))?;
-        let digest = match digest {
-            "" => None,
-            digest => Some(digest_of(digest).ok_or(FindSignal::UnknownInterface)?),
+        reply: Reply<Imported>,
+    ) {
+        let import = Import::new(service, digest, query, most, host);
+        self.0.import(task, import, Way::Own, reply);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "those of the call in Theta")]
+    fn find_through(
+        &self,
+        task: &Task,
+        service: &str,
+        digest: &str,
+        query: &str,
+        most: i64,
+        host: &str,
+        number: &str,
+        hops: i64,
+        within_ms: i64,
+        reply: Reply<Imported>,
+    ) {
+        let Some(number) = gathering::number_of(number) else {
+            let why = "the number of a question is 32 hexadecimal digits";
+            return reply.send(Err(FindSignal::BadQuery(text(why))));
         };
-        let question = Question {
-            service: service.to_owned(),
-            digest,
-            query,
-            most: wanted(most),
-            host: host_of(host).map(str::to_owned),
-        };
-        let right = Caller(task.caller());
-        let party = Party { right: &right, session: task.session() };
-        let seed = seed();
-        let found = self.0.act(|state, now| state.board.import(party, &question, seed, now));
-        let found = found.map_err(|_| FindSignal::UnknownInterface)?;
-        let offers: Vec<Offer> = found.offers.into_iter().map(Offer::from).collect();
-        Ok(Found { offers: offers.into(), more: found.more })
+        let import = Import::new(service, digest, query, most, host);
+        let [hops, within_ms] = [hops, within_ms].map(|number| wanted(number).unwrap_or(0));
+        self.0.import(task, import, Way::Through(Route { number, hops, within_ms }), reply);
     }
 
     fn offers(&self, task: &Task, service: &str, after: i64, most: i64, host: &str) -> Seq<Offer> {
@@ -385,7 +434,7 @@ impl Trader {
             after: OfferId(wanted(after).unwrap_or(0)),
             most: wanted(most).unwrap_or(limits.most_default).min(limits.most_max) as usize,
         };
-        let right = Caller(task.caller());
+        let right = self.0.caller(task);
         let party = Party { right: &right, session: task.session() };
         let offers = self.0.act(|state, now| state.board.offers(party, page, now));
         offers.into_iter().map(Offer::from).collect::<Vec<_>>().into()
@@ -393,7 +442,7 @@ impl Trader {
 
     fn changes(&self, task: &Task, service: &str, since: i64, within_ms: i64, reply: Reply<Counter>) {
         let (since, within_ms) = (wanted(since).unwrap_or(0), wanted(within_ms).unwrap_or(0));
-        let right = Caller(task.caller());
+        let right = self.0.caller(task);
         let session = task.session();
         let party = Party { right: &right, session };
         let now_or_never =
@@ -417,14 +466,6 @@ impl Trader {
             }
         });
     }
-}
-
-/// Returns a number that nobody guesses, for the order of offers.
-fn seed() -> u64 {
-    let mut bytes = [0; 8];
-    // Without random numbers the order is not random, and everything else is right.
-    let _ = getrandom::fill(&mut bytes);
-    u64::from_ne_bytes(bytes)
 }
 
 /// Reads properties, and the load among them.

@@ -15,7 +15,12 @@ fn links() -> Links {
 }
 
 fn route(number: u128, hops: u64) -> Route {
-    Route { number, hops }
+    Route { number, hops, within_ms: u64::MAX }
+}
+
+/// The route with which links are asked.
+fn further(number: u128, hops: u64) -> Route {
+    Route { number, hops, within_ms: 1_000 }
 }
 
 fn offer(id: u64, name: &str, properties: &str) -> Offer {
@@ -48,16 +53,49 @@ fn links_have_names_and_a_limit() {
 #[test]
 fn hops_and_answers_decide_about_links() {
     let (mut links, limits) = (links(), Limits::default());
-    assert_eq!(links.begin(route(1, HOPS), false, &limits, 0), Ask::Links(vec![0, 1], route(1, 0)));
-    assert_eq!(links.begin(route(2, HOPS), true, &limits, 0), Ask::Links(vec![1], route(2, 0)));
+    assert_eq!(links.begin(Route::own(1, &limits), false, &limits, 0), Ask::Links(vec![0, 1], further(1, 0)));
+    assert_eq!(links.begin(Route::own(2, &limits), true, &limits, 0), Ask::Links(vec![1], further(2, 0)));
     assert_eq!(links.begin(route(3, 0), false, &limits, 0), Ask::Nobody);
     assert_eq!(
         links.begin(route(4, 99), true, &limits, 0),
-        Ask::Links(vec![1], route(4, 2)),
+        Ask::Links(vec![1], further(4, 2)),
         "three at most"
     );
     let mut none = Links::new(vec![link("eu", Follow::IfNone)], &limits).unwrap();
     assert_eq!(none.begin(route(1, 1), true, &limits, 0), Ask::Nobody);
+}
+
+#[test]
+fn a_trader_waits_less_than_its_asker() {
+    let (mut links, limits) = (links(), Limits::default());
+    let mut waits =
+        |number, within_ms| match links.begin(Route { number, hops: 1, within_ms }, false, &limits, 0) {
+            Ask::Links(_, route) => Some(route.within_ms),
+            _ => None,
+        };
+    assert_eq!((waits(1, 1_000), waits(2, 750), waits(3, 60_000)), (Some(750), Some(561), Some(1_000)));
+    assert_eq!((waits(4, 3), waits(5, 0)), (None, None), "no time is left");
+}
+
+#[test]
+fn a_link_that_has_failed_rests() {
+    let (mut links, limits) = (links(), Limits::default());
+    let mut number = 0;
+    let mut asked = |links: &mut Links, now| {
+        number += 1;
+        match links.begin(route(number, 1), false, &limits, now) {
+            Ask::Links(asked, _) => asked,
+            _ => Vec::new(),
+        }
+    };
+    links.failed(1, &limits, 100);
+    links.failed(9, &limits, 100);
+    assert_eq!((asked(&mut links, 1_099), asked(&mut links, 1_100)), (vec![0], vec![0, 1]));
+    links.failed(0, &limits, 2_000);
+    links.failed(1, &limits, 2_000);
+    assert!(asked(&mut links, 2_000).is_empty());
+    links.answered(0);
+    assert_eq!(asked(&mut links, 2_000), [0]);
 }
 
 #[test]
@@ -75,7 +113,7 @@ fn questions_that_come_again_are_circles() {
 fn answers_are_merged_with_the_name_of_the_link() {
     let (links, limits) = (links(), Limits::default());
     let own = found(vec![offer(1, "a", "incarnation=1")], false);
-    let mut gathering = Gathering::new(own, vec![0, 1], &limits, 100);
+    let mut gathering = Gathering::new(own, vec![0, 1], further(1, 0), 100);
     assert!(!gathering.is_done(1_099) && gathering.is_done(1_100) && gathering.deadline() == 1_100);
     let mut wrong = offer(9, "d", "");
     wrong.addresses.clear();
@@ -100,7 +138,7 @@ fn answers_are_merged_with_the_name_of_the_link() {
 fn merged_answers_are_as_long_as_wanted() {
     let (links, limits) = (links(), Limits::default());
     let many = |from: u64| (from..from + 70).map(|n| offer(n, &format!("n{n}"), "")).collect::<Vec<_>>();
-    let mut gathering = Gathering::new(found(many(0), false), vec![0], &limits, 0);
+    let mut gathering = Gathering::new(found(many(0), false), vec![0], further(1, 0), 0);
     gathering.answer(&links, 0, Some(found(many(100), false)), &limits);
     let question = Question { most: Some(1_000), ..Question::default() };
     let all = gathering.finish(&question, &limits, 1);

@@ -7,30 +7,30 @@ use bifrost_veneer as bf;
 /// The interface that the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [177, 225, 63, 249, 247, 156, 230, 102, 29, 78, 162, 254, 180, 70, 95, 161, 168, 255, 1, 132, 221, 204, 212, 60, 134, 187, 150, 68, 81, 143, 222, 39],
+    digest: [152, 168, 151, 247, 188, 134, 118, 221, 158, 157, 194, 137, 29, 163, 104, 225, 188, 169, 60, 171, 45, 227, 24, 185, 151, 71, 141, 89, 40, 233, 227, 238],
     json: include_str!("bifrost_stubs.interface.json"),
     basic: [
-        (0, bf::CellNumbers { ty: 17, put: 245, full: 246, get: 247 }),
-        (1, bf::CellNumbers { ty: 18, put: 252, full: 253, get: 254 }),
-        (2, bf::CellNumbers { ty: 19, put: 259, full: 260, get: 261 }),
-        (3, bf::CellNumbers { ty: 20, put: 266, full: 267, get: 268 }),
-        (4, bf::CellNumbers { ty: 21, put: 273, full: 274, get: 275 }),
-        (5, bf::CellNumbers { ty: 22, put: 280, full: 281, get: 282 }),
+        (0, bf::CellNumbers { ty: 17, put: 246, full: 247, get: 248 }),
+        (1, bf::CellNumbers { ty: 18, put: 253, full: 254, get: 255 }),
+        (2, bf::CellNumbers { ty: 19, put: 260, full: 261, get: 262 }),
+        (3, bf::CellNumbers { ty: 20, put: 267, full: 268, get: 269 }),
+        (4, bf::CellNumbers { ty: 21, put: 274, full: 275, get: 276 }),
+        (5, bf::CellNumbers { ty: 22, put: 281, full: 282, get: 283 }),
     ],
     builtin: [
         bf::BuiltinNumbers {
             ty: 6,
-            cell: bf::CellNumbers { ty: 23, put: 287, full: 288, get: 289 },
+            cell: bf::CellNumbers { ty: 23, put: 288, full: 289, get: 290 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 7,
-            cell: bf::CellNumbers { ty: 24, put: 291, full: 292, get: 293 },
+            cell: bf::CellNumbers { ty: 24, put: 292, full: 293, get: 294 },
             first: 115,
         },
         bf::BuiltinNumbers {
             ty: 8,
-            cell: bf::CellNumbers { ty: 25, put: 295, full: 296, get: 297 },
+            cell: bf::CellNumbers { ty: 25, put: 296, full: 297, get: 298 },
             first: 121,
         },
     ],
@@ -48,7 +48,7 @@ pub struct Trader(bf::Stub);
 
 bf::object! {
     Trader, INTERFACE, type 9,
-    cell (26, 302, 303, 304),
+    cell (26, 303, 304, 305),
     below [bf::Any]
 }
 
@@ -92,6 +92,25 @@ impl Trader {
         bf::call! { self.0, 133, service, digest, query, most, host }
     }
 
+    /// Imports offers as `find`, for a trader that has a link to this one, or over so many links. `number` is that of the
+    /// question, 32 random hexadecimal digits; `within_ms` is the time that the caller waits.
+    ///
+    /// Theta: `find_through (service: string, digest: string, query: string, most: int, host: string, number: string, hops: int, within_ms: int) returns (struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool]) signals (bad_query (string), unknown_interface)`
+    #[track_caller]
+    pub fn find_through(
+        &self,
+        service: impl bf::IntoArg<String>,
+        digest: impl bf::IntoArg<String>,
+        query: impl bf::IntoArg<String>,
+        most: impl bf::IntoArg<i64>,
+        host: impl bf::IntoArg<String>,
+        number: impl bf::IntoArg<String>,
+        hops: impl bf::IntoArg<i64>,
+        within_ms: impl bf::IntoArg<i64>,
+    ) -> FoundRef {
+        bf::call! { self.0, 134, service, digest, query, most, host, number, hops, within_ms }
+    }
+
     /// The listed offers by number, those behind the number `behind`; an empty service has all.
     ///
     /// Theta: `offers (service: string, behind: int, most: int, host: string) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
@@ -103,7 +122,7 @@ impl Trader {
         most: impl bf::IntoArg<i64>,
         host: impl bf::IntoArg<String>,
     ) -> SequenceOfOffer {
-        bf::call! { self.0, 134, service, behind, most, host }
+        bf::call! { self.0, 135, service, behind, most, host }
     }
 
     /// The counter of changes of a service: another one than `since`, or the same after so many ms.
@@ -116,7 +135,7 @@ impl Trader {
         since: impl bf::IntoArg<i64>,
         within_ms: impl bf::IntoArg<i64>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 135, service, since, within_ms }
+        bf::call! { self.0, 136, service, since, within_ms }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -169,6 +188,25 @@ impl TraderSend<'_> {
         bf::send! { self.0, 133, service, digest, query, most, host }
     }
 
+    /// Imports offers as `find`, for a trader that has a link to this one, or over so many links. `number` is that of the
+    /// question, 32 random hexadecimal digits; `within_ms` is the time that the caller waits.
+    ///
+    /// Theta: `find_through (service: string, digest: string, query: string, most: int, host: string, number: string, hops: int, within_ms: int) returns (struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool]) signals (bad_query (string), unknown_interface)`
+    #[track_caller]
+    pub fn find_through(
+        &self,
+        service: impl bf::IntoArg<String>,
+        digest: impl bf::IntoArg<String>,
+        query: impl bf::IntoArg<String>,
+        most: impl bf::IntoArg<i64>,
+        host: impl bf::IntoArg<String>,
+        number: impl bf::IntoArg<String>,
+        hops: impl bf::IntoArg<i64>,
+        within_ms: impl bf::IntoArg<i64>,
+    ) {
+        bf::send! { self.0, 134, service, digest, query, most, host, number, hops, within_ms }
+    }
+
     /// The listed offers by number, those behind the number `behind`; an empty service has all.
     ///
     /// Theta: `offers (service: string, behind: int, most: int, host: string) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
@@ -180,7 +218,7 @@ impl TraderSend<'_> {
         most: impl bf::IntoArg<i64>,
         host: impl bf::IntoArg<String>,
     ) {
-        bf::send! { self.0, 134, service, behind, most, host }
+        bf::send! { self.0, 135, service, behind, most, host }
     }
 
     /// The counter of changes of a service: another one than `since`, or the same after so many ms.
@@ -193,7 +231,7 @@ impl TraderSend<'_> {
         since: impl bf::IntoArg<i64>,
         within_ms: impl bf::IntoArg<i64>,
     ) {
-        bf::send! { self.0, 135, service, since, within_ms }
+        bf::send! { self.0, 136, service, since, within_ms }
     }
 }
 
@@ -205,7 +243,7 @@ pub struct Lease(bf::Stub);
 
 bf::object! {
     Lease, INTERFACE, type 10,
-    cell (27, 306, 307, 308),
+    cell (27, 307, 308, 309),
     below [bf::Any]
 }
 
@@ -216,7 +254,7 @@ impl Lease {
     /// Theta: `renew (properties: string) returns (int) signals (gone, refused (string))`
     #[track_caller]
     pub fn renew(&self, properties: impl bf::IntoArg<String>) -> bf::Promise<i64> {
-        bf::call! { self.0, 136, properties }
+        bf::call! { self.0, 137, properties }
     }
 
     /// Ends the offer.
@@ -224,7 +262,7 @@ impl Lease {
     /// Theta: `withdraw ()`
     #[track_caller]
     pub fn withdraw(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 138 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -244,7 +282,7 @@ impl LeaseSend<'_> {
     /// Theta: `renew (properties: string) returns (int) signals (gone, refused (string))`
     #[track_caller]
     pub fn renew(&self, properties: impl bf::IntoArg<String>) {
-        bf::send! { self.0, 136, properties }
+        bf::send! { self.0, 137, properties }
     }
 
     /// Ends the offer.
@@ -252,7 +290,7 @@ impl LeaseSend<'_> {
     /// Theta: `withdraw ()`
     #[track_caller]
     pub fn withdraw(&self) {
-        bf::send! { self.0, 137 }
+        bf::send! { self.0, 138 }
     }
 }
 
@@ -262,7 +300,7 @@ pub struct SequenceOfString(bf::Stub);
 
 bf::object! {
     SequenceOfString, INTERFACE, type 11,
-    cell (28, 310, 311, 312),
+    cell (28, 311, 312, 313),
     below [bf::Any], plain Vec<String>
 }
 
@@ -274,43 +312,43 @@ impl SequenceOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 139 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 140, i }
+        bf::call! { self.0, 141, i }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `append (v: string) returns (sequence[string])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> SequenceOfString {
-        bf::call! { self.0, 143, v }
+        bf::call! { self.0, 144, v }
     }
 
     /// Theta: `concat (x: sequence[string]) returns (sequence[string])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfString>) -> SequenceOfString {
-        bf::call! { self.0, 144, x }
+        bf::call! { self.0, 145, x }
     }
 
     /// Theta: `replace (i: int, v: string) returns (sequence[string]) signals (bounds)`
@@ -320,7 +358,7 @@ impl SequenceOfString {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<String>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 145, i, v }
+        bf::call! { self.0, 146, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[string]) signals (bounds)`
@@ -330,55 +368,55 @@ impl SequenceOfString {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfString {
-        bf::call! { self.0, 146, at, count }
+        bf::call! { self.0, 147, at, count }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 147)
+        bf::Iter::of_method(&self.0, 148)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 148)
+        bf::Iter::of_method(&self.0, 149)
     }
 
     /// Theta: `to_array () returns (array[string])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfString {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `equal (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 150, x }
+        bf::call! { self.0, 151, x }
     }
 
     /// Theta: `similar (x: sequence[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 151, x }
+        bf::call! { self.0, 152, x }
     }
 
     /// Theta: `copy () returns (sequence[string])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfString {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 155 }
     }
 }
 
@@ -388,7 +426,7 @@ pub struct ArrayOfString(bf::Stub);
 
 bf::object! {
     ArrayOfString, INTERFACE, type 12,
-    cell (29, 317, 318, 319),
+    cell (29, 318, 319, 320),
     below [bf::Any]
 }
 
@@ -398,127 +436,127 @@ impl ArrayOfString {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `fetch (i: int) returns (string) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<String> {
-        bf::call! { self.0, 160, i }
+        bf::call! { self.0, 161, i }
     }
 
     /// Theta: `store (i: int, v: string) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 161, i, v }
+        bf::call! { self.0, 162, i, v }
     }
 
     /// Theta: `bottom () returns (string) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `top () returns (string) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `append (v: string)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 164, v }
+        bf::call! { self.0, 165, v }
     }
 
     /// Theta: `append_low (v: string)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 165, v }
+        bf::call! { self.0, 166, v }
     }
 
     /// Theta: `remove () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `remove_low () returns (string) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `elements () yields (string)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 168)
+        bf::Iter::of_method(&self.0, 169)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 169)
+        bf::Iter::of_method(&self.0, 170)
     }
 
     /// Theta: `to_sequence () returns (sequence[string])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfString {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `equal (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 172, x }
+        bf::call! { self.0, 173, x }
     }
 
     /// Theta: `similar (x: array[string]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfString>) -> bf::Promise<bool> {
-        bf::call! { self.0, 173, x }
+        bf::call! { self.0, 174, x }
     }
 
     /// Theta: `copy () returns (array[string])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfString {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 176 }
     }
 }
 
@@ -528,7 +566,7 @@ pub struct OfferRef(bf::Stub);
 
 bf::object! {
     OfferRef, INTERFACE, type 13,
-    cell (30, 324, 325, 326),
+    cell (30, 325, 326, 327),
     below [bf::Any], plain Offer
 }
 
@@ -569,139 +607,139 @@ impl OfferRef {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `service () returns (string)`
     #[track_caller]
     pub fn service(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `digest () returns (string)`
     #[track_caller]
     pub fn digest(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 179 }
     }
 
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 179 }
+        bf::call! { self.0, 180 }
     }
 
     /// Theta: `addresses () returns (sequence[string])`
     #[track_caller]
     pub fn addresses(&self) -> SequenceOfString {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 181 }
     }
 
     /// Theta: `names () returns (sequence[string])`
     #[track_caller]
     pub fn names(&self) -> SequenceOfString {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `values () returns (sequence[string])`
     #[track_caller]
     pub fn values(&self) -> SequenceOfString {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `load () returns (real)`
     #[track_caller]
     pub fn load(&self) -> bf::Promise<f64> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `doubtful () returns (bool)`
     #[track_caller]
     pub fn doubtful(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 184 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `replace_id (v: int) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_id(&self, v: impl bf::IntoArg<i64>) -> OfferRef {
-        bf::call! { self.0, 185, v }
+        bf::call! { self.0, 186, v }
     }
 
     /// Theta: `replace_service (v: string) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_service(&self, v: impl bf::IntoArg<String>) -> OfferRef {
-        bf::call! { self.0, 186, v }
+        bf::call! { self.0, 187, v }
     }
 
     /// Theta: `replace_digest (v: string) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_digest(&self, v: impl bf::IntoArg<String>) -> OfferRef {
-        bf::call! { self.0, 187, v }
+        bf::call! { self.0, 188, v }
     }
 
     /// Theta: `replace_name (v: string) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_name(&self, v: impl bf::IntoArg<String>) -> OfferRef {
-        bf::call! { self.0, 188, v }
+        bf::call! { self.0, 189, v }
     }
 
     /// Theta: `replace_addresses (v: sequence[string]) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_addresses(&self, v: impl bf::IntoArg<SequenceOfString>) -> OfferRef {
-        bf::call! { self.0, 189, v }
+        bf::call! { self.0, 190, v }
     }
 
     /// Theta: `replace_names (v: sequence[string]) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_names(&self, v: impl bf::IntoArg<SequenceOfString>) -> OfferRef {
-        bf::call! { self.0, 190, v }
+        bf::call! { self.0, 191, v }
     }
 
     /// Theta: `replace_values (v: sequence[string]) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_values(&self, v: impl bf::IntoArg<SequenceOfString>) -> OfferRef {
-        bf::call! { self.0, 191, v }
+        bf::call! { self.0, 192, v }
     }
 
     /// Theta: `replace_load (v: real) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_load(&self, v: impl bf::IntoArg<f64>) -> OfferRef {
-        bf::call! { self.0, 192, v }
+        bf::call! { self.0, 193, v }
     }
 
     /// Theta: `replace_doubtful (v: bool) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn replace_doubtful(&self, v: impl bf::IntoArg<bool>) -> OfferRef {
-        bf::call! { self.0, 193, v }
+        bf::call! { self.0, 194, v }
     }
 
     /// Theta: `equal (x: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<OfferRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 194, x }
+        bf::call! { self.0, 195, x }
     }
 
     /// Theta: `similar (x: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<OfferRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 195, x }
+        bf::call! { self.0, 196, x }
     }
 
     /// Theta: `copy () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn copy(&self) -> OfferRef {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 199 }
     }
 }
 
@@ -711,7 +749,7 @@ pub struct SequenceOfOffer(bf::Stub);
 
 bf::object! {
     SequenceOfOffer, INTERFACE, type 14,
-    cell (31, 331, 332, 333),
+    cell (31, 332, 333, 334),
     below [bf::Any], plain Vec<Offer>
 }
 
@@ -723,43 +761,43 @@ impl SequenceOfOffer {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> OfferRef {
-        bf::call! { self.0, 201, i }
+        bf::call! { self.0, 202, i }
     }
 
     /// Theta: `bottom () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> OfferRef {
-        bf::call! { self.0, 202 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `top () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> OfferRef {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `append (v: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<OfferRef>) -> SequenceOfOffer {
-        bf::call! { self.0, 204, v }
+        bf::call! { self.0, 205, v }
     }
 
     /// Theta: `concat (x: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfOffer>) -> SequenceOfOffer {
-        bf::call! { self.0, 205, x }
+        bf::call! { self.0, 206, x }
     }
 
     /// Theta: `replace (i: int, v: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) signals (bounds)`
@@ -769,7 +807,7 @@ impl SequenceOfOffer {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<OfferRef>,
     ) -> SequenceOfOffer {
-        bf::call! { self.0, 206, i, v }
+        bf::call! { self.0, 207, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) signals (bounds)`
@@ -779,55 +817,55 @@ impl SequenceOfOffer {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfOffer {
-        bf::call! { self.0, 207, at, count }
+        bf::call! { self.0, 208, at, count }
     }
 
     /// Theta: `elements () yields (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(OfferRef,)> {
-        bf::Iter::of_method(&self.0, 208)
+        bf::Iter::of_method(&self.0, 209)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 209)
+        bf::Iter::of_method(&self.0, 210)
     }
 
     /// Theta: `to_array () returns (array[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfOffer {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `equal (x: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfOffer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 211, x }
+        bf::call! { self.0, 212, x }
     }
 
     /// Theta: `similar (x: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfOffer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 212, x }
+        bf::call! { self.0, 213, x }
     }
 
     /// Theta: `copy () returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfOffer {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 215 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 216 }
     }
 }
 
@@ -837,7 +875,7 @@ pub struct ArrayOfOffer(bf::Stub);
 
 bf::object! {
     ArrayOfOffer, INTERFACE, type 15,
-    cell (32, 338, 339, 340),
+    cell (32, 339, 340, 341),
     below [bf::Any]
 }
 
@@ -847,37 +885,37 @@ impl ArrayOfOffer {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `fetch (i: int) returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> OfferRef {
-        bf::call! { self.0, 221, i }
+        bf::call! { self.0, 222, i }
     }
 
     /// Theta: `store (i: int, v: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
@@ -887,85 +925,85 @@ impl ArrayOfOffer {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<OfferRef>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 222, i, v }
+        bf::call! { self.0, 223, i, v }
     }
 
     /// Theta: `bottom () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> OfferRef {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `top () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> OfferRef {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `append (v: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<OfferRef>) -> bf::Promise<()> {
-        bf::call! { self.0, 225, v }
+        bf::call! { self.0, 226, v }
     }
 
     /// Theta: `append_low (v: struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<OfferRef>) -> bf::Promise<()> {
-        bf::call! { self.0, 226, v }
+        bf::call! { self.0, 227, v }
     }
 
     /// Theta: `remove () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> OfferRef {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `remove_low () returns (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> OfferRef {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `elements () yields (struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(OfferRef,)> {
-        bf::Iter::of_method(&self.0, 229)
+        bf::Iter::of_method(&self.0, 230)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 230)
+        bf::Iter::of_method(&self.0, 231)
     }
 
     /// Theta: `to_sequence () returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfOffer {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `equal (x: array[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfOffer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 232, x }
+        bf::call! { self.0, 233, x }
     }
 
     /// Theta: `similar (x: array[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfOffer>) -> bf::Promise<bool> {
-        bf::call! { self.0, 233, x }
+        bf::call! { self.0, 234, x }
     }
 
     /// Theta: `copy () returns (array[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfOffer {
-        bf::call! { self.0, 234 }
+        bf::call! { self.0, 235 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 236 }
     }
 }
 
@@ -975,7 +1013,7 @@ pub struct FoundRef(bf::Stub);
 
 bf::object! {
     FoundRef, INTERFACE, type 16,
-    cell (33, 345, 346, 347),
+    cell (33, 346, 347, 348),
     below [bf::Any], plain Found
 }
 
@@ -1002,55 +1040,55 @@ impl FoundRef {
     /// Theta: `offers () returns (sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]])`
     #[track_caller]
     pub fn offers(&self) -> SequenceOfOffer {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `more () returns (bool)`
     #[track_caller]
     pub fn more(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `replace_offers (v: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]]) returns (struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool])`
     #[track_caller]
     pub fn replace_offers(&self, v: impl bf::IntoArg<SequenceOfOffer>) -> FoundRef {
-        bf::call! { self.0, 238, v }
+        bf::call! { self.0, 239, v }
     }
 
     /// Theta: `replace_more (v: bool) returns (struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool])`
     #[track_caller]
     pub fn replace_more(&self, v: impl bf::IntoArg<bool>) -> FoundRef {
-        bf::call! { self.0, 239, v }
+        bf::call! { self.0, 240, v }
     }
 
     /// Theta: `equal (x: struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<FoundRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 240, x }
+        bf::call! { self.0, 241, x }
     }
 
     /// Theta: `similar (x: struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<FoundRef>) -> bf::Promise<bool> {
-        bf::call! { self.0, 241, x }
+        bf::call! { self.0, 242, x }
     }
 
     /// Theta: `copy () returns (struct[offers: sequence[struct[id: int, service: string, digest: string, name: string, addresses: sequence[string], names: sequence[string], values: sequence[string], load: real, doubtful: bool]], more: bool])`
     #[track_caller]
     pub fn copy(&self) -> FoundRef {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 243 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 245 }
     }
 }
 
