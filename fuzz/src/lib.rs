@@ -13,6 +13,8 @@ mod peer;
 mod repository;
 #[path = "../../crates/session/tests/support/mod.rs"]
 mod session;
+#[path = "../../crates/capsule/tests/support/task_packets.rs"]
+mod task_packets;
 #[path = "../../crates/theta/tests/support/mod.rs"]
 mod theta;
 #[path = "../../crates/trader/tests/support/bodies.rs"]
@@ -22,5 +24,6 @@ pub use lines::text_form;
 pub use peer::capsule_peer;
 pub use repository::bodies::{dump_text, log_bytes, log_entries, log_files, stored_record};
 pub use session::bodies::{batch_check, wire_decode};
+pub use task_packets::task_packets;
 pub use theta::bodies::{ir_text, theta_text};
 pub use trader::{trader_board, trader_query, trader_url};

@@ -10,6 +10,7 @@
 //! hold no references to actors of nodes, and so take no part in searches for garbage. They count
 //! the nodes and guests that know an actor, as a node does.
 
+mod alone;
 mod run;
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,6 +33,8 @@ use crate::space::Space;
 
 use run::Runner;
 
+#[doc(hidden)]
+pub use alone::TasksAlone;
 pub use bifrost_tasks::{
     BOUNDS_US, Counts as TaskCounts, End as TaskEnd, Histogram, Settings as PoolSettings,
 };
@@ -417,7 +420,9 @@ impl Tasks {
         let tasks = Arc::downgrade(self);
         let actor = Arc::new(Served { address, ty, class, value, export, priority, tasks });
         let entry = Entry { actor: Arc::downgrade(&actor), held: None, known: HashMap::new() };
-        self.table.lock().actors.insert(key_of(address), entry);
+        let earlier = self.table.lock().actors.insert(key_of(address), entry);
+        // It is dropped when the table is not locked: its actor looks for itself there.
+        drop(earlier);
         Some(actor)
     }
 
@@ -436,6 +441,10 @@ impl Tasks {
         else {
             return;
         };
+        // A correct node gives each actor another address.
+        if self.table.lock().actors.contains_key(&key_of(address)) {
+            return tracing::warn!(from, "tasks.address_taken");
+        }
         let Some(actor) = self.enter(address, ty, ActorValue::default()) else {
             tracing::warn!(class = program.types.name(ty), "tasks.unknown_class");
             return;

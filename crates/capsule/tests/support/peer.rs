@@ -1,6 +1,8 @@
 //! A node with a peer whose packets are changed on their way: whatever comes, the run ends, the
 //! heap stays whole, and a peer that sends what none sends that behaves is lost.
 
+mod change;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,6 +11,8 @@ use bifrost_actors::{Names, Observer, Packets, Placement, Received, Wait, step_n
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::{Collect, Cx, Limits};
 use bifrost_theta::{Options, Sources, compile};
+
+use change::Changes;
 
 const PROGRAM: &str = "Sums = actor
   sum: int  seen: array[string]
@@ -89,64 +93,12 @@ const STEPS_MAX: u32 = 10_000;
 struct Wire {
     to_peer: VecDeque<Vec<u8>>,
     to_node: VecDeque<Vec<u8>>,
-    /// What decides what is changed.
-    data: VecDeque<u8>,
+    changes: Changes,
     /// What the peer sends when it has nothing else to say.
     last: Vec<u8>,
-    changed: bool,
     distrusted: bool,
     told: bool,
     steps: u32,
-}
-
-impl Wire {
-    fn byte(&mut self) -> u8 {
-        self.data.pop_front().unwrap_or(0)
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.byte()).collect()
-    }
-
-    /// Changes some packets of a batch.
-    fn change(&mut self, batch: &[u8]) -> Vec<u8> {
-        let (mut rest, mut out) = (batch, Vec::new());
-        while let Some((length, behind)) = rest.split_first_chunk::<4>() {
-            let (packet, behind) = behind.split_at(u32::from_le_bytes(*length) as usize);
-            rest = behind;
-            let mut packet = packet.to_vec();
-            let (how, at) = (self.byte(), usize::from(self.byte()) % packet.len());
-            self.changed |= (1..=12).contains(&how);
-            let mut times = 1;
-            match how {
-                1 | 2 => packet[at] = self.byte(),
-                3 | 4 => packet[at] ^= 1 << (self.byte() % 8),
-                // Small numbers where there may be indices, classes, methods, tags and lengths.
-                5 | 6 if packet.len() >= 5 => {
-                    let at = 1 + at % (packet.len() - 4) / 4 * 4;
-                    let number = [u32::from(self.byte()) % 80, u32::MAX, u32::from(self.byte()) << 8]
-                        [usize::from(self.byte()) % 3];
-                    let end = packet.len().min(at + 4);
-                    packet[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
-                }
-                7 => packet.truncate(at),
-                8 => times = 2,
-                9 => times = 0,
-                10 => {
-                    let more = self.bytes(at);
-                    packet.extend(more);
-                }
-                11 => packet = self.bytes(at),
-                12 => out.extend(self.bytes(at % 8)),
-                _ => {}
-            }
-            for _ in 0..times {
-                out.extend((packet.len() as u32).to_le_bytes());
-                out.extend(&packet);
-            }
-        }
-        out
-    }
 }
 
 #[derive(Clone, Default)]
@@ -178,7 +130,7 @@ impl Ours {
             return (!std::mem::replace(&mut wire.told, true)).then(|| Received::Lost(Ours::lost()));
         }
         let batch = wire.to_node.pop_front()?;
-        let batch = wire.change(&batch);
+        let batch = wire.changes.change(&batch);
         Some(Received::Packets(1, batch))
     }
 }
@@ -212,11 +164,11 @@ impl Packets for Ours {
             if !stepped && wire.to_node.is_empty() {
                 // What is left is a batch.
                 let mut batch = std::mem::take(&mut wire.last);
-                batch.extend(std::mem::take(&mut wire.data));
+                batch.extend(std::mem::take(&mut wire.changes.data));
                 if batch.is_empty() {
                     return Received::Over;
                 }
-                wire.changed = true;
+                wire.changes.changed = true;
                 return Received::Packets(1, batch);
             }
         }
@@ -321,7 +273,7 @@ fn run(data: &[u8], last: Vec<u8>) -> Ended {
         ..Limits::default()
     };
     let shared = Shared::default();
-    shared.wire().data = data.iter().copied().collect();
+    shared.wire().changes.data = data.iter().copied().collect();
     shared.wire().last = last;
     let mut contexts = [0, 1].map(|node| {
         let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
@@ -341,9 +293,9 @@ fn run(data: &[u8], last: Vec<u8>) -> Ended {
     node.collect();
     let wire = shared.wire();
     assert!(wire.steps <= STEPS_MAX + 1, "the run does not end");
-    if !wire.changed {
+    if !wire.changes.changed {
         let told = ended.as_ref().err().map(|e| e.to_string());
         assert_eq!((ended.as_ref().ok(), told), (Some(&RESULT), None), "nothing was changed");
     }
-    Ended { returned: ended.is_ok(), changed: wire.changed, lost: wire.distrusted }
+    Ended { returned: ended.is_ok(), changed: wire.changes.changed, lost: wire.distrusted }
 }
