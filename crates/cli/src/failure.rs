@@ -167,6 +167,7 @@ impl From<bifrost_veneer::ConnectError> for Failure {
             bifrost_veneer::ConnectError::Connect(why) => why.into(),
             bifrost_veneer::ConnectError::Url(_)
             | bifrost_veneer::ConnectError::NoTraders
+            | bifrost_veneer::ConnectError::TooManyTraders { .. }
             | bifrost_veneer::ConnectError::Address(_) => Failure::new(Exit::Usage, why),
             bifrost_veneer::ConnectError::Import(_) => Failure::new(Exit::Unreachable, why),
             other => Failure::new(Exit::Refused, other),

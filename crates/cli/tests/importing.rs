@@ -14,7 +14,8 @@ mod stubs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use bifrost_veneer::{Service, ServiceError, Session, import};
+use bifrost_veneer::import::{Search, TRADERS_MAX};
+use bifrost_veneer::{ConnectError, Service, ServiceError, Session, import};
 use document::{Document, blocks};
 use stubs::{DataBase, INTERFACE};
 use support::{Server, bifrost, feed, stderr, stdout};
@@ -193,6 +194,35 @@ fn traders_are_asked_until_one_answers() {
     let (status, _, told) = shell("trader:///DataBase", &[("BIFROST_TRADER", "trader.example")]);
     assert_eq!(status, Some(2));
     assert!(told.contains("`trader.example` is not an address"), "{told}");
+    let many = vec![none; TRADERS_MAX + 1].join(",");
+    let (status, _, told) = shell("trader:///DataBase", &[("BIFROST_TRADER", &many)]);
+    assert_eq!(status, Some(2));
+    assert!(told.contains("names 17 traders; at most 16 are asked"), "{told}");
+}
+
+#[test]
+fn a_program_can_choose_among_the_offers() {
+    let trader = trader(&["--trust-addresses"]);
+    let exports = Exports::new(&trader);
+    for tier in 0..3 {
+        exports.database(&format!("n{tier}"), &["tcp://192.0.2.1:1"], &format!("tier={tier}"));
+    }
+    let search = Search::new(&url(&trader, "tier>0&prefer=max(tier)")).unwrap();
+    let names = |most| -> Vec<String> {
+        let offers = search.offers(most).unwrap();
+        offers.iter().map(|offer| offer.name.to_string()).collect()
+    };
+    assert_eq!(search.service(), "DataBase");
+    assert_eq!((names(0), names(1)), (vec!["n2".to_owned(), "n1".to_owned()], vec!["n2".to_owned()]));
+    assert_eq!(search.clone().stubs(&INTERFACE).offers(0).unwrap().len(), 2);
+    let none = Search::new(&url(&trader, "tier>7")).unwrap();
+    assert!(none.offers(0).unwrap().is_empty());
+    let nobody = Search::new(&format!("trader+{}/DataBase", nobody())).unwrap();
+    assert!(nobody.offers(0).unwrap_err().to_string().contains("no trader has answered"));
+    // A way of its own to connect.
+    let (place, imported) =
+        search.connect(|_, address, _| Ok::<_, ConnectError>(address.to_string())).unwrap();
+    assert_eq!((place.as_str(), imported.name()), ("tcp://192.0.2.1:1", "n2"));
 }
 
 #[test]

@@ -14,11 +14,14 @@ mod traded;
 #[path = "../../../examples/database/rust/src/bifrost_stubs.rs"]
 mod stubs;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use bifrost_veneer::import::RUNS_MAX;
 use bifrost_veneer::{BatchName, Error, How, Imported, Ran, Service, ServiceError, Session};
 use cluster::cluster;
 use stubs::{DataBase, INTERFACE};
@@ -369,4 +372,44 @@ fn new_servers_are_used_when_they_come() {
     preferred.withdraw().claim().unwrap();
     uses(&mut service, &servers[0]);
     assert!(servers.iter().all(|server| Session::builder(&INTERFACE).connect(&server.urls[0]).is_ok()));
+}
+
+/// Passes greeting and look-up of each client to a server, and ends the connection at the next words. Returns its
+/// address, and the number of the connections that were ended so.
+fn broken(server: &str) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("tcp://{}", listener.local_addr().unwrap());
+    let (place, ended) = (server.strip_prefix("tcp://").unwrap().to_owned(), Arc::new(AtomicU64::new(0)));
+    let count = ended.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), TcpStream::connect(&place).unwrap());
+            let mut words = vec![0; 1 << 16];
+            for _ in 0..2 {
+                let said = client.read(&mut words).unwrap();
+                server.write_all(&words[..said]).unwrap();
+                let answered = server.read(&mut words).unwrap();
+                client.write_all(&words[..answered]).unwrap();
+            }
+            if client.read(&mut words).unwrap() > 0 {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    (address, ended)
+}
+
+#[test]
+fn a_batch_that_ends_each_server_is_not_sent_for_ever() {
+    let trader = trader(&["--trust-addresses"]);
+    let server = database(&[]);
+    let (address, ended) = broken(&server.urls[1]);
+    Exports::new(&trader).database("database", &[&address], "store=one");
+    let mut service = service(&url(&trader, ""), Duration::from_secs(5));
+    let error = visit(&mut service, "bob").unwrap_err();
+    assert!(matches!(error, ServiceError::Lost { ran: Ran::Unknown, search: None, .. }), "{error:?}");
+    assert_eq!(ended.load(Ordering::Relaxed), u64::from(RUNS_MAX));
+    // A batch without a name is sent once.
+    let error = visits(&mut service, "bob").unwrap_err();
+    assert_eq!((error.ran(), ended.load(Ordering::Relaxed)), (Ran::Unknown, u64::from(RUNS_MAX) + 1));
 }

@@ -13,7 +13,7 @@ use bifrost_transport::Address;
 use bifrost_wire::InterfaceError;
 
 use crate::connection::ConnectionError;
-use crate::import::ImportError;
+use crate::import::{ImportError, TRADERS_MAX};
 
 /// The reason why a stub has no result. Cheap to clone. The account of failures that the program
 /// was not told of is that of the [session](crate::Session#failures-that-were-told).
@@ -73,6 +73,12 @@ pub enum ConnectError {
          addresses of traders, as in `tls://trader.example:7450`"
     )]
     NoTraders,
+    /// The environment names more traders than are asked.
+    #[error("BIFROST_TRADER names {traders} traders; at most {TRADERS_MAX} are asked")]
+    TooManyTraders {
+        /// The number of traders.
+        traders: usize,
+    },
     /// No server was imported.
     #[error(transparent)]
     Import(Box<ImportError>),

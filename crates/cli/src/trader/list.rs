@@ -24,8 +24,8 @@ const WITHIN_MS: i64 = 5_000;
 /// The arguments of both commands.
 #[derive(clap::Args, Debug)]
 struct Common {
-    /// The trader, or several of them, of which the first that answers is asked [default: the server
-    /// on this machine at the default address]
+    /// The trader, or several of them: the first that answers is asked [default: the server on this
+    /// machine at the default address]
     #[arg(long, value_name = "URL", env = "BIFROST_TRADER")]
     trader: Option<String>,
     /// The offers to show: comparisons with their properties [default: all]

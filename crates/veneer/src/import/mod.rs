@@ -1,8 +1,8 @@
 //! Imports: sessions with servers that a trader knows.
 //!
 //! [`import`] is the function to read first: it asks the traders of a URL, connects to a server of
-//! the service, and looks the object up. [`Builder::connect`] takes such URLs too. [`Service`] keeps
-//! a session, and goes on with another server when its own is lost.
+//! the service, and looks the object up. [`Builder::connect`] takes such URLs too. [`Service`]
+//! keeps a session, and goes on with another server when its own is lost.
 //!
 //! ```text
 //! search    the threads around `bifrost_trader::importer`: traders are asked, servers dialled

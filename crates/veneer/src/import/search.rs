@@ -1,7 +1,7 @@
 //! Carries out the actions of `bifrost_trader::importer`: threads ask traders and dial servers.
 //!
-//! [`Search`] has the settings. [`Searcher`] is a search with the server that it has found; its loop
-//! polls the importer, starts a thread for each question and each address, and takes what they
+//! [`Search`] has the settings. [`Searcher`] is a search with the server that it has found; its
+//! loop polls the importer, starts a thread for each question and each address, and takes what they
 //! report:
 //!
 //! ```text
@@ -111,11 +111,14 @@ impl Search {
             Some(trader) => vec![trader.parse()?],
             None => {
                 let list = std::env::var(TRADERS).unwrap_or_default();
-                addresses(&list).take(TRADERS_MAX).map(str::parse).collect::<Result<Vec<Address>, _>>()?
+                addresses(&list).map(str::parse).collect::<Result<Vec<Address>, _>>()?
             }
         };
         if traders.is_empty() {
             return Err(ConnectError::NoTraders);
+        }
+        if traders.len() > TRADERS_MAX {
+            return Err(ConnectError::TooManyTraders { traders: traders.len() });
         }
         Ok(Search {
             url,
@@ -570,5 +573,33 @@ impl Builder {
             search = search.token(token);
         }
         Ok(search.tls(self.tls.clone()).timeout(self.timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_failures_are_listed() {
+        let search = Search::new("trader+tcp://127.0.0.1:1/Store").unwrap();
+        let (sender, receiver) = channel::<Report<()>>();
+        let mut round = Round {
+            sender,
+            receiver,
+            opened: BTreeMap::new(),
+            attempts: Vec::new(),
+            refusing: Vec::new(),
+            final_failures: 0,
+            other_failures: 0,
+        };
+        for number in 0..=ATTEMPTS_MAX {
+            round.note(format!("tcp://h:{number}"), ConnectError::NoTraders);
+        }
+        round.note("tcp://h:3".to_owned(), ConnectError::Trace("x".to_owned()));
+        assert_eq!(round.attempts.len(), ATTEMPTS_MAX);
+        let told = search.error(Failure::NoTrader, round.attempts).to_string();
+        assert!(told.starts_with("cannot import `Store`: no trader has answered; tcp://h:1: "), "{told}");
+        assert!(told.ends_with("; tcp://h:3: `x` is no `traceparent` of W3C Trace Context"), "{told}");
     }
 }

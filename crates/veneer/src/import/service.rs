@@ -44,7 +44,7 @@ pub const RUNS_MAX: u32 = 16;
 /// | the server is lost, and | then |
 /// | --- | --- |
 /// | nothing of the run was sent | the body is called again, with another server |
-/// | the run is a [named](Service::run_named) transaction | as above, with a server of the same store |
+/// | the run is [named](Service::run_named) | as above, with a server of the same store |
 /// | otherwise | [`ServiceError::Lost`], which says what is known |
 ///
 /// A thread for each trader waits for changes there. A server that is new, or that the query
@@ -411,8 +411,7 @@ mod awaited {
     use super::*;
 
     impl<T: Object + Clone + Send + Sync> Service<T> {
-        /// As [`Service::run`], to be awaited. The body has a session and an object of its own, which
-        /// are those of the service.
+        /// As [`Service::run`], to be awaited. The body has clones of the session and the object.
         ///
         /// # Errors
         /// As [`Service::run`].
