@@ -205,7 +205,7 @@ fn mistakes_name_their_place() {
         ("[roles.a]\nuids = [-1]\n", &["roles.a.uids", "bifrost.toml"]),
         ("[roles.a]\nroot_names = \"all\"\n", &["roles.a.root_names", "bifrost.toml"]),
         ("[roles.a]\ntoken = \"x\"\n", &["`token`", "[roles.a]", "tokens", "bifrost.toml"]),
-        ("[roles.a]\nexports = []\n", &["`exports`", "[roles.a]"]),
+        ("[roles.a]\nexported = []\n", &["`exported`", "[roles.a]"]),
         ("[roles.\"a b\"]\n", &["[roles.a b]", "its name must be"]),
         ("[roles.\"\"]\n", &["its name must be"]),
         ("token = \"s3cret\"\n[roles.a]\n", &["`token` and roles exclude each other"]),
