@@ -5,6 +5,7 @@
 //! arguments; `overrides` has the arguments in their shape. The server (`bifrost_server`) owns its
 //! store, sessions and threads; this file only starts it and stops it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use bifrost_engine::{Engine, Mode, Run};
 use bifrost_native::Registry;
 use bifrost_native::standard::HttpHosts;
+use bifrost_server::exports::PropertyValue;
 use bifrost_server::program::ProgramError;
 use bifrost_server::{Config, Server, annotated, program};
 use bifrost_transport::Address;
@@ -53,6 +55,9 @@ Examples:
       `curl http://127.0.0.1:9464/metrics` prints the counts of sessions and store
   bifrost serve --otlp http://localhost:4318 --set otlp_ratio=0.01 database.theta
       exports metrics, and a span for each hundredth batch, to a collector of OpenTelemetry
+  bifrost serve --listen tls://0.0.0.0:7447 --advertise tls://db1.example:7447 \
+      --export database:DataBase --property region=eu --trader tls://trader.example:7450 database.theta
+      offers the object to clients of the trader, until the server ends
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output means that clients can connect. SIGUSR1 prints the number of open
@@ -86,6 +91,18 @@ pub struct Options {
     metrics: Option<String>,
     #[arg(long, value_name = "URL", help = setting("otlp"))]
     otlp: Option<String>,
+    /// An object that is exported to traders: its name in the root directory, or as an actor, and
+    /// the type under which clients find it; several times for several
+    #[arg(long, value_name = "NAME:TYPE", value_parser = parse_export)]
+    export: Vec<(String, String)>,
+    /// A trader to which objects are exported; several times for several
+    #[arg(long, value_name = "URL", env = "BIFROST_TRADER")]
+    trader: Vec<String>,
+    #[arg(long, value_name = "URL", help = setting_or("advertise", "; several times for several"))]
+    advertise: Vec<String>,
+    /// A property of all exports: region=eu, tier=1
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_property)]
+    property: Vec<Setting>,
     #[arg(long, value_name = "N", help = setting("nodes"))]
     nodes: Option<u32>,
     #[arg(long, value_name = "N", help = setting("tasks.threads"))]
@@ -159,6 +176,24 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
     Ok((name.to_owned(), typed.unwrap_or_else(|| Value::String(value.to_owned()))))
 }
 
+/// Reads `database:DataBase`. A name may have colons, and a type has none.
+fn parse_export(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once(':') {
+        Some((name, service)) if !name.is_empty() && !service.is_empty() => {
+            Ok((name.to_owned(), service.to_owned()))
+        }
+        _ => Err("write NAME:TYPE, as in `database:DataBase`".to_owned()),
+    }
+}
+
+/// Reads `region=eu`: a value is of the type that it has in a query of a trader.
+fn parse_property(text: &str) -> Result<Setting, String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as in `region=eu`")?;
+    let value = bifrost_trader::Value::from_text(value).map_err(|why| why.to_string())?;
+    let value = serde_json::to_value(PropertyValue::from(value)).map_err(|why| why.to_string())?;
+    Ok((name.to_owned(), value))
+}
+
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let load =
@@ -191,6 +226,7 @@ pub fn serve(
     config.place()?;
     config.check_nodes()?;
     config.checked_roles()?;
+    config.check_exports()?;
     if args.print_config {
         return Ok(print(&annotated::annotated(&config))?);
     }
@@ -208,6 +244,7 @@ pub fn serve(
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
     let addresses = shown(&server, is_self_made);
+    server.export(&config, server.pin().filter(|_| is_self_made))?;
     announce(&server, &config, &addresses);
     tell_ready(&addresses, args.ready_fd)?;
     supervised::tell_ready(&server);
@@ -287,6 +324,36 @@ fn overrides(args: &Options) -> Result<Value, Failure> {
     let given = token(args.token.as_deref(), args.token_file.as_deref())?;
     if let Some(token) = given.or_else(|| std::env::var("BIFROST_TOKEN").ok()) {
         settings.insert("token".into(), token.into());
+    }
+    if !args.trader.is_empty() {
+        // The variable separates them by commas or spaces.
+        let traders = args.trader.iter().flat_map(|urls| bifrost_trader::url::addresses(urls));
+        settings.insert("traders".into(), traders.collect::<Vec<_>>().into());
+    }
+    if let Ok(token) = std::env::var("BIFROST_TRADER_TOKEN") {
+        settings.insert("trader_token".into(), token.into());
+    }
+    if !args.advertise.is_empty() {
+        settings.insert("advertise".into(), args.advertise.clone().into());
+    }
+    for (name, value) in &args.property {
+        let properties = settings.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(properties) = properties {
+            properties.insert(name.clone(), value.clone());
+        }
+    }
+    let mut exported = BTreeSet::new();
+    for (name, service) in &args.export {
+        if !exported.insert(name) {
+            return Err(Failure::new(Exit::Usage, format!("`{name}` is exported twice")));
+        }
+        let exports = settings.entry("exports").or_insert_with(|| Value::Object(Map::new()));
+        let Value::Object(exports) = exports else { continue };
+        // `--set exports.database.lease_ms=20000` may have set another part of it.
+        let export = exports.entry(name.clone()).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(export) = export {
+            export.insert("type".into(), service.clone().into());
+        }
     }
     if let Some(store) = &args.store {
         settings.insert("store".into(), store.clone().into());
@@ -431,6 +498,9 @@ fn announce(server: &Server, config: &Config, addresses: &[Address]) {
     if let Some(address) = server.metrics_address() {
         say(format_args!("metrics on {address}"));
     }
+    for (name, export) in &config.exports {
+        say(format_args!("exporting {name} ({}) to {}", export.service, config.traders.join(" ")));
+    }
     let made_up = server.required_token().filter(|_| config.token.is_empty());
     if let Some(token) = made_up {
         say(format_args!("the token is {token}"));
@@ -466,5 +536,20 @@ mod tests {
         assert_eq!(parse_setting("sessions_max=3").unwrap().1, Value::from(3));
         assert_eq!(parse_setting("token=3").unwrap().1, Value::from("3"));
         assert!(parse_setting("x").is_err());
+    }
+
+    #[test]
+    fn exports_and_properties_are_read() {
+        let of = |name: &str, service: &str| Ok((name.to_owned(), service.to_owned()));
+        assert_eq!(parse_export("database:DataBase"), of("database", "DataBase"));
+        assert_eq!(parse_export("a:b:T"), of("a:b", "T"));
+        for wrong in ["database", ":T", "a:", ""] {
+            assert!(parse_export(wrong).is_err(), "{wrong}");
+        }
+        let values = [("1", Value::from(1)), ("0.5", 0.5.into()), ("true", true.into()), ("'1'", "1".into())];
+        for (text, value) in values {
+            assert_eq!(parse_property(&format!("a={text}")).unwrap().1, value);
+        }
+        assert!(parse_property("a='").is_err() && parse_property("a").is_err());
     }
 }

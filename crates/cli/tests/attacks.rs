@@ -28,7 +28,7 @@ fn roles(of_other: &str) -> String {
     let role = |name: &str, exports: &str| {
         let token = token_entry(name);
         format!(
-            "[roles.{name}]\ntokens = [\"{token}\"]\nroots = [\"trader\"]\nroutines = [\"*\"]\nexports = [{exports}]\n"
+            "[roles.{name}]\ntokens = [\"{token}\"]\nroots = [\"trader\"]\nexports = [{exports}]\nimports = [\"*\"]\n"
         )
     };
     role("data", "\"DataBase\"") + &role("other", of_other)

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, TlsConfig, WebsocketConfig};
+use crate::exports::ExportConfig;
 use crate::roles::RoleSettings;
 use crate::tasks::{ActorConfig, TasksConfig};
 use crate::trader::LinkConfig;
@@ -53,7 +54,7 @@ pub fn default(setting: &str) -> String {
     }
 }
 
-/// Returns the settings as a file. Secrets are left out: the token, and the URL of a database.
+/// Returns the settings as a file. Secrets are left out: the tokens, and the URL of a database.
 pub fn annotated(config: &Config) -> String {
     let [now, default] = [config, &Config::default()].map(as_map);
     let mut out = HEAD.to_owned();
@@ -67,6 +68,8 @@ pub fn annotated(config: &Config) -> String {
                     "limits" => put_limits(&mut tables, table),
                     "roles" => put_named::<RoleSettings>(&mut tables, "roles", table),
                     "links" => put_named::<LinkConfig>(&mut tables, "links", table),
+                    "exports" => put_exports(&mut tables, table),
+                    "properties" => put_properties(&mut tables, table),
                     "tasks" => put_tasks(&mut tables, table, &default),
                     "tls" => put_fields::<TlsConfig>(&mut tables, "tls", table, &default),
                     _ => put_fields::<WebsocketConfig>(&mut tables, "websocket", table, &default),
@@ -75,6 +78,10 @@ pub fn annotated(config: &Config) -> String {
             _ if *name == "token" && !config.token.is_empty() => {
                 put_comment(&mut out, text, None);
                 out += "# token is set, and not shown\n";
+            }
+            _ if *name == "trader_token" && !config.trader_token.is_empty() => {
+                put_comment(&mut out, text, None);
+                out += "# trader_token is set, and not shown\n";
             }
             _ if *name == "store" && postgres::is_url(&config.store) => {
                 put_comment(&mut out, text, None);
@@ -196,6 +203,33 @@ fn put_named<T: DocumentedFields + Default + Serialize>(
     }
 }
 
+/// Writes the exports, or the settings that one can have.
+fn put_exports(out: &mut String, exports: &Map<String, Value>) {
+    if exports.is_empty() {
+        *out += "# [exports.NAME]\n";
+        let values = [r#""DataBase""#, r#"{ region = "eu", tier = 1 }"#, "..."];
+        for ((name, text), value) in
+            ExportConfig::FIELD_NAMES.iter().zip(ExportConfig::FIELD_DOCS).zip(values)
+        {
+            put_comment(out, text, None);
+            let _ = writeln!(out, "# {name} = {value}");
+        }
+    }
+    for (name, export) in exports {
+        // A name in quotes is written the same in JSON and in TOML.
+        let name = format!("exports.{}", Value::from(name.as_str()));
+        export.as_object().into_iter().for_each(|export| put_table(out, &name, export));
+    }
+}
+
+/// Writes the properties of all exports, which have no names of their own here.
+fn put_properties(out: &mut String, properties: &Map<String, Value>) {
+    *out += "[properties]\n";
+    for (name, value) in properties {
+        let _ = writeln!(out, "{} = {value}", Value::from(name.as_str()));
+    }
+}
+
 /// Writes a table, and those in it behind it. An empty one says nothing.
 fn put_table(out: &mut String, name: &str, table: &Map<String, Value>) {
     let (tables, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| value.is_object());
@@ -203,6 +237,8 @@ fn put_table(out: &mut String, name: &str, table: &Map<String, Value>) {
         let _ = writeln!(out, "\n[{name}]");
         // Numbers, strings and lists of them are written the same in JSON and in TOML.
         for (name, value) in values {
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+            let name = if plain { name.clone() } else { Value::from(name.as_str()).to_string() };
             let _ = writeln!(out, "{name} = {value}");
         }
     }
@@ -217,6 +253,7 @@ mod tests {
 
     use super::*;
     use crate::RootNames;
+    use crate::exports::PropertyValue;
 
     fn read(text: &str) -> Config {
         let dir = tempfile::tempdir().unwrap();
@@ -267,10 +304,11 @@ mod tests {
             names("limits", &limits),
             names("roles", RoleSettings::FIELD_NAMES),
             names("links", LinkConfig::FIELD_NAMES),
+            names("exports", ExportConfig::FIELD_NAMES),
             names("tasks", TasksConfig::FIELD_NAMES),
             names("tasks", ActorConfig::FIELD_NAMES),
         ];
-        let tables = ["tls", "websocket", "limits", "roles", "links", "tasks"];
+        let tables = ["tls", "websocket", "limits", "roles", "links", "tasks", "exports", "properties"];
         let is_value = |(table, name): &(String, String)| match table.as_str() {
             "" => !tables.contains(&&name[..]),
             table => (table, name.as_str()) != ("tasks", "actors"),
@@ -298,7 +336,17 @@ mod tests {
         let link = LinkConfig { url: "tls://far:7450".into(), ..LinkConfig::default() };
         let actor = ActorConfig { concurrency: Some(3), ..ActorConfig::default() };
         let actors = [("std::FileServer".to_owned(), actor)].into();
+        let export = ExportConfig {
+            service: "DataBase".into(),
+            properties: [("load.of".to_owned(), PropertyValue::Real(0.5))].into(),
+            lease_ms: Some(20_000),
+        };
+        let all = [("region", PropertyValue::Text("eu".into())), ("tier", PropertyValue::Int(1))];
         let config = Config {
+            traders: vec!["tls://trader.example:7450".into()],
+            advertise: vec!["tls://db1.example:7447".into()],
+            exports: [("data base".to_owned(), export)].into(),
+            properties: all.map(|(name, value)| (name.to_owned(), value)).into(),
             tasks: TasksConfig { threads: 2, actors, ..TasksConfig::default() },
             listen: vec!["unix:///tmp/\"x\"".into()],
             sessions_max: 3,
@@ -313,6 +361,8 @@ mod tests {
     #[test]
     fn secrets_are_not_shown() {
         let config = Config { token: "s3cret".into(), ..Config::default() };
+        assert!(!annotated(&config).contains("s3cret"));
+        let config = Config { trader_token: "s3cret".into(), ..Config::default() };
         assert!(!annotated(&config).contains("s3cret"));
         let config = Config { store: "postgres://ann:s3cret@db/bank".into(), ..Config::default() };
         assert!(!annotated(&config).contains("s3cret"));

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::config_error::ConfigError;
 use crate::connections;
+use crate::exports::{ExportConfig, PropertyValue};
 use crate::guests::HOSTS_MAX;
 use crate::origins::Origins;
 use crate::otlp::Target;
@@ -191,6 +192,13 @@ pub struct Config {
     /// `always` all, `local` those over shared memory and unix sockets, `never` none. Clients
     /// elsewhere see absolute paths only by the name of the file.
     pub show_places: ShowPlaces,
+    /// The traders to which objects are exported, by their addresses.
+    pub traders: Vec<String>,
+    /// The token that is shown to traders that ask for one.
+    pub trader_token: String,
+    /// The addresses that traders tell clients, the best one first. Empty: those of `listen`. They
+    /// are needed where `listen` stands for all addresses of a machine, as `0.0.0.0` does.
+    pub advertise: Vec<String>,
     /// The certificates of `tls://` and `wss://` listeners.
     pub tls: TlsConfig,
     /// The rules of `ws://` and `wss://` listeners.
@@ -199,6 +207,11 @@ pub struct Config {
     pub tasks: TasksConfig,
     /// The links of a trader to other traders, by name: `bifrost trader` only.
     pub links: BTreeMap<String, LinkConfig>,
+    /// The objects that are exported to traders, by their names in the root directory, or as
+    /// actors.
+    pub exports: BTreeMap<String, ExportConfig>,
+    /// The properties of all exports.
+    pub properties: BTreeMap<String, PropertyValue>,
     /// The limits of each session, by the names that `welcome` announces.
     pub limits: BTreeMap<String, u64>,
     /// The roles of clients, by name. With roles each client needs one, over unix sockets and
@@ -274,10 +287,15 @@ impl Default for Config {
             ring_bytes: ListenOptions::default().ring_bytes,
             spin_us_max: None,
             show_places: ShowPlaces::default(),
+            traders: Vec::new(),
+            trader_token: String::new(),
+            advertise: Vec::new(),
             tls: TlsConfig::default(),
             websocket: WebsocketConfig::default(),
             tasks: TasksConfig::default(),
             links: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            properties: BTreeMap::new(),
             limits,
             roles: BTreeMap::new(),
         }
@@ -291,6 +309,7 @@ const NO_SETTINGS: &[&str] = &[
     "url",
     "config",
     "ca",
+    "trader",
     "update",
     "fuzz_seconds",
     "fuzz_seed",

@@ -2,6 +2,7 @@
 
 use bifrost_transport::{Address, AddressError, CertificateFileError};
 
+use crate::exports::ExportError;
 use crate::guests::HOSTS_MAX;
 use crate::origins::OriginError;
 use crate::roles::RoleError;
@@ -81,6 +82,9 @@ pub enum ConfigError {
          may come from BIFROST_TOKEN"
     )]
     BesideRoles(&'static str),
+    /// Exports to traders.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// The number of tasks.
     #[error("a server has 1 to 1024 tasks, not {0} (`tasks.threads`)")]
     Tasks(u32),

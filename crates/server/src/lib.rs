@@ -13,7 +13,7 @@
 //! of which websockets come; [`metrics`] has the counts of sessions and store, in the form that
 //! Prometheus reads; [`otlp`] sends them, and spans of batches, to a collector of OpenTelemetry.
 //!
-//! [`trader`] has the native actors of a trader.
+//! [`trader`] has the native actors of a trader, and [`exports`] offers objects to traders.
 //!
 //! Deliberately absent is any knowledge of commands: bytes go to `session`, and its replies go
 //! back.
@@ -27,6 +27,7 @@ mod config_error;
 mod connection;
 mod connections;
 mod context;
+pub mod exports;
 mod form;
 mod guests;
 mod hello;

@@ -56,8 +56,10 @@ pub struct RoleSettings {
     pub roots: Vec<String>,
     /// The routines that its clients may call: names, or beginnings with `*`.
     pub routines: Vec<String>,
-    /// The services that its clients may export at a trader: types, or beginnings with `*`.
+    /// At a trader: the services that its clients may export, as names or beginnings with `*`.
     pub exports: Vec<String>,
+    /// At a trader: the services that its clients may import, as names or beginnings with `*`.
+    pub imports: Vec<String>,
     /// Its rights to the names; absent: those of the setting `root_names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_names: Option<RootNames>,
@@ -94,7 +96,7 @@ pub enum RoleError {
     /// A pattern for names.
     #[error("`{setting}`: `{pattern}` is not a name, nor a beginning of names with a `*` at its end")]
     Pattern {
-        /// `roots`, `routines` or `exports`.
+        /// `roots`, `routines`, `exports` or `imports`.
         setting: &'static str,
         /// The pattern.
         pattern: String,
@@ -223,7 +225,7 @@ pub struct Checked {
     uids: Vec<u32>,
     roots: Names,
     routines: Names,
-    exports: Names,
+    services: ServiceNames,
     /// The patterns of the routines, as they were written.
     patterns: Vec<String>,
     root_names: bifrost_session::RootNames,
@@ -231,10 +233,19 @@ pub struct Checked {
     sessions_max: Option<usize>,
 }
 
+/// The services of a role at a trader.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceNames {
+    /// Those that its clients may export.
+    pub exports: Names,
+    /// Those that its clients may import.
+    pub imports: Names,
+}
+
 impl Checked {
-    /// Returns the services that clients of the role may export at a trader.
-    pub(crate) fn exports(&self) -> &Names {
-        &self.exports
+    /// Returns the services that clients of the role may export and import at a trader.
+    pub(crate) fn services(&self) -> &ServiceNames {
+        &self.services
     }
 }
 
@@ -315,7 +326,10 @@ fn check_role(
         uids: settings.uids.clone(),
         roots: names("roots", &settings.roots)?,
         routines: names("routines", &settings.routines)?,
-        exports: names("exports", &settings.exports)?,
+        services: ServiceNames {
+            exports: names("exports", &settings.exports)?,
+            imports: names("imports", &settings.imports)?,
+        },
         patterns: settings.routines.clone(),
         root_names: settings.root_names.unwrap_or(config.root_names).into(),
         limits: limits_of_role,

@@ -1,6 +1,6 @@
 //! The server: starts, accepts, stops.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use crate::backup::Backups;
 use crate::config::{Config, ConfigError, ShowPlaces};
 use crate::connection::{Connection, READ_BYTES};
 use crate::connections::{self, Connections};
+use crate::exports::{self, Exporting, Exports};
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
 use crate::http::{self, Pages};
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub batches: Batches,
     /// The spans of batches, if they are exported.
     pub tracer: Option<Arc<Tracer>>,
+    /// The state of exports to traders, if there are some.
+    pub exports: OnceLock<Arc<exports::State>>,
 }
 
 /// The things that a listener lets clients have.
@@ -127,6 +130,9 @@ pub enum StartError {
     /// The routine that makes the actors failed.
     #[error("`start` ended with an exception: {}", .0.with_places())]
     Start(Raised),
+    /// An object cannot be exported; the text names it.
+    #[error("{0}")]
+    Export(String),
     /// The system refused a thing that the server needs.
     #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
@@ -142,6 +148,8 @@ pub struct Server {
     token: Option<String>,
     metrics: Option<Metrics>,
     exporter: Option<Exporter>,
+    /// The exports to traders, if there are some.
+    exports: Option<Exports>,
     /// The socket for backups of the store, if that is in a folder.
     backups: Option<Backups>,
     /// The certificate of the `tls://` listeners, if there are some.
@@ -184,6 +192,19 @@ impl Shared {
         }
     }
 
+    /// Returns the load of the server, as exports tell it. With native actors: their messages that
+    /// run or wait, for each task; else the batches that run or wait, for each processor.
+    fn load(&self) -> f64 {
+        let tasks = self.hosts.as_ref().and_then(|hosts| hosts.lock().measured().tasks);
+        if let Some(tasks) = tasks.filter(|tasks| tasks.actors > 0) {
+            return (tasks.all.active() + tasks.all.waiting()) as f64 / f64::from(tasks.tasks.max(1));
+        }
+        let workers = self.workers.counts();
+        let running = workers.threads.saturating_sub(workers.idle + workers.blocked);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        (running + workers.queued) as f64 / processors as f64
+    }
+
     /// Returns the metrics of the server.
     pub(crate) fn measured(&self) -> Measured {
         Measured {
@@ -201,6 +222,7 @@ impl Shared {
             structures: self.tables.engine().structures(),
             workers: self.workers.counts(),
             exported: self.tracer.as_ref().map(|tracer| tracer.exported()),
+            exports: self.exports.get().map(|state| state.measured()),
         }
     }
 }
@@ -267,6 +289,7 @@ impl Server {
             show_places: config.show_places,
             logged_failures: Mutex::default(),
             started: Instant::now(),
+            exports: OnceLock::new(),
         });
         let tidy = Box::new(Tidy::new(shared.memory.clone())) as Box<dyn Work>;
         let Ok(tidy) = shared.workers.enter(|_: &Handle| Ok::<_, std::convert::Infallible>(tidy));
@@ -279,6 +302,7 @@ impl Server {
             token: None,
             metrics: None,
             exporter: None,
+            exports: None,
             backups: None,
             tls,
         };
@@ -300,6 +324,33 @@ impl Server {
             server.listen(&address, config)?;
         }
         Ok(server)
+    }
+
+    /// Begins to export objects to traders, if the settings say so, and checks before that clients
+    /// find them. `pin` is that of a certificate that no authority has signed.
+    ///
+    /// # Errors
+    /// [`StartError::Config`] and [`StartError::Export`]; nothing is exported. A trader that is
+    /// away is none.
+    pub fn export(&mut self, config: &Config, pin: Option<Pin>) -> Result<(), StartError> {
+        let Some(exported) = config.exported()? else { return Ok(()) };
+        let (client, stream) = Stream::pair()?;
+        let connections = self.shared.connections.clone();
+        let entrance = Arc::new(Entrance { connections, door: Some(Door::Open), pages: None });
+        open(&self.shared, stream, &entrance);
+        let there = Arc::downgrade(&self.shared);
+        let exporting = Exporting {
+            addresses: &self.addresses,
+            pin,
+            numbering: self.shared.tables.numbering(),
+            store: self.shared.objects.repository().identity().to_string(),
+            load: Box::new(move || there.upgrade().map_or(0.0, |shared| shared.load())),
+        };
+        let exports = Exports::start(exported, exporting, client).map_err(StartError::Export)?;
+        // The state of an earlier call would go on to be told; there is none.
+        let _ = self.shared.exports.set(exports.state());
+        self.exports = Some(exports);
+        Ok(())
     }
 
     fn listen(&mut self, address: &Address, config: &Config) -> Result<(), StartError> {
@@ -459,10 +510,12 @@ impl Server {
         self.shared.connections.sessions()
     }
 
-    /// Stops the server: no new connections, running batches are cancelled, clients are told. After
-    /// a few seconds the remaining sessions are abandoned. Returns the number of sessions that did
-    /// not end in time.
+    /// Stops the server: exports are withdrawn, no new connections, running batches are cancelled,
+    /// clients are told. After a few seconds the remaining sessions are abandoned. Returns the
+    /// number of sessions that did not end in time.
     pub fn stop(&mut self) -> usize {
+        // Traders are told before clients are: no new ones come meanwhile.
+        self.exports = None;
         self.backups = None;
         for stopper in &self.stoppers {
             stopper.stop();

@@ -200,6 +200,20 @@ impl Address {
         matches!(self, Address::Tls { .. } | Address::Wss { .. })
     }
 
+    /// True if it stands for all addresses of a machine: a listener can have it, and no client can
+    /// connect to it from elsewhere.
+    pub fn is_wildcard(&self) -> bool {
+        match self {
+            Address::Shm(_) | Address::Unix(_) => false,
+            Address::Tcp { host, .. }
+            | Address::Tls { host, .. }
+            | Address::Ws { host, .. }
+            | Address::Wss { host, .. } => {
+                host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
+            }
+        }
+    }
+
     /// Returns the port, if it has one.
     pub fn port(&self) -> Option<u16> {
         match self {
@@ -438,6 +452,18 @@ mod tests {
 
     fn wss(host: &str, path: &str, pin: Option<Pin>) -> Address {
         Address::Wss { host: host.to_owned(), port: 443, path: path.into(), pin }
+    }
+
+    #[test]
+    fn wildcards_are_known_by_their_host() {
+        let is_wildcard = |text: &str| text.parse::<Address>().unwrap().is_wildcard();
+        for text in ["tcp://0.0.0.0:1", "tls://[::]:1", "ws://0.0.0.0", "wss://[::ffff:0.0.0.0]/x"] {
+            assert!(is_wildcard(text), "{text}");
+        }
+        for text in ["tcp://127.0.0.1:1", "tls://[::1]:1", "ws://db1.example", "unix:///0.0.0.0", "shm:///x"]
+        {
+            assert!(!is_wildcard(text), "{text}");
+        }
     }
 
     #[test]

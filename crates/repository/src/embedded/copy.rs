@@ -15,8 +15,8 @@ const BYTES_AT_ONCE: usize = 1 << 20;
 /// `progress` is told the number of bytes copied, and the number of all.
 ///
 /// When it returns, all of the copy is durable but the name of its folder. The copy has all files
-/// of the store, the log included, but not its identity. Opening it mends the damage of a crash, as opening the store
-/// would.
+/// of the store, the log included, but not its identity. Opening it mends the damage of a crash, as
+/// opening the store would.
 ///
 /// # Errors
 /// [`Error::Locked`] if a process has one of the folders open; [`Error::Io`], and then the copy is

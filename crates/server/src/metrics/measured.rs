@@ -8,6 +8,7 @@ use bifrost_runtime::node_words::Stats;
 use bifrost_workers::Counts;
 
 use super::batches::BatchesMeasured;
+use crate::exports::ExportsMeasured;
 use crate::otlp::Exported;
 
 /// The numbers that are told.
@@ -41,6 +42,8 @@ pub struct Measured {
     pub workers: Counts,
     /// The export of spans and metrics, if there is one.
     pub exported: Option<Exported>,
+    /// The exports to traders, if there are some.
+    pub exports: Option<ExportsMeasured>,
 }
 
 /// The numbers that are told of the nodes of a program's actors.

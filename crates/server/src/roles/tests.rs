@@ -206,6 +206,8 @@ fn mistakes_name_their_place() {
         ("[roles.a]\nroot_names = \"all\"\n", &["roles.a.root_names", "bifrost.toml"]),
         ("[roles.a]\ntoken = \"x\"\n", &["`token`", "[roles.a]", "tokens", "bifrost.toml"]),
         ("[roles.a]\nexported = []\n", &["`exported`", "[roles.a]"]),
+        ("[roles.a]\nexports = [\"a*b\"]\n", &["[roles.a]", "`exports`", "`a*b`"]),
+        ("[roles.a]\nimports = [\"\"]\n", &["[roles.a]", "`imports`"]),
         ("[roles.\"a b\"]\n", &["[roles.a b]", "its name must be"]),
         ("[roles.\"\"]\n", &["its name must be"]),
         ("token = \"s3cret\"\n[roles.a]\n", &["`token` and roles exclude each other"]),
