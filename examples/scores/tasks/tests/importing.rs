@@ -10,7 +10,6 @@ use bifrost_native::Registry;
 use bifrost_server::trader::{TraderSettings, with_trader};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
-use bifrost_trader::Limits;
 use bifrost_veneer::trader::stubs::{self, Lease, Trader};
 use bifrost_veneer::{Ran, Service, Session, import_async};
 use scores_tasks::bifrost_stubs::{INTERFACE, Scores};
@@ -18,7 +17,7 @@ use site::Site;
 
 /// Starts a trader that lists offers without a proof.
 fn trader(folder: &Path) -> Server {
-    let settings = TraderSettings { limits: Limits::default(), trusts_addresses: true };
+    let settings = TraderSettings { trusts_addresses: true, ..TraderSettings::default() };
     let registry = with_trader(Registry::standard()).with(settings);
     let mut sources = Sources::new();
     sources.add("trader.theta", bifrost_trader::PROGRAM);
