@@ -1,5 +1,7 @@
 //! A board with a planted bug, to see that the simulation finds it.
 
+use std::sync::Arc;
+
 use bifrost_trader::board::{
     Answer, Changes, ExportError, ImportError, Lease, Page, RenewError, Renewal, ToProve, TooManyWaits,
 };
@@ -88,6 +90,10 @@ impl Planted {
 impl Board for Planted {
     fn teach(&mut self, interface: &[u8]) -> Result<Digest, BadInterface> {
         self.memory.teach(interface)
+    }
+
+    fn interface(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.memory.interface(digest)
     }
 
     fn export(&mut self, party: Party<'_>, export: Export, now: u64) -> Result<Lease, ExportError> {
