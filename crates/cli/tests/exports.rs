@@ -21,6 +21,8 @@ use support::{Server, bifrost, example, kill, stderr, stdout};
 const PATIENT: Duration = Duration::from_secs(60);
 /// The lease of the exports, in milliseconds.
 const LEASE_MS: u64 = 6_000;
+/// The setting with this lease.
+const LEASE: &str = "exports.database.lease_ms=6000";
 
 /// Starts a trader at a socket of a folder that outlives it.
 fn trader_in(folder: &Path, arguments: &[&str]) -> Server {
@@ -88,15 +90,9 @@ fn database(traders: &[&str], arguments: &[&str]) -> Server {
 fn exporting<'a>(traders: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
     let mut all =
         vec!["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback", "--export", "database:DataBase"];
-    all.extend(["--set", const_format(LEASE_MS)]);
+    all.extend(["--set", LEASE]);
     traders.iter().for_each(|trader| all.extend(["--trader", trader]));
     [&all, arguments].concat()
-}
-
-/// The setting of the lease.
-fn const_format(lease_ms: u64) -> &'static str {
-    assert_eq!(lease_ms, 6_000);
-    "exports.database.lease_ms=6000"
 }
 
 /// Takes the lines of a child's standard error as they come.
