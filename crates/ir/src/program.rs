@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::builtin;
 use crate::places::{Text, TextId};
-use crate::stmt::{Callee, Func, FuncId, FuncKind};
+use crate::stmt::{Callee, Func, FuncId};
 use crate::types::{MethodId, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// A class.
@@ -256,11 +256,11 @@ impl Program {
         }
     }
 
-    /// Returns true if a routine has transactions, so that the program wants a repository.
+    /// Returns true if code has transactions, so that the program wants a repository.
     ///
     /// Cost: linear in the size of all routines.
     pub fn has_transactions(&self) -> bool {
-        self.funcs.values().any(|func| func.kind == FuncKind::Routine && func.body.has_transaction())
+        self.funcs.values().any(|func| func.body.has_transaction())
     }
 
     /// Returns true if there are actors, or somebody sends to them.

@@ -4,8 +4,9 @@
 //! Trees are bounded: nesting by the parser's depth limit, long operator and call chains by
 //! [`Expr::height`]. A walk over a tree may therefore recurse.
 //!
-//! Read [`File`] first, then [`Stmt`] and [`Expr`]. Each node has the [`Span`] of its text; the
-//! parser makes the nodes and nothing changes them later.
+//! Read [`File`] first, then [`Stmt`] and [`Expr`]. Each node has the [`Span`] of its text. The
+//! parser makes the nodes. A compilation replaces persistent actors by their parts
+//! (`persistent.rs`), and nothing else changes the nodes later.
 
 use std::sync::Arc;
 
@@ -266,6 +267,8 @@ pub struct Maker {
 pub struct ActorPart {
     /// Marked `functional`.
     pub functional: bool,
+    /// The word `persistent`, if it is marked so.
+    pub persistent: Option<Span>,
     /// `new`s.
     pub creators: Vec<Creator>,
     /// `disable` lines.

@@ -124,6 +124,8 @@ codes! {
     E0410,
     /// A heading that no method of an actor has.
     E0411,
+    /// A form that no persistent actor has.
+    E0412,
     /// An unused variable.
     W0001,
     /// An unused parameter.

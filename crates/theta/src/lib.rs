@@ -14,6 +14,7 @@ pub mod lexer;
 mod lint;
 mod lower;
 mod parse;
+mod persistent;
 mod resolve;
 pub mod source;
 
@@ -64,8 +65,9 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
     let mut diagnostics = vec![];
     let mut files = vec![];
     for file in sources.ids() {
-        let (tree, found) = parse::parse(sources, file);
+        let (mut tree, found) = parse::parse(sources, file);
         diagnostics.extend(found);
+        diagnostics.extend(persistent::expand(&mut tree));
         files.push(tree);
     }
     let mut names = resolve::collect(sources, options, &files);
@@ -101,7 +103,8 @@ pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
 
 /// Returns the names of the texts that `file` imports, for a caller that has to find them.
 pub fn imports(sources: &Sources, file: FileId, options: &Options) -> Vec<String> {
-    let (tree, _) = parse(sources, file);
+    let (mut tree, _) = parse(sources, file);
+    persistent::expand(&mut tree);
     tree.imports.iter().map(|import| resolve::file_of(&options.root, import)).collect()
 }
 

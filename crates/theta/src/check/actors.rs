@@ -274,7 +274,13 @@ impl<'a> Body<'_, 'a> {
         signature: &Signature,
         operands: Vec<Operand>,
     ) -> Option<Value> {
-        if let Some(transaction) = &self.transaction {
+        if self.state.is_some() {
+            self.report_in_turn(
+                span,
+                "cannot wait for an actor",
+                "use `send`: the message leaves when the turn is committed",
+            );
+        } else if let Some(transaction) = &self.transaction {
             let line = self.cx.sources.line(transaction.span.file, transaction.span.start);
             let message = format!("the transaction of line {line} cannot wait for an actor");
             let help = "use `send`, which is sent when the transaction is committed, or send the request \
@@ -318,7 +324,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub fn check_sendable(&mut self, value: &'a Expr, ty: TypeId, of: Option<&str>) {
-        if self.cx.is_sendable(ty) {
+        if self.repeats || self.cx.is_sendable(ty) {
             return;
         }
         let kind = self.cx.program.types.kind(ty);
@@ -558,6 +564,11 @@ impl<'a> Body<'_, 'a> {
             self.report(Diagnostic::error(Code::E0404, span, message).help(help));
             return false;
         }
+        if self.state.is_some() && word != "reply" {
+            let help = "reply with the value; it leaves when the turn is committed";
+            self.report_in_turn(span, &format!("has no `{word}`"), help);
+            return false;
+        }
         self.answered_once(span);
         self.flow.answer(span);
         true
@@ -575,7 +586,11 @@ impl<'a> Body<'_, 'a> {
 
     /// Reports E0403 if the message has an answer due that a path to here has not given.
     pub fn check_answered(&mut self, span: Span) {
-        if self.flow.reachable && !self.flow.has_answered() && !self.answered_heading().results.is_empty() {
+        if self.flow.reachable
+            && !self.repeats
+            && !self.flow.has_answered()
+            && !self.answered_heading().results.is_empty()
+        {
             self.report_unanswered(&self.answered_name(), span);
         }
     }
@@ -618,7 +633,11 @@ impl<'a> Body<'_, 'a> {
 
     /// Reports answers in a loop's body that the next step would give again.
     pub fn check_repeated_answer(&mut self, before: &Flow) {
-        if self.role != Role::Script || !self.flow.reachable || before.may_have_answered().is_some() {
+        if self.role != Role::Script
+            || self.repeats
+            || !self.flow.reachable
+            || before.may_have_answered().is_some()
+        {
             return;
         }
         if let Some(span) = self.flow.may_have_answered() {
@@ -644,6 +663,7 @@ impl<'a> Body<'_, 'a> {
         let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else {
             return self.wrong();
         };
+        self.check_made_by_hand(expr, at);
         let parts = self.cx.program.classes[id].actor.clone().unwrap_or_default();
         let given: Given = self.given(args);
         let Some(creator) = parts.creators.first() else { return self.wrong() };
@@ -720,11 +740,13 @@ impl<'a> Body<'_, 'a> {
             let message = "a functional actor does not select messages".to_owned();
             self.report(Diagnostic::error(Code::E0405, word, message).help("drop `functional`"));
         }
-        if self.transaction.is_some() {
+        if self.state.is_some() {
+            self.report_in_turn(word, "cannot wait for a message", "store what is awaited in a variable");
+        } else if self.transaction.is_some() {
             let message = "a transaction cannot wait for a message";
             self.report(Diagnostic::error(Code::E0404, word, message).help("wait before the transaction"));
         }
-        if arms.is_empty() {
+        if arms.is_empty() && !self.repeats {
             let message = "a `wait` has at least one arm";
             let help = "write `when m (…): …` for the accepted messages";
             self.report(Diagnostic::error(Code::E0109, word, message).help(help));

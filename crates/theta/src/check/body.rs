@@ -15,10 +15,12 @@ use bifrost_ir::{
 use super::actors::Taken;
 use super::flow::{Answered, Flow, Slot};
 use super::handlers::Elsewhere;
+use super::persistent::State;
 use super::{Checker, Env};
 use crate::ast::{self, Expr, Handler, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::{Builder, stand};
+use crate::persistent::written_name;
 use crate::resolve::is_builtin_type;
 use crate::source::{FileId, Span};
 
@@ -144,6 +146,10 @@ pub(crate) struct Body<'c, 'a> {
     pub loops: Vec<Loop>,
     pub frames: Vec<Frame>,
     pub transaction: Option<Transaction>,
+    /// The state of a persistent actor, in one of its turns.
+    pub state: Option<State>,
+    /// True for the repetitions around a turn, which the compiler has written.
+    pub repeats: bool,
     /// Messages that `wait` has taken, the innermost last.
     pub taken: Vec<Taken>,
     /// The text that has requests of the body.
@@ -171,9 +177,11 @@ impl<'a> Checker<'a> {
             None => Role::Routine,
         };
         let heading = &routine.heading;
-        let mut body = Body::new(self, env, role, class, name, &heading.name.name, signature)
-            .written(heading.name.span.file);
+        let shown = Arc::from(written_name(&heading.name.name));
+        let mut body =
+            Body::new(self, env, role, class, name, &shown, signature).written(heading.name.span.file);
         body.parameters(heading.args.iter().map(|arg| &arg.name));
+        body.open_turn(heading);
         body.statements(&routine.body);
         if role == Role::Script {
             body.check_answered(routine.end);
@@ -215,6 +223,8 @@ impl<'c, 'a> Body<'c, 'a> {
             loops: vec![],
             frames: vec![],
             transaction: None,
+            state: None,
+            repeats: false,
             taken: vec![],
             asked_in: None,
             asked_at: Site::default(),
@@ -349,7 +359,7 @@ impl<'c, 'a> Body<'c, 'a> {
         if !matches!(self.role, Role::Method | Role::Script | Role::Condition) {
             return None;
         }
-        self.cx.classes[self.class?].as_ref()?.ivar(name)
+        self.cx.classes[self.own_class()?].as_ref()?.ivar(name)
     }
 
     /// Notes that the callee here may raise `signals`.

@@ -58,7 +58,8 @@ impl<'a> Body<'_, 'a> {
             self.deliver(expr, replier, result, name, args);
             return Some(vec![]);
         }
-        let (target, operands) = self.prepare_found(found, args)?;
+        let (mut target, mut operands) = self.prepare_found(found, args)?;
+        self.join_turn(&mut target, &mut operands);
         if target.signature.is_iterator() {
             let name = &target.name;
             let message = format!("`{name}` is an iterator and can only be called in a `for`");
@@ -239,6 +240,9 @@ impl<'a> Body<'_, 'a> {
         match &callee.kind {
             ExprKind::Name(name) => self.named_callee(name),
             ExprKind::Select { object, name } => {
+                if let Some(found) = self.persistent_finder(object, name) {
+                    return found;
+                }
                 let value = self.value(object);
                 self.method_callee(value, name)
             }
@@ -318,7 +322,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Returns an instantiation of a routine; `spans` are those of its type arguments.
-    fn routine_target(
+    pub fn routine_target(
         &mut self,
         def: usize,
         args: Vec<TypeId>,

@@ -26,6 +26,7 @@ use super::{Checker, Env, Voice, Walk};
 use crate::ast::{self, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::{bridge, getter, setter};
+use crate::persistent::written_name;
 use crate::resolve::Def;
 use crate::source::Span;
 
@@ -335,6 +336,7 @@ impl<'a> Checker<'a> {
             self.assume(&own);
         }
         self.demands[place] = demands;
+        self.check_persistent(at);
         self.resolve_own_equates(&env, &ast.equates);
         self.check_distinct(ast.ivars.iter().map(|ivar| &ivar.name));
         let mut ivars = vec![];
@@ -362,6 +364,7 @@ impl<'a> Checker<'a> {
         if let Some(info) = &mut self.classes[at] {
             (info.ivars, info.methods) = (ivars, methods.into());
         }
+        self.check_stored_variables(at);
     }
 
     /// Completes the layout and methods of a new class whose superclass is complete.
@@ -482,7 +485,7 @@ impl<'a> Checker<'a> {
             .map(|own| {
                 let heading = &ast.methods[own.index].heading;
                 let mut method = method(&heading.name.name, own.signature.clone(), vec![], &heading.doc);
-                method.public = ast.actor.is_some();
+                method.public = ast.actor.is_some() && !method.name.contains('.');
                 Entry { method, body: Body::Func(own.func), span: heading.span }
             })
             .collect()
@@ -679,7 +682,7 @@ impl<'a> Checker<'a> {
                 _ if !own.demands.iter().all(|demand| self.is_met(demand)) => continue,
                 _ => self.voice,
             };
-            let name = format!("{class_name}.{}", routine.heading.name);
+            let name = format!("{class_name}.{}", written_name(&routine.heading.name.name));
             let demands: Vec<Demand> =
                 self.demands[info.demands].iter().chain(&own.demands).cloned().collect();
             let (env, signature) = (self.narrowed(&info.env, &demands), own.signature.clone());

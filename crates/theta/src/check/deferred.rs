@@ -56,6 +56,12 @@ impl<'a> Body<'_, 'a> {
             self.report_effect(expr.span, &format!("`{name}`"));
             return None;
         }
+        if self.state.is_some() {
+            let help = "send a message to an ordinary actor, which calls it";
+            self.report_in_turn(expr.span, &format!("cannot call `{name}`"), help);
+            self.given(args);
+            return None;
+        }
         if name == builtin::STOP {
             return self.stop_call(expr, row, args);
         }

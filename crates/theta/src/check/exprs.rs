@@ -133,8 +133,11 @@ impl<'a> Body<'_, 'a> {
             return Value { op: var.into(), ty };
         }
         if let Some((field, ty)) = self.own_ivar(&name.name).map(|(field, ivar)| (field, ivar.ty)) {
-            let this = self.self_value(name.span);
-            let at = self.class.unwrap_or(0);
+            let this = match &self.state {
+                Some(state) => Value { op: state.object.into(), ty: None },
+                None => self.self_value(name.span),
+            };
+            let at = self.own_class().unwrap_or(0);
             return self.get(this, at, field, ty);
         }
         if self.env.parm(&name.name).is_some() {
@@ -187,6 +190,7 @@ impl<'a> Body<'_, 'a> {
     /// `o.x` without a call.
     fn select(&mut self, object: &'a Expr, name: &Ident) -> Value {
         let value = self.value(object);
+        let value = self.state_in(value, name);
         let Some(ty) = value.ty.filter(|_| !name.name.is_empty()) else { return self.wrong() };
         if let Some((at, field, field_type)) =
             self.visible_ivar(ty, &name.name).filter(|_| self.has_state(value.op, ty))

@@ -35,6 +35,7 @@ mod makers;
 mod natives;
 mod objects;
 mod overlaps;
+mod persistent;
 mod routine_values;
 mod routines;
 mod stmts;

@@ -372,7 +372,10 @@ impl<'a> Body<'_, 'a> {
 
     /// Reports a transaction where none can stand.
     fn check_transaction(&mut self, word: Span) {
-        let (message, help) = if let Some(outer) = &self.transaction {
+        let (message, help) = if self.state.is_some() {
+            let message = "a transaction in a turn of a persistent actor".to_owned();
+            (message, "remove it: the turn is a transaction".to_owned())
+        } else if let Some(outer) = &self.transaction {
             let line = self.cx.sources.line(outer.span.file, outer.span.start);
             let message = format!("a transaction in the transaction of line {line}");
             (message, "remove this transaction: its statements belong to the outer one".to_owned())

@@ -114,9 +114,10 @@ impl<'a> Body<'_, 'a> {
                 if let Some(local) = self.local(&name.name) {
                     return Place::Var { var: local.var, slot: local.slot, ty: local.ty };
                 }
-                let this = Operand::Var(Var::from_u32(0));
+                let this = self.state.as_ref().map_or(Var::from_u32(0), |state| state.object);
                 if let Some((field, ty)) = self.own_ivar(&name.name).map(|(field, ivar)| (field, ivar.ty)) {
-                    return self.field(target, &name.name, self.class.unwrap_or(0), this, field, ty);
+                    let at = self.own_class().unwrap_or(0);
+                    return self.field(target, &name.name, at, this.into(), field, ty);
                 }
                 let known = self.cx.names.lookup(self.env.scope, &name.name).is_some();
                 let diagnostic = if known {
@@ -132,6 +133,7 @@ impl<'a> Body<'_, 'a> {
             }
             ExprKind::Select { object, name } => {
                 let value = self.value(object);
+                let value = self.state_in(value, name);
                 let Some(ty) = value.ty else { return Place::Wrong };
                 match self.visible_ivar(ty, &name.name).filter(|_| self.has_state(value.op, ty)) {
                     Some((at, field, ty)) => self.field(target, &name.name, at, value.op, field, ty),

@@ -311,20 +311,31 @@ impl Parser<'_> {
         Some(self.string())
     }
 
+    /// `[ "persistent" ]`, which is no instance variable of that name.
+    fn persistent(&mut self) -> Option<Span> {
+        let member = matches!(self.ahead(1).tok, Tok::Colon | Tok::Comma | Tok::LParen | Tok::Eq);
+        if !self.is_name(0, "persistent") || member {
+            return None;
+        }
+        let word = self.bump();
+        Some(self.span_of(word))
+    }
+
     fn implements(&mut self) -> Vec<TypeExpr> {
         if self.take(Tok::Implements) { self.types() } else { vec![] }
     }
 
     fn class_def(&mut self, name: Ident, doc: String, start: u32) -> ClassDef {
-        let actor = match self.take(Tok::Functional) {
+        let mut actor = match self.take(Tok::Functional) {
             true => {
                 self.expect(Tok::Actor);
                 Some(ActorPart { functional: true, ..ActorPart::default() })
             }
             false => self.take(Tok::Actor).then(ActorPart::default),
         };
-        if actor.is_none() {
-            self.bump();
+        match &mut actor {
+            Some(actor) => actor.persistent = self.persistent(),
+            None => drop(self.bump()),
         }
         let mut class = ClassDef {
             actor,

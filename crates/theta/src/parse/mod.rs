@@ -39,12 +39,35 @@ pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
             vec![Diagnostic::error(Code::E0109, span, message).help("split it into several files")],
         );
     }
+    let mut parser = parser_of(file, text, None);
+    let tree = parser.file();
+    let mut diagnostics = parser.diagnostics;
+    diagnostics.sort_by_key(|d| d.span.start);
+    diagnostics.truncate(DIAGNOSTICS_MAX);
+    (tree, diagnostics)
+}
+
+/// Returns the items of a text that the compiler has written, for the place `span` of a program's
+/// text: that is the place of each node. A name that begins with [`HIDDEN`] has a dot in place of
+/// it, so that it is none of the program's.
+///
+/// A name of the program in the text may be a mistake, which has been reported: then items are
+/// missing.
+pub(crate) fn written(text: &str, span: Span) -> Vec<ast::Item> {
+    parser_of(span.file, text, Some(span)).file().items
+}
+
+/// The beginning of names in texts of the compiler that become names with a dot.
+pub(crate) const HIDDEN: &str = "persistent__";
+
+fn parser_of(file: FileId, text: &str, fixed: Option<Span>) -> Parser<'_> {
     let lexed = lexer::lex(file, text);
     let ended = lexed.tokens.windows(2).filter(|pair| pair[0].tok == Tok::End && pair[1].tok == Tok::Name);
     let ended = ended.map(|pair| &text[pair[1].start as usize..pair[1].end as usize]).collect();
-    let mut parser = Parser {
+    Parser {
         file,
         text,
+        fixed,
         ended,
         tokens: lexed.tokens,
         comments: lexed.comments,
@@ -54,12 +77,7 @@ pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
         last_error: None,
         names: HashMap::new(),
         open: vec![],
-    };
-    let tree = parser.file();
-    let mut diagnostics = parser.diagnostics;
-    diagnostics.sort_by_key(|d| d.span.start);
-    diagnostics.truncate(DIAGNOSTICS_MAX);
-    (tree, diagnostics)
+    }
 }
 
 /// A construct with a name whose `end` has not come yet.
@@ -71,6 +89,8 @@ struct Open {
 struct Parser<'a> {
     file: FileId,
     text: &'a str,
+    /// The place of all nodes, in a text that the compiler has written.
+    fixed: Option<Span>,
     /// The names behind an `end`.
     ended: HashSet<&'a str>,
     tokens: Vec<Token>,
@@ -133,7 +153,7 @@ impl<'a> Parser<'a> {
     }
 
     fn span_of(&self, token: Token) -> Span {
-        Span::new(self.file, token.start, token.end)
+        self.fixed.unwrap_or_else(|| Span::new(self.file, token.start, token.end))
     }
 
     fn here(&self) -> Span {
@@ -147,7 +167,7 @@ impl<'a> Parser<'a> {
 
     /// Returns the span from byte `start` to the last taken token.
     fn since(&self, start: u32) -> Span {
-        Span::new(self.file, start, self.last_end().max(start))
+        self.fixed.unwrap_or_else(|| Span::new(self.file, start, self.last_end().max(start)))
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
@@ -194,12 +214,12 @@ impl<'a> Parser<'a> {
 
     /// Returns the column of a byte in its line, from 0.
     fn column(&self, at: u32) -> usize {
-        let before = &self.text.as_bytes()[..at as usize];
+        let before = &self.text.as_bytes()[..(at as usize).min(self.text.len())];
         before.iter().rev().take_while(|b| **b != b'\n').count()
     }
 
     fn line(&self, at: u32) -> usize {
-        self.text.as_bytes()[..at as usize].iter().filter(|b| **b == b'\n').count() + 1
+        self.text.as_bytes()[..(at as usize).min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
     }
 
     fn intern(&mut self, text: &'a str) -> Arc<str> {
@@ -207,7 +227,11 @@ impl<'a> Parser<'a> {
     }
 
     fn ident_of(&mut self, token: Token) -> Ident {
-        let name = self.intern(self.text_of(token));
+        let text = self.text_of(token);
+        let name = match text.strip_prefix(HIDDEN).filter(|_| self.fixed.is_some()) {
+            Some(hidden) => Arc::from(format!(".{hidden}")),
+            None => self.intern(text),
+        };
         Ident { name, span: self.span_of(token) }
     }
 
