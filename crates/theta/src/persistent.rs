@@ -278,6 +278,8 @@ fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
         std::iter::once("persistent__state").chain(heading.args.iter().map(|arg| &*arg.name.name)).collect();
     let call = format!("self.{HIDDEN}turn_{}({})", heading.name, args.join(", "));
     let call = if heading.result.types.is_empty() { call } else { format!("reply ({call})") };
+    let signals: Vec<&str> = heading.signals.iter().map(|signal| &*signal.name.name).collect();
+    let call = if signals.is_empty() { call } else { format!("{call} resignal {}", signals.join(", ")) };
     let text = format!(
         "part ()
   {HIDDEN}tries: int := 0
