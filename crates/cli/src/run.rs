@@ -8,6 +8,7 @@ use bifrost_capsule::nodes::{NODES_MAX, Nodes};
 use bifrost_capsule::space::Space;
 use bifrost_engine::{Engine, Run};
 use bifrost_native::Registry;
+use bifrost_native::standard::{CLAIM_MS, Claims};
 use bifrost_repository::Place;
 use bifrost_runtime::Cx;
 use bifrost_server::config::MEMORY;
@@ -94,7 +95,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         2.. if !simulated => Some(Started::new(args.capsules - 1, &args.file, &args.program)?),
         _ => None,
     };
-    let registry = args.program.registry(registry)?;
+    let mut registry = args.program.registry(registry)?;
     let files = std::slice::from_ref(&args.file);
     let program = program::compile_files(files, args.program.root.as_deref(), &registry)?;
     let store = args.store.as_deref().or_else(|| program.has_transactions().then_some(MEMORY));
@@ -102,6 +103,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         .map(str::parse::<Place>)
         .transpose()
         .map_err(|e| Failure::new(Exit::Usage, format!("`--store` cannot be used: {e}")))?;
+    let shared = matches!(store, Some(Place::Database(_)));
+    registry.set(Claims::new(shared, CLAIM_MS).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?);
     if args.nodes * capsules > 1 && store.is_some() {
         return Err(Failure::new(Exit::Usage, "a program over a store has one node")
             .help("leave out `--nodes`, `--capsules` and `--join`, or `--store` and the transactions"));

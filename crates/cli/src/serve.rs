@@ -238,7 +238,8 @@ pub fn serve(
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = with_files(registry, &config.allow_files)?
         .with(HttpHosts(config.allow_http.clone()))
-        .with(config.task_settings()?);
+        .with(config.task_settings()?)
+        .with(config.claims()?);
     let engine = load(Run::kept(mode), &registry)?;
     raise_open_files();
     let mut server = Server::start(engine, &config)?;

@@ -59,7 +59,7 @@ impl Raised {
         Raised { signal: None, name: String::new(), text: String::new(), values: Vec::new() }
     }
 
-    fn failure(text: String) -> Raised {
+    pub(crate) fn failure(text: String) -> Raised {
         Raised { signal: Some(SignalId::FAILURE), name: "failure".to_owned(), text, values: Vec::new() }
     }
 

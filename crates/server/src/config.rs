@@ -165,6 +165,9 @@ pub struct Config {
     /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter
     /// of `heap_bytes_max`.
     pub mailbox_bytes_max: usize,
+    /// Milliseconds that a server waits before it takes the claim of a persistent actor that
+    /// another server over the same store has; at least 10.
+    pub claim_ms: u32,
     /// Most bytes of objects that a session keeps in its cache. One call may read more.
     pub cache_bytes_max: usize,
     /// Most neighbours of a kind that are fetched along with an object; 0 fetches each object
@@ -277,6 +280,7 @@ impl Default for Config {
             server_heap_bytes_max: None,
             batch_heap_bytes_max: run.batch_heap_bytes,
             mailbox_bytes_max: run.mailbox_bytes,
+            claim_ms: bifrost_native::standard::CLAIM_MS,
             cache_bytes_max: cache.bytes_max,
             prefetch_objects_max: cache.prefetch.objects_max,
             prefetch_bytes_max: cache.prefetch.bytes_max,

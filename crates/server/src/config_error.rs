@@ -2,6 +2,7 @@
 
 use bifrost_transport::{Address, AddressError, CertificateFileError};
 
+use crate::claims::CLAIM_MS_MIN;
 use crate::exports::ExportError;
 use crate::guests::HOSTS_MAX;
 use crate::origins::OriginError;
@@ -21,6 +22,12 @@ pub enum ConfigError {
         /// All names.
         known: String,
     },
+    /// Claims of persistent actors would change hands without rest.
+    #[error("the setting `claim_ms` is {0}: it is at least {CLAIM_MS_MIN}")]
+    ClaimMs(u32),
+    /// The server has no identity for the claims of persistent actors.
+    #[error("the operating system gives no random bytes: {0}")]
+    NoIdentity(#[source] std::io::Error),
     /// TCP that other machines reach, without TLS.
     #[error(
         "`{0}` can be reached from other machines, and tokens and objects would pass unencrypted: listen on \

@@ -21,6 +21,7 @@
 pub mod annotated;
 pub mod backup;
 mod bell;
+mod claims;
 mod collector;
 pub mod config;
 mod config_error;

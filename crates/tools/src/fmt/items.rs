@@ -190,6 +190,9 @@ impl<'a> Writer<'a> {
             parts.extend([SPACE, self.take()]);
         }
         parts.extend([SPACE, self.take()]);
+        if def.actor.as_ref().is_some_and(|actor| actor.persistent.is_some()) {
+            parts.extend([SPACE, self.take()]);
+        }
         parts.extend(self.native(def.native.is_some()));
         parts.extend(self.parms(&def.parms));
         parts.extend(self.implements(&def.implements));

@@ -169,7 +169,7 @@ impl Grammar {
     fn actor_def(&mut self) {
         let native = self.below(4) == 0;
         self.put("A =");
-        self.pick(&["functional actor", "actor"]);
+        self.pick(&["functional actor", "actor", "actor persistent"]);
         self.put(if native { "native \"a::A\"" } else { "" });
         self.parms();
         self.implements();
