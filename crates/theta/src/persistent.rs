@@ -277,9 +277,14 @@ fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
     let args: Vec<&str> =
         std::iter::once("persistent__state").chain(heading.args.iter().map(|arg| &*arg.name.name)).collect();
     let call = format!("self.{HIDDEN}turn_{}({})", heading.name, args.join(", "));
-    let call = if heading.result.types.is_empty() { call } else { format!("reply ({call})") };
     let signals: Vec<&str> = heading.signals.iter().map(|signal| &*signal.name.name).collect();
+    let call = match heading.result.types.is_empty() {
+        true => call,
+        false => format!("{HIDDEN}result := {call}"),
+    };
     let call = if signals.is_empty() { call } else { format!("{call} resignal {}", signals.join(", ")) };
+    // An answer is given when the turn is committed: that of a turn which is run again is none.
+    let reply = if heading.result.types.is_empty() { "" } else { "reply (persistent__result)" };
     let text = format!(
         "part ()
   {HIDDEN}tries: int := 0
@@ -293,7 +298,7 @@ fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
           typecase {HIDDEN}claim.state()
             when {state} ({HIDDEN}state):
               {call}
-              return
+              break
             others:
           end
           signal failure(\"the state of this actor is of another class\")
@@ -306,11 +311,17 @@ fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
     end
     wait after {HIDDEN}claim_ms(): end
   end
+  {reply}
 end part
 "
     );
-    match written(&text, actor.span).pop()? {
-        Item::Routine(part) => Some(part.body),
-        _ => None,
+    let Item::Routine(part) = written(&text, actor.span).pop()? else { return None };
+    let mut body = part.body;
+    if let Some(ty) = heading.result.types.first() {
+        let span = actor.span;
+        let name = Ident { name: Arc::from(".result"), span };
+        let kind = StmtKind::Declare { names: vec![name], ty: ty.clone(), values: vec![] };
+        body.insert(0, Stmt { kind, handlers: vec![], span, core: span, same_line: false });
     }
+    Some(body)
 }

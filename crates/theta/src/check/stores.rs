@@ -203,6 +203,10 @@ impl<'a> Body<'_, 'a> {
 
     /// Reports E0409: a value that a transaction assigns to a variable outside it would outlive it.
     fn check_leak(&mut self, slot: Slot, value: Value, span: Span) {
+        if self.repeats {
+            // The result of a turn is a copy already.
+            return;
+        }
         let (Some(transaction), Some(ty)) = (&self.transaction, value.ty) else { return };
         let Some(local) = self.locals[..transaction.outside].iter().find(|local| local.slot == slot) else {
             return;
