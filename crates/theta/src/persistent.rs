@@ -28,17 +28,19 @@ use crate::source::Span;
 /// The text that has the directory of persistent actors, as a path of an import.
 const LIBRARY: [&str; 2] = ["std", "persistent"];
 
-/// The names of that text which the parts use.
-const USED: [&str; 6] = ["Claim", "claim_of", "enter", "again", "claim_ms", "home"];
+/// The routines of that text which the parts use; there each begins with `persistent_`.
+const USED: [&str; 9] =
+    ["claim", "enter", "made", "state", "set_state", "epoch", "again", "claim_ms", "home"];
 
 /// Replaces the persistent actors of a text by their parts. Returns the mistakes in them.
 pub(crate) fn expand(file: &mut File) -> Vec<Diagnostic> {
     let mut found = vec![];
     if let Some(word) = expand_items(&mut file.items, &mut found) {
         let ident = |name: &str| Ident { name: Arc::from(name), span: word };
+        let used = |name: &&str| (ident(&format!("persistent_{name}")), ident(&format!(".{name}")));
         file.imports.push(Import {
             path: LIBRARY.iter().map(|part| ident(part)).collect(),
-            names: Some(USED.iter().map(|name| (ident(name), ident(&format!(".{name}")))).collect()),
+            names: Some(USED.iter().map(used).collect()),
             span: word,
         });
     }
@@ -136,8 +138,11 @@ fn expand_class(class: &mut ClassDef, parts: &mut Vec<Item>, found: &mut Vec<Dia
     };
     let ivars = std::mem::replace(&mut class.ivars, vec![own]);
     let has_variables = !ivars.is_empty();
+    // What was refused is left out.
+    class.parms.clear();
     let creators = match &mut class.actor {
         Some(actor) => {
+            actor.functional = false;
             actor.disables.clear();
             actor.stops.clear();
             std::mem::take(&mut actor.creators)
@@ -173,7 +178,7 @@ end part
         let Some(body) = turn(&actor, &state, &heading) else { continue };
         let mut inner = std::mem::replace(method, Routine { heading, body, end: method.end });
         inner.heading.name.name = Arc::from(turn_of(&inner.heading.name.name));
-        let first = Formal { name: Ident { name: Arc::from(".state"), span }, ty: named(&state) };
+        let first = Formal { name: Ident { name: Arc::from(".own"), span }, ty: named(&state) };
         inner.heading.args.insert(0, first);
         turns.push(inner);
     }
@@ -218,6 +223,7 @@ fn maker(
             Creator { args: vec![], body: vec![], span }
         }
     };
+    args.truncate(1);
     if args.is_empty() {
         let ty = TypeExpr {
             kind: TypeExprKind::Name { name: Ident { name: Arc::from("string"), span }, args: vec![] },
@@ -244,10 +250,16 @@ fn maker(
                 last.kind = construct(inits, at);
             }
         }
-        _ if has_variables && word != span => {
-            let help = "write `make {x := e, …}` as its last statement";
-            let message = "`new` does not end with `make`";
-            found.push(Diagnostic::error(Code::E0214, word, message).help(help));
+        _ if has_variables => {
+            if word != span {
+                let help = "write `make {x := e, …}` as its last statement";
+                let message = "`new` does not end with `make`";
+                found.push(Diagnostic::error(Code::E0214, word, message).help(help));
+            }
+            let name = Ident { name: Arc::from("failure"), span };
+            let value = Expr { kind: ExprKind::Str(Arc::from("")), span, height: 1 };
+            let kind = StmtKind::Signal { name, values: vec![value] };
+            body.push(Stmt { kind, handlers: vec![], span, core: span, same_line: false });
         }
         _ => {}
     }
@@ -275,7 +287,7 @@ fn maker(
 /// heading with a mistake that has been reported.
 fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
     let args: Vec<&str> =
-        std::iter::once("persistent__state").chain(heading.args.iter().map(|arg| &*arg.name.name)).collect();
+        std::iter::once("persistent__own").chain(heading.args.iter().map(|arg| &*arg.name.name)).collect();
     let call = format!("self.{HIDDEN}turn_{}({})", heading.name, args.join(", "));
     let signals: Vec<&str> = heading.signals.iter().map(|signal| &*signal.name.name).collect();
     let call = match heading.result.types.is_empty() {
@@ -292,18 +304,20 @@ fn turn(actor: &Ident, state: &Ident, heading: &Heading) -> Option<Vec<Stmt>> {
   while true do
     begin
       transaction
-        {HIDDEN}claim: {HIDDEN}Claim := {HIDDEN}claim_of(\"{actor}\", {HIDDEN}name)
-        if {HIDDEN}enter({HIDDEN}claim, {HIDDEN}seen) then
-          if ~{HIDDEN}claim.made() then {HIDDEN}claim.set_state({HIDDEN}new_{actor}({HIDDEN}name)) end
-          typecase {HIDDEN}claim.state()
-            when {state} ({HIDDEN}state):
+        {HIDDEN}held: any := {HIDDEN}claim(\"{actor}\", {HIDDEN}name)
+        if {HIDDEN}enter({HIDDEN}held, {HIDDEN}seen) then
+          if ~{HIDDEN}made({HIDDEN}held) then
+            {HIDDEN}set_state({HIDDEN}held, {HIDDEN}new_{actor}({HIDDEN}name))
+          end
+          typecase {HIDDEN}state({HIDDEN}held)
+            when {state} ({HIDDEN}own):
               {call}
               break
             others:
           end
           signal failure(\"the state of this actor is of another class\")
         end
-        {HIDDEN}seen := {HIDDEN}claim.epoch()
+        {HIDDEN}seen := {HIDDEN}epoch({HIDDEN}held)
       end
     end except when aborted ({HIDDEN}why: string):
       {HIDDEN}tries := {HIDDEN}again({HIDDEN}tries, {HIDDEN}why)

@@ -21,6 +21,10 @@ fn mistakes() {
     for (name, text) in read_all("mistakes") {
         let mut sources = Sources::new();
         sources.add(name.clone(), text.clone());
+        if text.contains("actor persistent") {
+            sources.add("std/persistent.theta", include_str!("../../native/theta/std/persistent.theta"));
+            sources.add("std/trees.theta", include_str!("../../native/theta/std/trees.theta"));
+        }
         let compilation = compile(&sources, &Options::default());
         assert!(compilation.program.is_none(), "{name} compiles");
         let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);

@@ -567,6 +567,7 @@ impl<'a> Body<'_, 'a> {
         if self.state.is_some() && word != "reply" {
             let help = "reply with the value; it leaves when the turn is committed";
             self.report_in_turn(span, &format!("has no `{word}`"), help);
+            self.flow.answer(span);
             return false;
         }
         self.answered_once(span);
@@ -663,7 +664,9 @@ impl<'a> Body<'_, 'a> {
         let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else {
             return self.wrong();
         };
-        self.check_made_by_hand(expr, at);
+        if self.is_made_by_hand(expr, at) {
+            return Value { ty: Some(ty), ..self.wrong() };
+        }
         let parts = self.cx.program.classes[id].actor.clone().unwrap_or_default();
         let given: Given = self.given(args);
         let Some(creator) = parts.creators.first() else { return self.wrong() };

@@ -59,7 +59,6 @@ impl<'a> Body<'_, 'a> {
         if self.state.is_some() {
             let help = "send a message to an ordinary actor, which calls it";
             self.report_in_turn(expr.span, &format!("cannot call `{name}`"), help);
-            self.given(args);
             return None;
         }
         if name == builtin::STOP {

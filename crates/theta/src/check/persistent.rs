@@ -145,15 +145,17 @@ impl<'a> Body<'_, 'a> {
         Some(target.map_or(Found::Wrong, Found::Target))
     }
 
-    /// Reports E0412 for `A.new` of a persistent actor, but in the routine that finds it.
-    pub fn check_made_by_hand(&mut self, expr: &Expr, at: usize) {
+    /// Reports E0412 for `A.new` of a persistent actor, and returns true, but in the routine that
+    /// finds it.
+    pub fn is_made_by_hand(&mut self, expr: &Expr, at: usize) -> bool {
         if !self.cx.is_persistent(at) || self.name.starts_with('.') {
-            return;
+            return false;
         }
         let name = &self.cx.class_ast(at).name;
         let message = format!("persistent actor `{name}` is made by its first message");
         let help = format!("write `{name}.at(name)`, which finds the actor of a name");
         self.report(Diagnostic::error(Code::E0412, expr.span, message).help(help));
+        true
     }
 
     /// Reports E0412 for something that a turn of a persistent actor does not do.

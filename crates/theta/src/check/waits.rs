@@ -59,6 +59,10 @@ impl Checker<'_> {
 impl Body<'_, '_> {
     /// Notes a call of `main`, or in a transaction of a method of the actor itself.
     pub fn note_call(&mut self, callee: Callee, name: &str, span: Span) {
+        if self.repeats {
+            // What a turn does wrong is reported there.
+            return;
+        }
         let transaction = self.transaction.as_ref().map(|transaction| transaction.span);
         let transaction = transaction.filter(|_| matches!(callee, Callee::Method(_)));
         self.cx.waiting_calls.push(WaitingCall { span, callee, name: name.to_owned(), transaction });

@@ -155,7 +155,8 @@ impl<'a> Walk<'a> {
     /// Ends the scope of the locals behind the first `outer`.
     fn close(&mut self, outer: usize) {
         for local in self.locals.drain(outer..) {
-            let Some(unused) = local.unused.filter(|_| !local.read && !local.name.name.starts_with('_'))
+            let Some(unused) =
+                local.unused.filter(|_| !local.read && !local.name.name.starts_with(['_', '.']))
             else {
                 continue;
             };
