@@ -147,7 +147,7 @@ fn tokens_have_their_scopes() {
                 // A name after `end` is the one of what it ends, after a dot that of a member.
                 Tok::Name if last == Some(Tok::End) => &["entity.name", "support", "source.theta"],
                 Tok::Name if last == Some(Tok::Dot) => &["variable.other.member"],
-                Tok::Name if spelled == "remote" => &["storage.modifier"],
+                Tok::Name if spelled == "remote" || spelled == "persistent" => &["storage.modifier"],
                 Tok::Name => &["support", "entity.name.function", "source.theta"],
                 tok if tok.is_word() => {
                     &["keyword", "storage", "constant.language", "variable.language", "entity.name"]
