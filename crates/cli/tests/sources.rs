@@ -106,8 +106,8 @@ fn unknown_modules_are_compared_with_those_that_there_are() {
     assert_eq!(help("std.fils"), "a similar name exists: `std.files`");
     assert_eq!(
         help("std.collections"),
-        "existing files: `std.file_server`, `std.files`, `std.http`, `std.random`, `std.supervisor`, \
-         `std.system`, `std.trees`"
+        "existing files: `std.file_server`, `std.files`, `std.http`, `std.persistent`, `std.random`, \
+         `std.supervisor`, `std.system`, `std.trees`"
     );
     assert_eq!(help("shapes"), "the expected file is `shapes.theta`");
 }
