@@ -139,6 +139,7 @@ fn work(order: &str) -> Option<Work> {
         "batch" => copy(Way::Batch, 0, Slow::default()),
         "whole" => copy(Way::Whole, 0, Slow::default()),
         "null" => Work::Null(number()?),
+        "loop" => Work::Loop(number()?),
         _ => return None,
     })
 }
@@ -178,6 +179,16 @@ impl Client {
                     self.disk.nothing().claim()?;
                 }
                 None
+            }
+            Work::Loop(calls) => {
+                // Each round needs the answer of the one before.
+                let left = self.session.cell_with(i64::from(calls));
+                let call = || drop(left.put(left.get() - self.disk.nothing()));
+                self.session.while_(|| left.get().gt(0), call);
+                match left.get().claim()? {
+                    0 => None,
+                    left => return Err(format!("{left} calls were not made").into()),
+                }
             }
             Work::Copy { way: Way::Single, slow, .. } if slow != Slow::default() => Some(self.slowly(slow)?),
             Work::Copy { way, .. } => Some(self.copy(way)?),

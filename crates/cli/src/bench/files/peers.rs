@@ -263,6 +263,7 @@ fn order(work: &Work) -> String {
         Work::Copy { way: Way::Flight, flight, .. } => format!("flight {flight}"),
         Work::Copy { way, .. } => way.name().to_owned(),
         Work::Null(calls) => format!("null {calls}"),
+        Work::Loop(calls) => format!("loop {calls}"),
     }
 }
 

@@ -91,6 +91,8 @@ pub enum Work {
     },
     /// So many calls of an operation that does nothing, each when the one before is answered.
     Null(u32),
+    /// The same by a loop at the server, in one crossing: only our system has this.
+    Loop(u32),
 }
 
 /// The figures of one client's work.
