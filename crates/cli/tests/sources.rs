@@ -52,7 +52,7 @@ fn every_example_is_complete() {
             continue;
         }
         // Its own tests run it, with the program that has its natives.
-        let own = name == "natives";
+        let own = ["natives", "thumbnails"].contains(&name);
         assert!(EXAMPLES.contains(&name) || own, "the example `{name}` is not tested");
         for file in ["README.md", "expected.txt", "client.bifrost", "transcript.txt"] {
             assert!(folder.join(file).exists(), "the example `{name}` has no {file}");
