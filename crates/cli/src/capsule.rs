@@ -18,6 +18,7 @@ use bifrost_transport::{Address, Clients, KeyFiles, Pin, TlsOptions, TlsServer};
 use crate::common::arguments::{ProgramArgs, TokenArgs};
 use crate::common::capsules::ready;
 use crate::common::certificates::{TlsArgs, self_made};
+use crate::common::group::GroupArgs;
 use crate::common::report::Report;
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -36,6 +37,10 @@ Examples:
   bifrost run --join tls://other:7448#sha256-PIN --token-file secret queens.theta 10
       on another machine, with the pin of the `ready` line; with several addresses, all capsules
       must reach each other by them
+  bifrost capsule --listen tls://0.0.0.0:7448 --advertise tls://other:7448 --token-file secret \
+          --trader tls://trader:7450#sha256-PIN queens.theta
+  bifrost run --capsules 3 --token-file secret --trader tls://trader:7450#sha256-PIN queens.theta 10
+      the same without addresses: a trader knows the capsules that wait
   bifrost capsule --listen tls://0.0.0.0:7448 --certificate c1.pem --key c1-key.pem --ca ca.pem queens.theta
       only for capsules with certificates of the same authority (`bifrost certificate --capsule`)
 
@@ -56,6 +61,11 @@ pub struct Args {
     /// Allow `tcp://` at addresses that other machines reach: tokens and objects pass unencrypted
     #[arg(long)]
     plain_networks: bool,
+    #[command(flatten)]
+    group: GroupArgs,
+    /// The address that traders tell others [default: that of the listener]
+    #[arg(long, value_name = "URL", requires = "trader")]
+    advertise: Option<Address>,
     #[command(flatten)]
     token: TokenArgs,
     /// The longest wait for a run [default: for ever]
@@ -99,9 +109,14 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let limits = args.program.limits();
     // A reader that does not need the line has closed the stream.
     let address = waiting.address().clone();
-    let address = pin.into_iter().fold(address, Address::with_pin);
+    let with_pin = |address| pin.into_iter().fold(address, Address::with_pin);
+    let advertised = with_pin(args.advertise.clone().unwrap_or_else(|| address.clone()));
+    let offer = args.group.offer(&advertised, &terms)?;
+    let address = with_pin(address);
     let _ = writeln!(std::io::stdout(), "ready {address}");
     let joined = waiting.take_part(&terms, args.wait_ms.map(Duration::from_millis))?;
+    // It has a run, and is no offer any more.
+    drop(offer);
     let traced = joined.is_traced();
     let nodes = Nodes::joined(Space::new(engine, limits)?, joined, limits, |_| {}, |cx| ready(cx, traced))
         .map_err(|e| Failure::new(Exit::Failed, e))?;

@@ -132,7 +132,10 @@ impl From<JoinError> for Failure {
                 "start the capsule with `bifrost capsule --listen ADDRESS FILE.theta`, with the same file",
             ),
             JoinError::Count { .. } => Failure::new(Exit::Usage, error),
-            JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing => {
+            JoinError::TooFew { .. } => Failure::new(Exit::Unreachable, error).help(
+                "start more with `bifrost capsule --trader URL`, the same file and the same group, or ask for fewer",
+            ),
+            JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing | JoinError::GivenUp => {
                 Failure::new(Exit::Unreachable, error)
             }
             JoinError::Refused { .. } | JoinError::Version { .. } | JoinError::NoCapsule { .. } => {

@@ -20,6 +20,7 @@ use crate::common::arguments::{ProgramArgs, TokenArgs};
 use crate::common::capsules::{Started, ready};
 use crate::common::certificates::TlsArgs;
 use crate::common::figures::{actors_line, heap_line};
+use crate::common::group::GroupArgs;
 use crate::common::main_routine::Main;
 use crate::common::report::Report;
 use crate::failure::{Exit, Failure, Outcome};
@@ -40,6 +41,7 @@ Examples:
   bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and their counts
   bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of the events in time
   bifrost run --nodes 2 --capsules 3 queens.theta 10   six nodes, in three processes
+  bifrost run --capsules 3 --trader unix:///run/trader queens.theta 10   with capsules that a trader knows
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
     /// The file with `main`; its imports are found by themselves
@@ -61,14 +63,16 @@ pub struct Args {
     /// The number of threads in each process for the program's actors; `main` runs on the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
-    /// The number of processes for the program's actors, on this machine; all but this one are
-    /// started, and end with it
+    /// The number of processes for the program's actors; all but this one are started on this
+    /// machine, and end with it, or are those that a trader knows
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CAPSULES_MAX)))]
     capsules: u32,
     /// Where processes listen that take part, in place of started ones: `bifrost capsule --help`
     /// says more
     #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with_all = ["capsules", "seed"])]
     join: Vec<Address>,
+    #[command(flatten)]
+    group: GroupArgs,
     #[command(flatten)]
     token: TokenArgs,
     #[command(flatten)]
@@ -91,8 +95,13 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     // Before the program is compiled, which they do meanwhile.
     let capsules = args.join.len() as u32 + args.capsules;
     let simulated = args.seed.is_some();
+    let found = !args.group.trader.is_empty();
+    if found && (simulated || !args.join.is_empty() || args.capsules < 2) {
+        let text = "`--trader` finds the other processes of a run: it needs `--capsules`, and takes no `--join` and no `--seed`";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     let mut started = match args.capsules {
-        2.. if !simulated => Some(Started::new(args.capsules - 1, &args.file, &args.program)?),
+        2.. if !simulated && !found => Some(Started::new(args.capsules - 1, &args.file, &args.program)?),
         _ => None,
     };
     let mut registry = args.program.registry(registry)?;
@@ -143,6 +152,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     };
     let joined = match &mut started {
         Some(started) => Some(started.join(args.nodes, traced, &terms)?),
+        None if found => Some(args.group.join(args.capsules - 1, args.nodes, traced, &terms, &args.tls)?),
         None if args.join.is_empty() => None,
         None => Some(capsules::join(&args.join, args.nodes, traced, &terms, |_| false)?),
     };

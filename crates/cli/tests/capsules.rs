@@ -503,3 +503,115 @@ fn numbers_of_capsules_that_cannot_be() {
     assert!(stderr(&output).contains("a capsule on TCP or TLS needs a token"), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// A trader that listens, and ends with its test.
+struct Trader {
+    child: Child,
+    url: String,
+}
+
+impl Trader {
+    fn start(folder: &TempDir) -> Trader {
+        let url = format!("unix://{}/trader", folder.path().display());
+        let mut command = bifrost();
+        let mut child = command.args(["trader", "--listen", &url]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready "), "{line}");
+        Trader { child, url }
+    }
+
+    /// The number of capsules that it lists.
+    fn listed(&self) -> usize {
+        let mut list = bifrost();
+        let list = list.args(["trader", "list", "--json", "--service", "bifrost.Capsule", "--trader"]);
+        stdout(&list.arg(&self.url).output().unwrap()).lines().count()
+    }
+
+    fn wait_until(&self, listed: usize) {
+        let start = Instant::now();
+        while self.listed() != listed {
+            assert!(start.elapsed() < SOON, "{} are listed, and not {listed}", self.listed());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Trader {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn capsules_are_found_through_a_trader() {
+    let folder = tempfile::tempdir().unwrap();
+    let trader = Trader::start(&folder);
+    let queens = examples().join("actors/queens.theta");
+    let at = |name: &str| format!("unix://{}/{name}", folder.path().display());
+    let [one, two, shared] = ["one", "two", "shm"].map(|name| at(name));
+    let shared = shared.replace("unix:", "shm:");
+    let of_trader = ["--trader", &trader.url, "--group", "a group"];
+    let capsule = |listen: &str, more: &[&str]| {
+        Capsule::start(&queens, &[&["--listen", listen], &of_trader[..], more].concat())
+    };
+    // One is killed and still listed; one has another token, and one another group.
+    let killed = capsule(&one, &[]);
+    let others = [
+        capsule(&at("token"), &["--token", "other"]),
+        Capsule::start(&queens, &["--listen", &at("group"), "--trader", &trader.url]),
+    ];
+    let good = [capsule(&two, &[]), capsule(&shared, &[]), capsule("tls://127.0.0.1:0", &["--token", "t"])];
+    trader.wait_until(6);
+    drop(killed);
+    let few = run(&[&["--capsules", "4"], &of_trader[..]].concat(), &queens);
+    assert_eq!(few.status.code(), Some(3), "{}", stderr(&few));
+    assert!(
+        stderr(&few).contains("3 capsules are needed, and 2 of those offered can take part"),
+        "{}",
+        stderr(&few)
+    );
+    let mut command = bifrost();
+    command.args(["run", "--capsules", "3"]).args(of_trader).arg(&queens).arg("6");
+    let output = command.output().unwrap();
+    assert_eq!(
+        (stdout(&output), output.status.code()),
+        ("6 queens: 4 solutions\n", Some(0)),
+        "{}",
+        stderr(&output)
+    );
+    let [first, second, over_tls] = good;
+    for capsule in [first, second] {
+        assert_eq!(capsule.end().status.code(), Some(0));
+    }
+    // Those that have a run are withdrawn at once. The killed one is listed until its lease ends.
+    assert!(trader.listed() <= 4);
+    // Over TLS the offer has the pin of the certificate.
+    let mut command = bifrost();
+    command.args(["run", "--capsules", "2", "--token", "t"]).args(of_trader).arg(&queens).arg("6");
+    let output = command.output().unwrap();
+    assert_eq!(
+        (stdout(&output), output.status.code()),
+        ("6 queens: 4 solutions\n", Some(0)),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(over_tls.end().status.code(), Some(0));
+    drop(others);
+}
+
+#[test]
+fn a_capsule_without_an_address_for_others_is_told() {
+    let queens = examples().join("actors/queens.theta");
+    let mut command = bifrost();
+    command.args(["capsule", "--listen", "tls://0.0.0.0:0", "--token", "t", "--trader", "unix:///nowhere"]);
+    let output = command.arg(&queens).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--advertise"), "{}", stderr(&output));
+    let nobody = format!("unix://{}/nobody", tempfile::tempdir().unwrap().path().display());
+    let output = run(&["--capsules", "2", "--trader", &nobody], &queens);
+    assert!(stderr(&output).contains("no trader answers"), "{}", stderr(&output));
+    let output = run(&["--trader", &nobody], &queens);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}

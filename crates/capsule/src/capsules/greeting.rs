@@ -1,6 +1,6 @@
 //! The greeting of capsules, by which they find and recognise each other before a run.
 //!
-//! Read [`join`] and [`Waiting::take_part`] first: the two sides. [`Terms`] is the common knowledge
+//! Read [`join`] and [`Waiting::take_part`] first: the two sides; the first is in `joining.rs`. [`Terms`] is the common knowledge
 //! that both must prove; [`Joined`] is the result, a capsule's place in a run with its connections.
 //! The traffic of the run is in `link.rs`.
 //!
@@ -9,6 +9,9 @@
 //! 2. Each of these listens ([`Waiting::take_part`]), connects to those of lower numbers, and waits
 //!    for those of higher ones.
 //! 3. It says that it is ready. So between any two there is one connection.
+//!
+//! A run that does not begin, because one of the others is missing, leaves a listening capsule as
+//! it was: it waits for the next one. So [`join_some`] can replace a capsule that refuses.
 //!
 //! ```text
 //! who connects        who listens
@@ -28,11 +31,11 @@ use std::time::{Duration, Instant};
 
 use bifrost_ir::Program;
 use bifrost_transport::{
-    Address, ConnectError, ConnectOptions, ListenError, ListenOptions, Listener, Stopper, Stream, TlsOptions,
-    TlsServer,
+    Address, ConnectError, ListenError, ListenOptions, Listener, Stopper, Stream, TlsOptions, TlsServer,
 };
 use parking_lot::Mutex;
 
+use super::joining::{Greeted, check_counts};
 use super::{ANSWER_MS_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
 use crate::mesh::{CAPSULES_MAX, Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
 use crate::newcomers::{Bounds, HANDSHAKES_MAX, Newcomers, tell_shortage};
@@ -40,6 +43,12 @@ use crate::shared::NODES_MAX;
 
 /// Most connections that greet at once. With one more, the oldest silent one is closed.
 const GREETINGS_MAX: usize = 64;
+
+/// The longest time for an answer to be written.
+const SAY_MAX: Duration = Duration::from_millis(GREETING_MS_MAX);
+
+/// The time after which a capsule that waits for others looks whether the first one has given up.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The pause before a capsule that was started, and does not listen yet, is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -49,8 +58,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[derive(Clone)]
 pub struct Terms {
     key: Digest,
-    program: Digest,
-    tls: TlsOptions,
+    pub(super) program: Digest,
+    pub(super) tls: TlsOptions,
 }
 
 impl std::fmt::Debug for Terms {
@@ -69,15 +78,23 @@ impl Terms {
         }
     }
 
+    /// Returns the digest of the program, by which capsules with the same one are found.
+    pub fn program(&self) -> &Digest {
+        &self.program
+    }
+
     /// Sets the trust in others at `tls://`, and the own certificate.
     pub fn with_tls(mut self, tls: TlsOptions) -> Terms {
         self.tls = tls;
         self
     }
 
-    fn proof(&self, who: &[u8], nonces: [&Digest; 2], body: &[u8]) -> blake3::Hash {
+    /// Makes a proof. `pin` is that of the listener's certificate, over TLS: who stands between the
+    /// two with another certificate cannot pass proofs on.
+    pub(super) fn proof(&self, who: &[u8], nonces: [&Digest; 2], pin: &str, body: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(who).update(nonces[0]).update(nonces[1]).update(body);
+        hasher.update(who).update(nonces[0]).update(nonces[1]);
+        hasher.update(&[pin.len() as u8]).update(pin.as_bytes()).update(body);
         hasher.finalize()
     }
 }
@@ -139,9 +156,20 @@ pub enum JoinError {
         /// The fault of its answer.
         why: String,
     },
+    /// Of the offered capsules too few can take part.
+    #[error("{wanted} capsules are needed, and {found} of those offered can take part")]
+    TooFew {
+        /// The number of capsules that are needed beside the first.
+        wanted: usize,
+        /// The number of those that could take part.
+        found: usize,
+    },
     /// No capsule has come.
     #[error("no run began within {0} ms")]
     Waited(u128),
+    /// The first capsule has given the run up before it began.
+    #[error("the capsule with `main` has given up")]
+    GivenUp,
     /// Not all others have come.
     #[error("not all capsules of the run have connected within {MESH_MS_MAX} ms")]
     Missing,
@@ -162,7 +190,12 @@ impl Connection {
         Connection { stream, decoder: Decoder::new() }
     }
 
-    fn say(&mut self, frame: &Frame<'_>, deadline: Instant) -> Result<(), String> {
+    /// True if the other has closed the connection, or says something before it is its turn.
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.stream.try_read(self.decoder.room(), GREETING_BYTES_MAX), Ok(None))
+    }
+
+    pub(super) fn say(&mut self, frame: &Frame<'_>, deadline: Instant) -> Result<(), String> {
         let mut out = Vec::new();
         put(&mut out, frame);
         let written = self.stream.write(&out, deadline).map_err(|why| why.to_string());
@@ -171,7 +204,7 @@ impl Connection {
     }
 
     /// Hands the next frame to a function.
-    fn hear<T>(
+    pub(super) fn hear<T>(
         &mut self,
         deadline: Instant,
         mut taken: impl FnMut(Frame<'_>) -> Result<T, String>,
@@ -194,20 +227,20 @@ impl Connection {
 
 /// The claims of a capsule about itself and the run when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hello {
-    program: Digest,
-    run: [u8; 16],
-    from: u32,
-    to: u32,
-    capsules: u32,
-    nodes: u32,
-    traced: bool,
+pub(super) struct Hello {
+    pub(super) program: Digest,
+    pub(super) run: [u8; 16],
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) capsules: u32,
+    pub(super) nodes: u32,
+    pub(super) traced: bool,
     /// The addresses of the capsules from number 1 on; only the first capsule sends them.
-    addresses: Vec<String>,
+    pub(super) addresses: Vec<String>,
 }
 
 impl Hello {
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.program);
         out.extend_from_slice(&self.run);
@@ -282,109 +315,7 @@ impl Joined {
     }
 }
 
-/// Begins a run with capsules that listen, or will soon. `alive` says if there is hope of the one
-/// at this place of the list.
-///
-/// # Errors
-/// [`JoinError`]
-pub fn join(
-    addresses: &[Address],
-    nodes: u32,
-    traced: bool,
-    terms: &Terms,
-    mut alive: impl FnMut(usize) -> bool,
-) -> Result<Joined, JoinError> {
-    let capsules = check_counts(addresses.len() as u32 + 1, nodes)?;
-    let mut run = [0; 16];
-    getrandom::fill(&mut run).map_err(std::io::Error::other)?;
-    let mut connections = vec![None];
-    for (at, address) in addresses.iter().enumerate() {
-        let hello = Hello {
-            program: terms.program,
-            run,
-            from: 0,
-            to: at as u32 + 1,
-            capsules,
-            nodes,
-            traced,
-            addresses: addresses.iter().map(ToString::to_string).collect(),
-        };
-        connections.push(Some(connect(address, &hello, terms, || alive(at))?));
-    }
-    let deadline = Instant::now() + Duration::from_millis(MESH_MS_MAX);
-    for (connection, address) in connections.iter_mut().flatten().zip(addresses) {
-        let ready = connection.hear(deadline, |frame| match frame {
-            Frame::Ready => Ok(Ok(())),
-            Frame::Refused(why) => Ok(Err(why.to_owned())),
-            other => Err(format!("it sent {other:?}")),
-        });
-        let address = address.clone();
-        match ready {
-            Ok(Ok(())) => connection.decoder.trust(),
-            Ok(Err(why)) => return Err(JoinError::Refused { address, why }),
-            Err(why) => return Err(JoinError::NoCapsule { address, why }),
-        }
-    }
-    Ok(Joined::new(0, capsules, nodes, traced, connections))
-}
-
-fn check_counts(capsules: u32, nodes: u32) -> Result<u32, JoinError> {
-    let fits = (1..=CAPSULES_MAX).contains(&capsules) && (1..=NODES_MAX / capsules).contains(&nodes);
-    if fits { Ok(capsules) } else { Err(JoinError::Count { capsules, nodes }) }
-}
-
-/// Connects to a capsule and greets it. One that does not listen yet is tried again while it is
-/// alive.
-fn connect(
-    address: &Address,
-    hello: &Hello,
-    terms: &Terms,
-    mut alive: impl FnMut() -> bool,
-) -> Result<Connection, JoinError> {
-    let timeout = Duration::from_millis(ANSWER_MS_MAX);
-    let deadline = Instant::now() + timeout;
-    let stream = loop {
-        let options = ConnectOptions { timeout, tls: terms.tls.clone(), ..ConnectOptions::default() };
-        match Stream::connect(address, &options) {
-            Ok(stream) => break stream,
-            Err(ConnectError::Refused { .. }) if alive() && Instant::now() < deadline => {
-                std::thread::sleep(AGAIN);
-            }
-            Err(why) => return Err(why.into()),
-        }
-    };
-    let mut connection = Connection::new(stream);
-    let deadline = Instant::now() + timeout;
-    let no_capsule = |why: String| JoinError::NoCapsule { address: address.clone(), why };
-    let own: Digest = random()?;
-    connection.say(&Frame::Connect { version: VERSION, nonce: own }, deadline).map_err(no_capsule)?;
-    let challenge = connection.hear(deadline, |frame| match frame {
-        Frame::Challenge { version, nonce, proof } => Ok((version, nonce, proof)),
-        other => Err(format!("it sent {other:?}")),
-    });
-    let (version, nonce, proof) = challenge.map_err(no_capsule)?;
-    if version != VERSION {
-        return Err(JoinError::Version { address: address.clone(), version });
-    }
-    // Hashes are compared in constant time.
-    if terms.proof(b"listens", [&own, &nonce], &[]) != blake3::Hash::from_bytes(proof) {
-        return Err(JoinError::Token(address.clone()));
-    }
-    let body = hello.to_bytes();
-    let proof = *terms.proof(b"connects", [&own, &nonce], &body).as_bytes();
-    connection.say(&Frame::Hello { proof, body: &body }, deadline).map_err(no_capsule)?;
-    let answer = connection.hear(deadline, |frame| match frame {
-        Frame::Welcome => Ok(None),
-        Frame::Refused(why) => Ok(Some(why.to_owned())),
-        other => Err(format!("it sent {other:?}")),
-    });
-    match answer.map_err(no_capsule)? {
-        None => Ok(connection),
-        Some(why) => Err(JoinError::Refused { address: address.clone(), why }),
-    }
-}
-
-fn random<const N: usize>() -> Result<[u8; N], std::io::Error> {
+pub(super) fn random<const N: usize>() -> Result<[u8; N], std::io::Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(bytes)
@@ -394,6 +325,8 @@ fn random<const N: usize>() -> Result<[u8; N], std::io::Error> {
 #[derive(Debug)]
 pub struct Waiting {
     listener: Arc<Listener>,
+    /// The pin of its certificate, over TLS.
+    pin: Arc<str>,
 }
 
 /// A capsule that has shown that it has the token and runs the same program.
@@ -405,8 +338,9 @@ impl Waiting {
     /// # Errors
     /// [`JoinError`]
     pub fn listen(address: &Address, tls: Option<TlsServer>) -> Result<Waiting, JoinError> {
+        let pin = tls.as_ref().map(|tls| tls.pin().to_string()).unwrap_or_default();
         let listener = Listener::bind(address, &ListenOptions { tls, ..ListenOptions::default() })?;
-        Ok(Waiting { listener: Arc::new(listener) })
+        Ok(Waiting { listener: Arc::new(listener), pin: pin.into() })
     }
 
     /// Returns the address where others connect to, with the port.
@@ -422,10 +356,10 @@ impl Waiting {
     pub fn take_part(self, terms: &Terms, wait: Option<Duration>) -> Result<Joined, JoinError> {
         let (sender, guests) = channel();
         let stopper = StopAtEnd(self.listener.stopper());
-        let (listener, there) = (self.listener.clone(), terms.clone());
+        let (listener, pin, there) = (self.listener.clone(), self.pin.clone(), terms.clone());
         let accepting = std::thread::Builder::new()
             .name("bifrost-greet".to_owned())
-            .spawn(move || accept(&listener, &there, &sender))?;
+            .spawn(move || accept(&listener, &pin, &there, &sender))?;
         let joined = receive(&guests, terms, wait);
         drop(stopper);
         // It holds the listener, whose socket file goes with it.
@@ -445,7 +379,7 @@ impl Drop for StopAtEnd {
 
 /// Takes connections. Each is greeted on a thread of its own, so that no capsule waits for a silent
 /// one.
-fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
+fn accept(listener: &Listener, pin: &Arc<str>, terms: &Terms, guests: &Sender<Guest>) {
     let bounds = Bounds { all: GREETINGS_MAX, of_origin: GREETINGS_MAX, handshakes: HANDSHAKES_MAX };
     let greeting = Arc::new(Mutex::new(Newcomers::new(bounds)));
     let told = |shortage| tell_shortage(listener.local_address(), &shortage);
@@ -454,10 +388,11 @@ fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
             tracing::warn!(greetings_max = GREETINGS_MAX, "capsule.refused");
             return;
         };
-        let (terms, guests, entered) = (terms.clone(), guests.clone(), greeting.clone());
+        let (terms, pin) = (terms.clone(), pin.clone());
+        let (guests, entered) = (guests.clone(), greeting.clone());
         let started = std::thread::Builder::new().name("bifrost-greet".to_owned()).spawn(move || {
             let peer = stream.describe_peer();
-            let greeted = greet(Connection::new(stream), &terms);
+            let greeted = greet(Connection::new(stream), &pin, &terms);
             // A guest that waits for its answer is silent, and none that makes way.
             entered.lock().leave(number);
             match greeted {
@@ -474,21 +409,22 @@ fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
 }
 
 /// Greets a process that has connected, and returns its claims.
-fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
+fn greet(mut connection: Connection, pin: &str, terms: &Terms) -> Result<Guest, String> {
     let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
     let (version, theirs) = connection.hear(deadline, |frame| match frame {
         Frame::Connect { version, nonce } => Ok((version, nonce)),
         other => Err(format!("it sent {other:?}")),
     })?;
     let own: Digest = random().map_err(|error| error.to_string())?;
-    let proof = *terms.proof(b"listens", [&theirs, &own], &[]).as_bytes();
+    let proof = *terms.proof(b"listens", [&theirs, &own], pin, &[]).as_bytes();
     connection.say(&Frame::Challenge { version: VERSION, nonce: own, proof }, deadline)?;
     if version != VERSION {
         return Err(format!("it has version {version} of the protocol, and this capsule version {VERSION}"));
     }
     let heard = connection.hear(deadline, |frame| match frame {
         Frame::Hello { proof, body } => {
-            let proven = terms.proof(b"connects", [&theirs, &own], body) == blake3::Hash::from_bytes(proof);
+            let expected = terms.proof(b"connects", [&theirs, &own], pin, body);
+            let proven = expected == blake3::Hash::from_bytes(proof);
             match Hello::parse(body) {
                 _ if !proven => Ok(Err("the token differs")),
                 None => Ok(Err("it sent no HELLO")),
@@ -509,44 +445,52 @@ fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
     }
 }
 
-/// Receives the first capsule, connects to those of lower numbers, and receives the others.
+/// Receives the first capsule, connects to those of lower numbers, and receives the others. When a
+/// run does not begin, it waits for the next one.
 fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> Result<Joined, JoinError> {
     let until = wait.map(|wait| Instant::now() + wait);
-    let (run, mut first) = loop {
-        let (hello, mut connection) = next_guest(guests, until)
-            .ok_or_else(|| JoinError::Waited(wait.unwrap_or_default().as_millis()))?;
-        let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
-        let fits = hello.from == 0
-            && (1..hello.capsules).contains(&hello.to)
-            && hello.addresses.len() == hello.capsules as usize - 1
-            && check_counts(hello.capsules, hello.nodes).is_ok();
+    let mut come = None;
+    loop {
+        let guest = come.take().or_else(|| next_guest(guests, until));
+        let (run, mut first) =
+            guest.ok_or_else(|| JoinError::Waited(wait.unwrap_or_default().as_millis()))?;
+        let fits = run.from == 0
+            && (1..run.capsules).contains(&run.to)
+            && run.addresses.len() == run.capsules as usize - 1
+            && check_counts(run.capsules, run.nodes).is_ok();
         let answer = if fits { Frame::Welcome } else { Frame::Refused("this run is not allowed here") };
-        match connection.say(&answer, deadline) {
-            Ok(()) if fits => break (hello, connection),
-            said => tracing::warn!(?said, from = hello.from, "capsule.refused"),
+        let said = first.say(&answer, Instant::now() + SAY_MAX);
+        if said.is_err() || !fits {
+            tracing::warn!(?said, from = run.from, "capsule.refused");
+            continue;
         }
-    };
-    let met = meet(guests, terms, &run);
-    let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
-    match met {
-        Ok(mut connections) => {
-            let gone = |_| JoinError::Missing;
-            first.say(&Frame::Ready, deadline).map_err(gone)?;
-            first.decoder.trust();
-            connections[0] = Some(first);
-            let Hello { to: own, capsules, nodes, traced, .. } = run;
-            Ok(Joined::new(own, capsules, nodes, traced, connections))
-        }
-        Err(why) => {
-            // It does not go on, with or without that answer.
-            let _ = first.say(&Frame::Refused(&why.to_string()), deadline);
-            Err(why)
-        }
+        let why = match meet(guests, terms, &run, &mut first, &mut come) {
+            Ok(mut connections) => match first.say(&Frame::Ready, Instant::now() + SAY_MAX) {
+                Ok(()) => {
+                    first.decoder.trust();
+                    connections[0] = Some(first);
+                    let Hello { to: own, capsules, nodes, traced, .. } = run;
+                    return Ok(Joined::new(own, capsules, nodes, traced, connections));
+                }
+                Err(_) => JoinError::GivenUp,
+            },
+            Err(why) => why,
+        };
+        // It does not go on, with or without that answer.
+        let _ = first.say(&Frame::Refused(&why.to_string()), Instant::now() + SAY_MAX);
+        tracing::warn!(%why, "capsule.waits_again");
     }
 }
 
-/// Returns connections with all capsules of a run but the first.
-fn meet(guests: &Receiver<Guest>, terms: &Terms, run: &Hello) -> Result<Vec<Option<Connection>>, JoinError> {
+/// Returns connections with all capsules of a run but the first. `come` is another first capsule,
+/// if it has come when this one has given up.
+fn meet(
+    guests: &Receiver<Guest>,
+    terms: &Terms,
+    run: &Hello,
+    first: &mut Connection,
+    come: &mut Option<Guest>,
+) -> Result<Vec<Option<Connection>>, JoinError> {
     let mut connections: Vec<Option<Connection>> = (0..run.capsules).map(|_| None).collect();
     for other in 1..run.to {
         let address = &run.addresses[other as usize - 1];
@@ -554,19 +498,30 @@ fn meet(guests: &Receiver<Guest>, terms: &Terms, run: &Hello) -> Result<Vec<Opti
             .parse()
             .map_err(|why: bifrost_transport::AddressError| std::io::Error::other(why.to_string()))?;
         let hello = Hello { from: run.to, to: other, addresses: Vec::new(), ..run.clone() };
-        let mut connection = connect(&address, &hello, terms, || true)?;
+        let timeout = Duration::from_millis(ANSWER_MS_MAX);
+        let mut connection =
+            Greeted::new(&address, terms, timeout, || !first.has_ended())?.hello(&hello, terms)?;
         connection.decoder.trust();
         connections[other as usize] = Some(connection);
     }
     let until = Instant::now() + Duration::from_millis(MESH_MS_MAX);
     while connections[run.to as usize + 1..].iter().any(Option::is_none) {
-        let (hello, mut connection) = next_guest(guests, Some(until)).ok_or(JoinError::Missing)?;
-        let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
+        let guest = next_guest(guests, Some(until.min(Instant::now() + LOOK)));
+        if first.has_ended() {
+            *come = guest;
+            return Err(JoinError::GivenUp);
+        }
+        let Some((hello, mut connection)) = guest else {
+            match Instant::now() < until {
+                true => continue,
+                false => return Err(JoinError::Missing),
+            }
+        };
         let fits = (hello.run, hello.to, hello.capsules) == (run.run, run.to, run.capsules)
             && (run.to + 1..run.capsules).contains(&hello.from)
             && connections[hello.from as usize].is_none();
         let answer = if fits { Frame::Welcome } else { Frame::Refused("this capsule has a run already") };
-        match connection.say(&answer, deadline) {
+        match connection.say(&answer, Instant::now() + SAY_MAX) {
             Ok(()) if fits => {
                 connection.decoder.trust();
                 connections[hello.from as usize] = Some(connection);

@@ -6,7 +6,7 @@
 //! packets writes them, with all that others have added meanwhile.
 //!
 //! ```text
-//! greeting   before a run: join, Waiting; makes the connections
+//! greeting   before a run: Waiting, and what both sides have; joining: join
 //! link       Links: the connections of a capsule while a program runs
 //! peer       Peer: the bytes to and from one other capsule
 //! ```
@@ -15,13 +15,15 @@
 //! These files move its bytes and carry out its events.
 
 mod greeting;
+mod joining;
 mod link;
 mod peer;
 #[cfg(test)]
 mod tests;
 
 pub use crate::mesh::{CAPSULES_MAX, FRAMES, FrameKind, INBOX_BYTES_MAX, REPORT_BYTES_MAX, STALL_MS_MAX};
-pub use greeting::{JoinError, Joined, Terms, Waiting, join};
+pub use greeting::{JoinError, Joined, Terms, Waiting};
+pub use joining::{find_capsule, join, join_some};
 pub(crate) use link::Links;
 
 /// The time that a process that connects may take to introduce itself.
@@ -29,6 +31,9 @@ pub const GREETING_MS_MAX: u64 = 5_000;
 
 /// The time that a capsule that was connected to may take to answer: it may still compile.
 pub const ANSWER_MS_MAX: u64 = 30_000;
+
+/// The time that a capsule which was found through a trader may take to answer: it has compiled.
+pub const OFFERED_MS_MAX: u64 = 2_000;
 
 /// The time that all capsules of a run may take to be connected with each other.
 pub const MESH_MS_MAX: u64 = 60_000;

@@ -4,6 +4,7 @@ pub mod arguments;
 pub mod capsules;
 pub mod certificates;
 pub mod figures;
+pub mod group;
 pub mod main_routine;
 pub mod report;
 pub mod store;

@@ -7,11 +7,13 @@
 //! | the clock, the log, the order of actions | the driver, a thread: `Driver` |
 //! | the sessions with a trader, calls that wait | a thread for each trader: `session` |
 //! | names and types of the exported objects | `check`, at the start |
+//! | a capsule as an export | [`capsule`] |
 //! | settings | `settings` |
 //!
 //! A trader that does not answer holds up its own thread only. The driver gives its session up
 //! after a time, and makes another.
 
+pub mod capsule;
 mod check;
 mod session;
 mod settings;
@@ -37,7 +39,7 @@ use session::{Job, TraderThread};
 const GIVEN: [&str; 4] = [names::HOST, names::INCARNATION, names::STORE, names::VERSION];
 
 /// The load of the server at this moment.
-pub(crate) type Load = Box<dyn Fn() -> f64 + Send>;
+pub type Load = Box<dyn Fn() -> f64 + Send>;
 
 /// The exports as they are told to traders.
 #[derive(Debug)]
@@ -47,6 +49,15 @@ struct Offered {
     /// Its digest, in hexadecimal.
     digest: String,
     exports: Vec<Export>,
+}
+
+/// The way to the traders of a process.
+#[derive(Clone, Debug)]
+pub struct Traders {
+    /// Their URLs.
+    pub urls: Vec<String>,
+    /// The token for them; empty for none.
+    pub token: String,
 }
 
 /// A message to the driver.
@@ -89,9 +100,9 @@ impl State {
     }
 }
 
-/// The exports of a running server. Dropping them withdraws them.
+/// The exports of a running process. Dropping them withdraws them.
 #[derive(Debug)]
-pub(crate) struct Exports {
+pub struct Exports {
     events: Sender<Message>,
     driver: Option<JoinHandle<()>>,
     state: Arc<State>,
@@ -114,24 +125,47 @@ impl Exports {
     ///
     /// # Errors
     /// A sentence about the first export that cannot be.
-    pub fn start(exported: Exported, exporting: Exporting<'_>, client: Stream) -> Result<Exports, String> {
+    pub(crate) fn start(
+        exported: Exported,
+        exporting: Exporting<'_>,
+        client: Stream,
+    ) -> Result<Exports, String> {
         let Exported { traders, token, advertise, mut exports } = exported;
         let Exporting { addresses, pin, numbering, store, load } = exporting;
         check::check(client, numbering, &exports)?;
         let addresses = if advertise.is_empty() { addresses } else { &advertise };
         let addresses: Vec<String> = addresses.iter().map(|address| with_pin(address, pin)).collect();
+        for export in &mut exports {
+            export.addresses.clone_from(&addresses);
+            if !store.is_empty() {
+                export.properties.set(names::STORE, Value::String(store.clone()));
+            }
+        }
+        Exports::begin(Traders { urls: traders, token }, numbering, exports, load)
+    }
+
+    /// Begins to export objects with this interface. The properties `host`, `incarnation` and
+    /// `version` are added.
+    ///
+    /// # Errors
+    /// A sentence about the first export that cannot be, or the system has no thread.
+    pub fn begin(
+        traders: Traders,
+        numbering: &Numbering,
+        mut exports: Vec<Export>,
+        load: Load,
+    ) -> Result<Exports, String> {
+        let Traders { urls, token } = traders;
         let mut incarnation = [0; 16];
         getrandom::fill(&mut incarnation).map_err(|why| why.to_string())?;
         let incarnation = u128::from_le_bytes(incarnation);
         let given = [
             (names::HOST, host().unwrap_or_default()),
             (names::INCARNATION, format!("{incarnation:032x}")),
-            (names::STORE, store),
             (names::VERSION, env!("CARGO_PKG_VERSION").to_owned()),
         ];
         for export in &mut exports {
             export.digest = *numbering.digest();
-            export.addresses.clone_from(&addresses);
             for (name, value) in given.iter().filter(|(_, value)| !value.is_empty()) {
                 export.properties.set(name, Value::String(value.clone()));
             }
@@ -145,10 +179,10 @@ impl Exports {
         let digest = bifrost_veneer::trader::hex(numbering.digest());
         let offered = Arc::new(Offered { interface, digest, exports });
         let state =
-            Arc::new(State { wanted: (traders.len() * offered.exports.len()) as u64, ..State::default() });
+            Arc::new(State { wanted: (urls.len() * offered.exports.len()) as u64, ..State::default() });
         let (events, received) = channel();
         let seed = incarnation as u64;
-        let exporter = Exporter::new(options.clone(), traders.len(), offered.exports.len(), seed, 0);
+        let exporter = Exporter::new(options.clone(), urls.len(), offered.exports.len(), seed, 0);
         let answer = Duration::from_millis(options.answer_ms);
         let start = |url: String| -> std::io::Result<Link> {
             let (jobs, taken) = channel();
@@ -167,7 +201,7 @@ impl Exports {
             Ok(Link { url, jobs, newest, is_up: false, was_told_lost: false, refused })
         };
         let system = |why: std::io::Error| format!("the system refused a thread: {why}");
-        let links = traders.into_iter().map(start).collect::<Result<Vec<_>, _>>().map_err(system)?;
+        let links = urls.into_iter().map(start).collect::<Result<Vec<_>, _>>().map_err(system)?;
         let noted = state.clone();
         let begun = Instant::now();
         let driver = Driver { exporter, links, offered: offered.clone(), load, state: noted, answer, begun };
@@ -177,7 +211,7 @@ impl Exports {
     }
 
     /// Returns the state, which the driver goes on to note.
-    pub fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<State> {
         self.state.clone()
     }
 }

@@ -1,10 +1,12 @@
 //! Dial-back: says `hello` at the addresses of an offer, and compares the digest of the interface.
 //!
 //! The exporter chooses the addresses, so each answer is bounded in bytes and in time, and nothing
-//! secret is sent. A server that asks for a token or a role is not found.
+//! secret is sent. A server that asks for a token or a role is not found. A capsule is no server: it is
+//! found by the greeting of capsules, which needs no token.
 
 use std::time::{Duration, Instant};
 
+use bifrost_capsule::capsules::find_capsule;
 use bifrost_trader::Offer;
 use bifrost_transport::{Address, ConnectOptions, Stream};
 use bifrost_wire::{DecodedReply, Digest, Hello, Reply, VERSION, decode_reply, encode, op};
@@ -19,6 +21,17 @@ pub(super) fn found(offer: &Offer, within: Duration) -> Vec<&str> {
     for (at, address) in offer.addresses.iter().enumerate() {
         // The last addresses have their part of the time, however slow the first ones are.
         let part = end.saturating_duration_since(Instant::now()) / (offer.addresses.len() - at) as u32;
+        if *offer.service == *crate::exports::capsule::SERVICE {
+            let parsed: Result<Address, _> = address.parse();
+            match parsed
+                .map_err(|why| why.to_string())
+                .and_then(|address| find_capsule(&address, part).map_err(|why| why.to_string()))
+            {
+                Ok(()) => found.push(&**address),
+                Err(why) => tracing::info!(%address, %why, "trader.not_proved"),
+            }
+            continue;
+        }
         match digest_at(address, Instant::now() + part) {
             Ok(digest) if digest == offer.digest => found.push(&**address),
             Ok(_) => tracing::info!(%address, "trader.not_proved: another interface"),
