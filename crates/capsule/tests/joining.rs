@@ -103,7 +103,7 @@ fn capsules_that_do_not_take_part_are_replaced() {
     good.by_ref().take(3).for_each(|capsule| drop(capsule.joined()));
     // The fourth has been told nothing, and takes part in the next run.
     let last = good.next().unwrap();
-    join_some(&[last.address.clone()], 1, 1, false, &terms("secret"), |_, _| {}).unwrap();
+    join_some(std::slice::from_ref(&last.address), 1, 1, false, &terms("secret"), |_, _| {}).unwrap();
     last.joined();
 }
 
@@ -142,6 +142,6 @@ fn capsules_are_found_without_a_token() {
     let found = find_capsule(&silent, Duration::from_millis(200));
     assert!(matches!(found, Err(JoinError::NoCapsule { .. })), "{found:?}");
     // Who asks takes nothing away.
-    join(&[capsule.address.clone()], 1, false, &terms("secret"), |_| false).unwrap();
+    join(std::slice::from_ref(&capsule.address), 1, false, &terms("secret"), |_| false).unwrap();
     capsule.joined();
 }

@@ -550,7 +550,7 @@ fn capsules_are_found_through_a_trader() {
     let trader = Trader::start(&folder);
     let queens = examples().join("actors/queens.theta");
     let at = |name: &str| format!("unix://{}/{name}", folder.path().display());
-    let [one, two, shared] = ["one", "two", "shm"].map(|name| at(name));
+    let [one, two, shared] = ["one", "two", "shm"].map(at);
     let shared = shared.replace("unix:", "shm:");
     let of_trader = ["--trader", &trader.url, "--group", "a group"];
     let capsule = |listen: &str, more: &[&str]| {

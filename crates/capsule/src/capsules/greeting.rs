@@ -50,9 +50,6 @@ const SAY_MAX: Duration = Duration::from_millis(GREETING_MS_MAX);
 /// The time after which a capsule that waits for others looks whether the first one has given up.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The pause before a capsule that was started, and does not listen yet, is tried again.
-const AGAIN: Duration = Duration::from_millis(5);
-
 /// The terms that all capsules of a run must agree on. A capsule without the token is refused, and
 /// so is another program. Besides, the certificates by which a capsule connects to others.
 #[derive(Clone)]

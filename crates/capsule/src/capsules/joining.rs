@@ -27,7 +27,7 @@ pub fn join(
     check_counts(addresses.len() as u32 + 1, nodes)?;
     let timeout = Duration::from_millis(ANSWER_MS_MAX);
     let greeted = |at: usize| Greeted::new(&addresses[at], terms, timeout, || alive(at));
-    begin(addresses, nodes, traced, terms, greeted).map_err(|(_, why)| why)
+    begin(addresses, nodes, traced, terms, greeted).map_err(|(_, why)| *why)
 }
 
 /// Begins a run with `count` of the capsules that listen at these addresses, the first ones if they
@@ -101,9 +101,9 @@ fn begin(
     traced: bool,
     terms: &Terms,
     mut greeted: impl FnMut(usize) -> Result<Greeted, JoinError>,
-) -> Result<Joined, (usize, JoinError)> {
+) -> Result<Joined, (usize, Box<JoinError>)> {
     let capsules = addresses.len() as u32 + 1;
-    let run = random().map_err(|error| (0, error.into()))?;
+    let run = random().map_err(|error| (0, Box::new(error.into())))?;
     let mut connections = vec![None];
     for at in 0..addresses.len() {
         let hello = Hello {
@@ -117,7 +117,7 @@ fn begin(
             addresses: addresses.iter().map(ToString::to_string).collect(),
         };
         let connection = greeted(at).and_then(|greeted| greeted.hello(&hello, terms));
-        connections.push(Some(connection.map_err(|why| (at, why))?));
+        connections.push(Some(connection.map_err(|why| (at, Box::new(why)))?));
     }
     let deadline = Instant::now() + Duration::from_millis(MESH_MS_MAX);
     for (at, (connection, address)) in connections.iter_mut().flatten().zip(addresses).enumerate() {
@@ -129,8 +129,8 @@ fn begin(
         let address = address.clone();
         match ready {
             Ok(Ok(())) => connection.decoder.trust(),
-            Ok(Err(why)) => return Err((at, JoinError::Refused { address, why })),
-            Err(why) => return Err((at, JoinError::NoCapsule { address, why })),
+            Ok(Err(why)) => return Err((at, Box::new(JoinError::Refused { address, why }))),
+            Err(why) => return Err((at, Box::new(JoinError::NoCapsule { address, why }))),
         }
     }
     Ok(Joined::new(0, capsules, nodes, traced, connections))

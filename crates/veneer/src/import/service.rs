@@ -78,7 +78,7 @@ pub enum ServiceError {
         /// The account of the run.
         ran: Ran,
         /// The end of the session.
-        why: Error,
+        why: Box<Error>,
         /// The reason why no other server could be asked, for a named transaction.
         search: Option<Box<ConnectError>>,
     },
@@ -348,7 +348,10 @@ impl<T: Object + Clone> Service<T> {
         losses.note(ran, why);
         if next == Next::GiveUp || losses.count >= RUNS_MAX {
             self.release_store();
-            return losses.last.take().map(|(ran, why)| Err(ServiceError::Lost { ran, why, search: None }));
+            return losses
+                .last
+                .take()
+                .map(|(ran, why)| Err(ServiceError::Lost { ran, why: Box::new(why), search: None }));
         }
         self.lost = next;
         None
@@ -382,7 +385,7 @@ impl Losses {
     fn without_server(&mut self, why: ConnectError) -> ServiceError {
         match self.last.take() {
             Some((ran, lost)) if ran != Ran::No => {
-                ServiceError::Lost { ran, why: lost, search: Some(Box::new(why)) }
+                ServiceError::Lost { ran, why: Box::new(lost), search: Some(Box::new(why)) }
             }
             _ => ServiceError::Import(why),
         }

@@ -1,7 +1,7 @@
 //! Thumbnails as a service: the native actor of its servers, and the stubs of its clients.
 
 #[rustfmt::skip]
-#[allow(clippy::all, dead_code, reason = "generated")]
+#[allow(clippy::all, missing_docs, reason = "generated")]
 pub mod bifrost_stubs;
 mod thumbnails;
 
