@@ -888,6 +888,13 @@ fn transactions_of_actors() {
             &[],
         ),
         ("A = actor m (b: A) transaction send b.m(b) end end m end A", &[]),
+        // An answer does not leave before the commit.
+        ("A = actor m () returns (int) transaction reply (1) end end m end A", &["E0410"]),
+        ("A = actor m (b: A) transaction delegate b.m(b) end end m end A", &["E0410"]),
+        (
+            "A = actor m () returns (int) d: replier[int] := replyto transaction d.deliver(1) end end m end A",
+            &[],
+        ),
         ("A = actor m (b: A) transaction b.m(b) end end m end A", &["E0404"]),
         // Its instance variables are outside.
         (
