@@ -154,7 +154,8 @@ fn the_ping_pong_needs_no_peer() {
     assert!(output.status.success(), "{}", stderr(&output));
     let lines = std::fs::read_to_string(json).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert_eq!(lines.len(), 9, "{lines:?}");
+    assert!(lines.iter().any(|line| line["case"] == "null call in a loop"), "{lines:?}");
     assert!(lines.iter().any(|line| line["peer"] == "bifrost"), "{lines:?}");
     assert!(lines.iter().any(|line| line["target"].is_string()), "{lines:?}");
     for sides in ["two threads", "two processes"] {

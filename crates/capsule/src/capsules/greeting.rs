@@ -1,11 +1,11 @@
 //! The greeting of capsules, by which they find and recognise each other before a run.
 //!
-//! Read [`join`] and [`Waiting::take_part`] first: the two sides; the first is in `joining.rs`. [`Terms`] is the common knowledge
-//! that both must prove; [`Joined`] is the result, a capsule's place in a run with its connections.
-//! The traffic of the run is in `link.rs`.
+//! Read `join` (`joining.rs`) and [`Waiting::take_part`] first: the two sides. [`Terms`] is the
+//! common knowledge that both must prove; [`Joined`] is the result, a capsule's place in a run with
+//! its connections. The traffic of the run is in `link.rs`.
 //!
 //! 1. The first capsule has `main` and a list of addresses. It connects to each and tells it the
-//!    run, its number in the run, and the addresses of the others ([`join`]).
+//!    run, its number in the run, and the addresses of the others (`join`).
 //! 2. Each of these listens ([`Waiting::take_part`]), connects to those of lower numbers, and waits
 //!    for those of higher ones.
 //! 3. It says that it is ready. So between any two there is one connection.
@@ -31,7 +31,8 @@ use std::time::{Duration, Instant};
 
 use bifrost_ir::Program;
 use bifrost_transport::{
-    Address, ConnectError, ListenError, ListenOptions, Listener, Stopper, Stream, TlsOptions, TlsServer,
+    Address, ConnectError, ListenError, ListenOptions, Listener, ReadError, Stopper, Stream, TlsOptions,
+    TlsServer,
 };
 use parking_lot::Mutex;
 
@@ -46,6 +47,9 @@ const GREETINGS_MAX: usize = 64;
 
 /// The longest time for an answer to be written.
 const SAY_MAX: Duration = Duration::from_millis(GREETING_MS_MAX);
+
+/// The time for which a first capsule that may have given up is waited for, when another one comes.
+const END_MAX: Duration = Duration::from_millis(500);
 
 /// The time after which a capsule that waits for others looks whether the first one has given up.
 const LOOK: Duration = Duration::from_millis(50);
@@ -190,6 +194,12 @@ impl Connection {
     /// True if the other has closed the connection, or says something before it is its turn.
     fn has_ended(&mut self) -> bool {
         !matches!(self.stream.try_read(self.decoder.room(), GREETING_BYTES_MAX), Ok(None))
+    }
+
+    /// The same, until some time: the end may come behind what the other does next.
+    fn ends_by(&mut self, deadline: Instant) -> bool {
+        let read = self.stream.read(self.decoder.room(), GREETING_BYTES_MAX, deadline);
+        !matches!(read, Err(ReadError::TimedOut))
     }
 
     pub(super) fn say(&mut self, frame: &Frame<'_>, deadline: Instant) -> Result<(), String> {
@@ -514,6 +524,10 @@ fn meet(
                 false => return Err(JoinError::Missing),
             }
         };
+        if hello.from == 0 && first.ends_by(Instant::now() + END_MAX) {
+            *come = Some((hello, connection));
+            return Err(JoinError::GivenUp);
+        }
         let fits = (hello.run, hello.to, hello.capsules) == (run.run, run.to, run.capsules)
             && (run.to + 1..run.capsules).contains(&hello.from)
             && connections[hello.from as usize].is_none();

@@ -1,4 +1,5 @@
-//! Capsules as exports: a process that waits for a run is an offer of the service `bifrost.Capsule`.
+//! Capsules as exports: a process that waits for a run is an offer of the service
+//! `bifrost.Capsule`.
 //!
 //! Such an offer has the digest of the program and the name of a group as properties, and one
 //! address. `bifrost run --trader` finds the offers of its program in its group. There are no calls

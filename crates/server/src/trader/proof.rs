@@ -1,8 +1,8 @@
 //! Dial-back: says `hello` at the addresses of an offer, and compares the digest of the interface.
 //!
 //! The exporter chooses the addresses, so each answer is bounded in bytes and in time, and nothing
-//! secret is sent. A server that asks for a token or a role is not found. A capsule is no server: it is
-//! found by the greeting of capsules, which needs no token.
+//! secret is sent. A server that asks for a token or a role is not found. A capsule is no server:
+//! it is found by the greeting of capsules, which needs no token.
 
 use std::time::{Duration, Instant};
 
