@@ -177,7 +177,9 @@ fn a_server_that_has_stood_still_does_not_commit_a_turn_of_before() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());
     let url = cluster().fresh();
-    let mut still = Server::serve(&program, &["--store", &url]);
+    // The time that it stands still is a part of that of its batch.
+    let patient = ["--store", &url, "--set", "limits.batch_time_ms_max=60000"];
+    let mut still = Server::serve(&program, &patient);
     let other = Server::serve(&program, &["--store", &url]);
     assert_eq!(answer(&still.urls[0], "add(1)"), 1);
     let mut said = BufReader::new(still.child.stderr.take().unwrap()).lines();

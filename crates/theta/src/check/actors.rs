@@ -570,7 +570,7 @@ impl<'a> Body<'_, 'a> {
             self.flow.answer(span);
             return false;
         }
-        if self.transaction.is_some() && word != "replyto" {
+        if self.transaction.is_some() && self.state.is_none() && word != "replyto" {
             let message = format!("`{word}` in a transaction would answer before it is committed");
             let help = "assign the value to a variable, and `reply` after the transaction";
             self.report(Diagnostic::error(Code::E0410, span, message).help(help));
