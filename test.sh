@@ -39,7 +39,8 @@ fi
 
 # Clients of the text form in the examples are scripts, one over TLS is OpenSSL's, and pages need a browser. The
 # packages of the server have a program for musl, and are checked with the tools of Debian and systemd.
-for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db systemd-analyze:systemd; do
+for program in jq python3 openssl chromium musl-gcc:musl-tools dpkg-deb:dpkg lintian strace man:man-db \
+  systemd-analyze:systemd etcd:etcd-server protoc:protobuf-compiler; do
   package="${program#*:}"
   program="${program%%:*}"
   if ! command -v "$program" >/dev/null; then
@@ -57,13 +58,16 @@ if command -v rustup >/dev/null; then
 fi
 
 step cargo fmt --all --check
-step cargo clippy --locked --workspace --all-targets -- -D warnings
+step cargo clippy --locked --workspace --all-targets --features bifrost-cli/etcd -- -D warnings
 # The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.
 step cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 # Stubs, vectors, tables of the documents, links, floors and commands of the documents are checked by tests.
 # Packages are never chosen one by one: other features of the same crates would be built again.
 step tests cargo test --locked --workspace
+# Traders over etcd are a feature, whose build needs `protoc`.
+step tests cargo test --locked --workspace --features bifrost-cli/etcd --test etcd
+step tests cargo test --locked -p bifrost-trader-etcd --features etcd
 step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-20}" cargo test --locked --workspace --test random --test generated
 
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; n++ }

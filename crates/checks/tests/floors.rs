@@ -104,6 +104,7 @@ const KNOWS: &[(&str, &[&str])] = &[
     ),
     ("bifrost-recorder", &["bifrost-wire"]),
     ("bifrost-trader", &["bifrost-wire"]),
+    ("bifrost-trader-etcd", &["bifrost-trader"]),
     ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-wire"]),
 ];

@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | [`board`], [`memory`] | the trader | [`Memory`], through [`Board`] |
 //! | [`link`] | a trader that asks others | [`Links`](link::Links) |
+//! | [`shared`] | traders that share their offers | [`Shared`](shared::Shared) |
 //! | [`exporter`] | a server that exports | [`Exporter`](exporter::Exporter) |
 //! | [`importer`], [`failover`] | a client that imports | [`Importer`](importer::Importer) |
 //! | [`query`], [`property`], [`choose`] | all of them | [`Query`], [`Properties`] |
@@ -28,6 +29,7 @@ pub mod memory;
 pub mod offer;
 pub mod property;
 pub mod query;
+pub mod shared;
 mod text;
 pub mod url;
 

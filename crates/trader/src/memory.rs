@@ -24,6 +24,7 @@
 //! | leases that end, doubt, gaps | `leases.rs`, `clock.rs` |
 //! | proofs | `proofs.rs` |
 //! | calls of `changes` | `waits.rs` |
+//! | offers of other traders | `learn.rs` |
 //!
 //! All tables are sorted trees: chosen keys cannot make them slow, and equal calls have equal
 //! results in each process.
@@ -47,12 +48,14 @@ use crate::query::Prefer;
 
 mod clock;
 mod counts;
+mod learn;
 mod leases;
 mod proofs;
 mod waits;
 
 use clock::Clock;
 use counts::Counts;
+use learn::Learned;
 use leases::Lapses;
 use proofs::{Proof, Proofs};
 use waits::Waits;
@@ -67,6 +70,8 @@ pub struct Options {
     pub trusts_addresses: bool,
     /// True if exporters have no other trader, so that exclusive names are exclusive.
     pub is_only_board: bool,
+    /// True if other traders are to know the offers: see [`Memory::written`].
+    pub is_shared: bool,
     /// The machine of the trader, whose local addresses it can dial.
     pub host: Option<String>,
 }
@@ -119,6 +124,7 @@ pub struct Memory {
     counts: Counts,
     proofs: Proofs,
     waits: Waits,
+    learned: Learned,
     /// The number of the next offer.
     next: u64,
     /// The number of the last change.
@@ -145,6 +151,7 @@ impl Memory {
             counts: Counts::default(),
             proofs: Proofs::default(),
             waits: Waits::default(),
+            learned: Learned::default(),
             next: first,
             changes: first,
             forgotten: first,
@@ -181,6 +188,8 @@ impl Memory {
     fn list(&mut self, id: OfferId) {
         let Some(entry) = self.entries.get(&id).filter(|entry| entry.is_listed()) else { return };
         let (names, is_doubtful) = (entry.names.clone(), entry.offer.doubtful);
+        self.note_written(id);
+        let Some(entry) = self.entries.get(&id) else { return };
         if !is_doubtful {
             let due = (entry.deadline, id);
             let own = entry.offer.service.clone();
@@ -241,6 +250,7 @@ impl Memory {
         self.interfaces.release(&entry.offer.digest);
         self.lapses.forget(id, entry.lapsed, &entry.offer.service);
         self.tidy(&entry.offer.service);
+        self.note_removed(id, &entry);
         Some(entry)
     }
 
@@ -327,6 +337,7 @@ impl Board for Memory {
         };
         self.entries.insert(id, entry);
         self.list(id);
+        self.list_copies();
         Ok(Lease { id, due_ms: lease_ms / 3 })
     }
 
@@ -354,18 +365,23 @@ impl Board for Memory {
             self.unlist(lease);
         }
         let Some(entry) = self.entries.get_mut(&lease) else { return Err(RenewError::Gone) };
+        let has_other_load = entry.offer.load != offer.load;
         entry.offer = offer;
         entry.proof = self.proofs.renew(lease, entry.proof, now);
         let due_ms = entry.lease_ms / 3;
         if is_changed {
             self.list(lease);
+        } else if has_other_load {
+            self.note_written(lease);
         }
         Ok(due_ms)
     }
 
     fn withdraw(&mut self, lease: OfferId, now: u64) -> bool {
         self.look(now);
-        self.remove(lease).is_some()
+        let was_there = self.remove(lease).is_some();
+        self.list_copies();
+        was_there
     }
 
     fn import(

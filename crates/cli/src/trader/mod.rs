@@ -6,12 +6,14 @@
 mod list;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use bifrost_native::Registry;
 use bifrost_server::trader::TraderSettings;
 use bifrost_server::{Config, program};
 use bifrost_theta::{Options, Sources};
 use bifrost_trader::Limits;
+use bifrost_trader::shared::Shared;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::serve;
@@ -55,6 +57,10 @@ pub struct Args {
     /// it has get as property `link`; several times for several
     #[arg(long, value_name = "NAME=URL", value_parser = parse_link)]
     link: Vec<(String, String)>,
+    /// The board: `memory:`, or `etcd://host:port` for one that several traders share, in programs
+    /// with the feature `etcd`
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    board: String,
     #[command(flatten)]
     pub options: serve::Options,
 }
@@ -73,11 +79,13 @@ pub fn run(mut args: Args, registry: &Registry) -> Outcome {
         None => {}
     }
     let limits = limits(&mut args.options.set)?;
+    let lease_ms = limits.lease_ms(None);
     let batch_ms = limits.wait_ms_max.saturating_add(BATCH_MS_MORE);
     let trusts_addresses = args.trust_addresses;
     // The links are known when the settings are gathered, which is before the program is loaded.
     let settings = RefCell::new(TraderSettings { limits, trusts_addresses, ..TraderSettings::default() });
     let rights = settings.borrow().rights.clone();
+    settings.borrow_mut().shared = shared(&args.board, lease_ms)?;
     let adjust = |config: &mut Config| {
         // A call of `changes` may wait for as long as the trader's setting says.
         config.limits.entry("batch_time_ms_max".to_owned()).or_insert(batch_ms);
@@ -97,6 +105,31 @@ pub fn run(mut args: Args, registry: &Registry) -> Outcome {
         sources.add("trader.theta", bifrost_trader::PROGRAM);
         program::load_sources_with(sources, &Options::default(), run, registry)
     })
+}
+
+/// Returns the place where the trader shares its offers; nothing if it is alone.
+fn shared(board: &str, lease_ms: u64) -> Result<Option<Arc<dyn Shared>>, Failure> {
+    match board {
+        "memory:" => Ok(None),
+        _ if board.starts_with("etcd://") => etcd(board, lease_ms).map(Some),
+        _ => {
+            let message = format!("`{board}` is no board of a trader");
+            Err(Failure::new(Exit::Usage, message).help("write `memory:` or `etcd://host:port`"))
+        }
+    }
+}
+
+#[cfg(feature = "etcd")]
+fn etcd(url: &str, lease_ms: u64) -> Result<Arc<dyn Shared>, Failure> {
+    let lease = std::time::Duration::from_millis(lease_ms);
+    let etcd = bifrost_trader_etcd::Etcd::new(url, lease).map_err(|why| Failure::new(Exit::Usage, why))?;
+    Ok(Arc::new(etcd))
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd(_url: &str, _lease_ms: u64) -> Result<Arc<dyn Shared>, Failure> {
+    let failure = Failure::new(Exit::Usage, "this program was built without etcd");
+    Err(failure.help("build it with `cargo build --release -p bifrost-cli --features etcd`"))
 }
 
 fn parse_link(text: &str) -> Result<(String, String), String> {

@@ -18,6 +18,7 @@ mod gathering;
 mod links;
 mod proof;
 mod rights;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +28,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bifrost_native::{ActorRef, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor};
 use bifrost_trader::board::{Changes, ExportError, Page, RenewError, Renewal, ToProve, WaiterId};
 use bifrost_trader::link::{BadLinks, Link, Links, Route};
+use bifrost_trader::shared::{Exclusive, Listener, Shared, Stored, Written};
 use bifrost_trader::{
-    BadOffer, BadService, Board, Export, Limits, Memory, OfferId, Options, Party, Properties,
+    BadOffer, BadService, Board, Export, Limits, Memory, OfferId, Options, Party, Properties, Value,
 };
 use bifrost_transport::host;
 use bifrost_veneer::trader::hex;
@@ -43,7 +45,7 @@ use rights::Caller;
 pub use rights::Rights;
 
 /// The settings of traders, for the registry of natives.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct TraderSettings {
     /// The limits.
     pub limits: Limits,
@@ -53,6 +55,14 @@ pub struct TraderSettings {
     pub links: Vec<LinkSettings>,
     /// The rights of roles.
     pub rights: Rights,
+    /// The place where traders share their offers; nothing for a trader alone.
+    pub shared: Option<Arc<dyn Shared>>,
+}
+
+impl std::fmt::Debug for TraderSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraderSettings").field("limits", &self.limits).finish_non_exhaustive()
+    }
 }
 
 impl TraderSettings {
@@ -65,6 +75,9 @@ impl TraderSettings {
         Links::new(links, &self.limits)
     }
 }
+
+/// The property by which an export has its name alone.
+const EXCLUSIVE: &str = "exclusive";
 
 /// Adds the natives of a trader.
 pub fn with_trader(registry: Registry) -> Registry {
@@ -123,6 +136,7 @@ struct Core {
     limits: Limits,
     begun: Instant,
     rights: Rights,
+    shared: Option<Arc<dyn Shared>>,
     state: Mutex<State>,
     /// The links, in the order of those in the state.
     lines: Vec<Arc<Line>>,
@@ -142,7 +156,9 @@ impl Core {
         let options = Options {
             first: since_epoch.as_micros() as u64,
             trusts_addresses: settings.trusts_addresses,
-            is_only_board: false,
+            // Where traders share their offers, they agree on exclusive names.
+            is_only_board: settings.shared.is_some(),
+            is_shared: settings.shared.is_some(),
             host: host(),
         };
         let board = Memory::new(settings.limits.clone(), options);
@@ -159,6 +175,7 @@ impl Core {
             lines: lines.map(|(at, link)| Line::new(at, link, limits.clone())).collect(),
             limits,
             rights: settings.rights,
+            shared: settings.shared,
             begun: Instant::now(),
             state: Mutex::new(state),
             dialling: AtomicU64::new(0),
@@ -176,6 +193,7 @@ impl Core {
             let mut state = self.state.lock();
             let now = self.begun.elapsed().as_millis() as u64;
             let result = act(&mut state, now);
+            self.share(&mut state);
             (result, state.answered(), state.board.to_prove(now))
         };
         send(answers);
@@ -222,6 +240,7 @@ fn send(answers: Vec<(Reply<Counter>, u64)>) {
 fn tick(core: &Weak<Core>, task: &Task) {
     let Some(held) = core.upgrade() else { return };
     let (ended, left_ms) = held.act(|state, now| {
+        held.mistrust(state, now);
         state.board.expire(now);
         (state.end_unawaited(), state.board.next_deadline().saturating_sub(now))
     });
@@ -337,6 +356,7 @@ impl Trader {
     fn new(task: &Task) -> Result<Trader, String> {
         let core = Core::new(task.settings().unwrap_or_default()).map_err(|why| why.to_string())?;
         let core = Arc::new(core);
+        core.listen();
         tick(&Arc::downgrade(&core), task);
         Ok(Trader(core))
     }
@@ -359,7 +379,8 @@ impl Trader {
     ) -> Result<ActorRef<Lease>, AdvertiseSignal> {
         let digest = digest_of(digest).ok_or(AdvertiseSignal::UnknownInterface)?;
         let refused = |why| AdvertiseSignal::Refused(text(why));
-        let (properties, load) =
+        let refused_text = |why: bifrost_trader::shared::ClaimError| refused(why.to_string());
+        let (properties, load, exclusive) =
             read_properties(properties, &self.0.limits).map_err(AdvertiseSignal::Refused)?;
         let export = Export {
             service: service.to_owned(),
@@ -369,11 +390,13 @@ impl Trader {
             properties,
             load,
             lease_ms: wanted(lease_ms),
-            exclusive: false,
+            exclusive,
         };
         let right = self.0.caller(task);
         let party = Party { right: &right, session: task.session() };
+        let name = self.0.claim(party, &export).map_err(refused_text)?;
         let lease = self.0.act(|state, now| state.board.export(party, export, now));
+        self.0.bind(name.as_ref(), lease.as_ref().ok().map(|lease| lease.id));
         let id = match lease {
             Ok(lease) => lease.id,
             Err(ExportError::Service(BadService::UnknownInterface)) => {
@@ -468,15 +491,20 @@ impl Trader {
     }
 }
 
-/// Reads properties, and the load among them.
-fn read_properties(properties: &str, limits: &Limits) -> Result<(Properties, Option<f64>), Text> {
+/// Reads properties, and the load and `exclusive` among them.
+fn read_properties(properties: &str, limits: &Limits) -> Result<(Properties, Option<f64>, bool), Text> {
     let mut properties = Properties::parse(properties, limits).map_err(text)?;
     let has_load = properties.get("load").is_some();
     let load = properties.take_load();
     if has_load && load.is_none() {
         return Err(text(BadOffer::Load));
     }
-    Ok((properties, load))
+    let exclusive = match properties.remove(EXCLUSIVE) {
+        None => false,
+        Some(Value::Bool(exclusive)) => exclusive,
+        Some(_) => return Err(text("the property `exclusive` is `true` or `false`")),
+    };
+    Ok((properties, load, exclusive))
 }
 
 /// The native actor `trader::Lease`: the right to an offer.
@@ -498,7 +526,7 @@ impl Lease {
     }
 
     fn renew(&self, _task: &Task, properties: &str) -> Result<i64, RenewSignal> {
-        let (properties, load) =
+        let (properties, load, _) =
             read_properties(properties, &self.core.limits).map_err(RenewSignal::Refused)?;
         let properties = Some(properties).filter(|properties| properties.iter().len() > 0);
         let renewal = Renewal { properties, load };

@@ -18,7 +18,7 @@ struct Named {
 }
 
 /// The key of an export: an exporter that exports again replaces its earlier offer.
-type Key = (Arc<str>, String, Arc<str>, Arc<str>);
+pub(super) type Key = (Arc<str>, String, Arc<str>, Arc<str>);
 
 /// Numbers of offers.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Counts {
 }
 
 /// The role, incarnation, service and name of an offer; nothing without an incarnation.
-fn key(role: &Arc<str>, offer: &Offer) -> Option<Key> {
+pub(super) fn key(role: &Arc<str>, offer: &Offer) -> Option<Key> {
     let incarnation = offer.properties.get(names::INCARNATION)?.to_text();
     Some((role.clone(), incarnation, offer.service.clone(), offer.name.clone()))
 }

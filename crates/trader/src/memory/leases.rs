@@ -106,7 +106,7 @@ impl Memory {
     }
 
     /// Has a lease end after so many times its length.
-    fn set_deadline(&mut self, id: OfferId, now: u64, leases: u64) {
+    pub(super) fn set_deadline(&mut self, id: OfferId, now: u64, leases: u64) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let old = entry.deadline;
         entry.deadline = now.saturating_add(entry.lease_ms.saturating_mul(leases));
@@ -146,6 +146,7 @@ impl Memory {
                 self.expired.push(id);
             }
         }
+        self.list_copies();
     }
 
     /// True if so many offers of the service are late that the trader is the likelier cause.

@@ -200,7 +200,7 @@ pub fn trader_board(data: &[u8]) -> usize {
     };
     let (trusts_addresses, is_only_board) = (setting & 1 == 0, setting & 2 == 0);
     let mut now = 1_000_000;
-    let options = Options { first: 7, trusts_addresses, is_only_board, host: None };
+    let options = Options { first: 7, trusts_addresses, is_only_board, is_shared: false, host: None };
     let mut board = Memory::new(limits.clone(), options);
     let digests = ["", r#",{"name":"more"}"#]
         .map(|more| board.teach(interface(more).as_bytes()).expect("an interface"));
