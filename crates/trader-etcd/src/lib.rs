@@ -1,10 +1,10 @@
-//! Offers that several traders share in etcd: [`Etcd`] is a `bifrost_trader::shared::Shared`.
+//! Offers that several traders share in etcd: `Etcd` is a `bifrost_trader::shared::Shared`.
 //!
 //! The crate is empty without the feature `etcd`, whose client needs `protoc` to be built.
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `/bifrost/offers/TRADER/NUMBER` | an offer that the trader has listed, as JSON ([`json`]) |
+//! | `/bifrost/offers/TRADER/NUMBER` | an offer that the trader has listed, as JSON (`json.rs`) |
 //! | `/bifrost/interfaces/DIGEST/TRADER` | the interface of offers of the trader, as JSON |
 //! | `/bifrost/names/[SERVICE,NAME]` | the exporter that has an exclusive name, and its trader |
 //!

@@ -202,7 +202,7 @@ impl Builder {
     }
 
     /// Opens a session with the server at an address like `unix:///run/bifrost/main`, or with one
-    /// that a trader knows: `trader://host/DataBase?region=eu` ([`crate::import`]). Then
+    /// that a trader knows: `trader://host/DataBase?region=eu` ([`crate::import()`]). Then
     /// [`Session::service`] has the name of the object.
     ///
     /// # Errors

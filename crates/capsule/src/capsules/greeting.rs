@@ -11,7 +11,7 @@
 //! 3. It says that it is ready. So between any two there is one connection.
 //!
 //! A run that does not begin, because one of the others is missing, leaves a listening capsule as
-//! it was: it waits for the next one. So [`join_some`] can replace a capsule that refuses.
+//! it was: it waits for the next one. So `join_some` can replace a capsule that refuses.
 //!
 //! ```text
 //! who connects        who listens

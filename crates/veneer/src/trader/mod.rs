@@ -1,7 +1,7 @@
 //! A trader, the directory of services, as a client sees it.
 //!
 //! [`stubs`] are those of `crates/trader/trader.theta`, for exporters and for programs that choose
-//! among offers themselves. Programs that only import need none of them: see [`crate::import`].
+//! among offers themselves. Programs that only import need none of them: see [`crate::import()`].
 
 use std::fmt::Write;
 use std::sync::Arc;
