@@ -12,7 +12,7 @@ step() {
   "$@"
 }
 
-# Builds and tests take twelve gigabytes; a full disk would make tests hang.
+# Builds and tests take eighteen gigabytes; a full disk would make tests hang.
 free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
 if [ "$free" -lt 20 ] && [ ! -d "${CARGO_TARGET_DIR:-target}/debug" ]; then
   echo "error: $free GiB are free on this disk, and the build and the tests need 20: free some, or set CARGO_TARGET_DIR" >&2
