@@ -35,7 +35,7 @@ fn nobody() -> String {
     silent().1
 }
 
-/// What a shell says to a URL, with these variables.
+/// The output of a shell at a URL, with these variables.
 fn shell(url: &str, variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let mut command = bifrost();
     command.arg("shell").arg(url).envs(variables.iter().copied());

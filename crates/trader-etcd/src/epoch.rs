@@ -1,8 +1,8 @@
 //! Epochs: the time between a connection with etcd and its loss.
 //!
-//! [`Worker`] has the own offers and names, which it writes anew in each epoch. What happens to
-//! keys of others in an epoch after the first one is not surely their end for one lease: etcd may
-//! have ended leases because it was stopped or out of reach itself.
+//! [`Worker`] has the own offers and names, which it writes anew in each epoch. In an epoch after
+//! the first one, a key of another trader that ends within one lease is not surely gone: etcd may
+//! have ended its lease because it was stopped or out of reach itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Worker {
         }
     }
 
-    /// Does what the trader asks for.
+    /// Carries out a command of the trader.
     async fn obey(&mut self, epoch: &mut Epoch, command: Command) -> Result<(), Lost> {
         match command {
             Command::Put(stored, interface) => {
@@ -333,7 +333,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Puts a name if nobody has it; returns the value of the one who has it.
+    /// Puts a name if nobody has it, else returns the value that it has.
     async fn put_name(&self, epoch: &mut Epoch, name: &Exclusive) -> Result<Option<Vec<u8>>, Lost> {
         let key = key_of_name(name);
         let value = json!({ "exporter": name.exporter, "trader": self.trader }).to_string();

@@ -90,8 +90,8 @@ impl Terms {
         self
     }
 
-    /// Makes a proof. `pin` is that of the listener's certificate, over TLS: who stands between the
-    /// two with another certificate cannot pass proofs on.
+    /// Makes a proof. `pin` is that of the listener's certificate, over TLS: a process between the
+    /// two, with another certificate, cannot pass proofs on.
     pub(super) fn proof(&self, who: &[u8], nonces: [&Digest; 2], pin: &str, body: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(who).update(nonces[0]).update(nonces[1]);
@@ -196,7 +196,8 @@ impl Connection {
         !matches!(self.stream.try_read(self.decoder.room(), GREETING_BYTES_MAX), Ok(None))
     }
 
-    /// The same, until some time: the end may come behind what the other does next.
+    /// Waits until the other has closed the connection, and returns false at the deadline. The end
+    /// of one connection may be seen later than the beginning of the next.
     fn ends_by(&mut self, deadline: Instant) -> bool {
         let read = self.stream.read(self.decoder.room(), GREETING_BYTES_MAX, deadline);
         !matches!(read, Err(ReadError::TimedOut))

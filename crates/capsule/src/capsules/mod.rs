@@ -6,7 +6,8 @@
 //! packets writes them, with all that others have added meanwhile.
 //!
 //! ```text
-//! greeting   before a run: Waiting, and what both sides have; joining: join
+//! greeting   before a run, the listening side: Waiting; the types of both sides
+//! joining    before a run, the first capsule: join, join_some
 //! link       Links: the connections of a capsule while a program runs
 //! peer       Peer: the bytes to and from one other capsule
 //! ```

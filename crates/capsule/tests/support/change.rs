@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// The decisions, and whether one was to change something.
+/// A sequence of changes, and the mark that one has changed a packet.
 #[derive(Default)]
 pub struct Changes {
-    /// What decides what is changed.
+    /// The bytes that decide each change.
     pub data: VecDeque<u8>,
     pub changed: bool,
 }

@@ -71,7 +71,7 @@ main () returns (int)
   return (x + y + z + keys.length())
 end main";
 
-/// What `main` returns if nothing is changed.
+/// The result of `main` if nothing is changed.
 const RESULT: u64 = 60;
 
 fn engine() -> &'static Arc<Engine> {
@@ -88,13 +88,13 @@ fn engine() -> &'static Arc<Engine> {
 /// Steps of the peer and looks of the node, at most: a run is much shorter.
 const STEPS_MAX: u32 = 10_000;
 
-/// What is between the two nodes.
+/// The packets between the two nodes.
 #[derive(Default)]
 struct Wire {
     to_peer: VecDeque<Vec<u8>>,
     to_node: VecDeque<Vec<u8>>,
     changes: Changes,
-    /// What the peer sends when it has nothing else to say.
+    /// The batch of the peer when it has no other.
     last: Vec<u8>,
     distrusted: bool,
     told: bool,
@@ -235,14 +235,14 @@ impl Names for Theirs {}
 
 impl Observer for Theirs {}
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// Whether `main` returned; its result was looked at if nothing was changed.
+    /// True if `main` returned; its result is compared if nothing was changed.
     pub returned: bool,
-    /// Whether something was changed.
+    /// True if a packet was changed.
     pub changed: bool,
-    /// Whether the peer was lost for what it sent.
+    /// True if the peer was lost because of its packets.
     pub lost: bool,
 }
 

@@ -58,7 +58,7 @@ make_some (n: int) returns (Way)
   return (Way{some: n})
 end make_some";
 
-/// What `main` returns if nothing is changed.
+/// The result of `main` if nothing is changed.
 const RESULT: u64 = 26;
 
 #[derive(Clone, Struct)]
@@ -186,7 +186,7 @@ impl Ours {
         act(&mut self.wire.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Hands packets to the tasks, which run what they say.
+    /// Hands packets to the tasks, which run the messages in them.
     fn hand_over(&self, packets: Vec<u8>) {
         self.tasks.post(0, packets);
         // A packet may name a node that is none.
@@ -254,17 +254,17 @@ impl Names for Ours {}
 
 impl Observer for Ours {}
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// Whether `main` returned; its result was looked at if nothing was changed.
+    /// True if `main` returned; its result is compared if nothing was changed.
     pub returned: bool,
-    /// Whether something was changed.
+    /// True if a packet was changed.
     pub changed: bool,
 }
 
-/// Runs `main` while `data` decides what is changed of the packets for the tasks. What is left of it
-/// is a batch at the end.
+/// Runs `main`, and changes packets for the tasks as `data` decides. The rest of `data` is a batch
+/// at the end.
 pub fn task_packets(data: &[u8]) -> Ended {
     let data = data.to_vec();
     // The interpreter needs a deep stack.

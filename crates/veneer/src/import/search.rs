@@ -368,7 +368,7 @@ pub(crate) struct Searcher<C> {
     dialer: Dialer<C>,
     importer: Importer,
     began: Instant,
-    /// The offers of the last answers, for those who look for newcomers.
+    /// The offers of the last answers, for a service that looks for new servers.
     pub(crate) seen: Vec<Offer>,
 }
 

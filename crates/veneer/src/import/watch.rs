@@ -101,7 +101,8 @@ impl Drop for Watch {
     }
 }
 
-/// True if the preference names one best offer, whoever asks: the load differs from call to call.
+/// True if the preference names the same best offer for all clients. A load does not: it differs
+/// from call to call.
 fn is_ordered(prefer: Option<&Prefer>) -> bool {
     match prefer {
         Some(Prefer::First) => true,
