@@ -67,7 +67,8 @@ pub(crate) fn written_name(name: &str) -> &str {
     name.strip_prefix(".turn_").unwrap_or(name)
 }
 
-/// Does it for the items of a text or module. Returns the word `persistent` of one of them.
+/// Replaces the persistent classes among the items of a text or module. Returns the word
+/// `persistent` of one of them.
 fn expand_items(items: &mut Vec<Item>, found: &mut Vec<Diagnostic>) -> Option<Span> {
     let (mut word, mut parts) = (None, vec![]);
     for item in items.iter_mut() {
