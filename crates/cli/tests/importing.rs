@@ -3,8 +3,7 @@
 
 mod document;
 mod support;
-#[path = "support/traded.rs"]
-mod traded;
+mod traders;
 
 #[rustfmt::skip]
 #[allow(clippy::all, missing_docs, reason = "generated")]
@@ -19,7 +18,7 @@ use bifrost_veneer::{ConnectError, Service, ServiceError, Session, import};
 use document::{Document, blocks};
 use stubs::{DataBase, INTERFACE};
 use support::{Server, bifrost, feed, stderr, stdout};
-use traded::{Exports, database, trader, url};
+use traders::{Client, database, trader, url};
 
 const LOOKUP: &str = "$d := lookup database: DataBase\n";
 
@@ -77,7 +76,7 @@ fn the_examples_of_the_book_work() {
     let trader = trader(&["--trust-addresses"]);
     let folder = tempfile::tempdir().unwrap();
     let server = database(&["--store", folder.path().join("store").to_str().unwrap()]);
-    Exports::new(&trader).database("database", &[&server.urls[1]], "store=one");
+    Client::new(&trader).database("database", &[&server.urls[1]], "store=one");
     let url = url(&trader, "");
     let mut service = Service::<DataBase>::new(&url);
     service.run_named(|_, db| db.new_user("zoe").visits()).unwrap();
@@ -90,7 +89,7 @@ fn the_examples_of_the_book_work() {
 fn an_import_finds_the_preferred_server() {
     let trader = trader(&[]);
     let servers = [database(&[]), database(&[])];
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     for (server, tier) in servers.iter().zip(["1", "2"]) {
         exports.database("database", &[&server.urls[1]], &format!("region=eu&tier={tier}"));
     }
@@ -121,7 +120,7 @@ fn an_import_finds_the_preferred_server() {
 fn commands_take_the_url_of_a_service() {
     let trader = trader(&["--trust-addresses"]);
     let server = database(&[]);
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     exports.database("database", &[&server.urls[1]], "");
     let url = url(&trader, "");
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +142,7 @@ fn commands_take_the_url_of_a_service() {
 fn addresses_are_tried_until_one_answers() {
     let trader = trader(&["--trust-addresses"]);
     let server = database(&[]);
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     let (_listener, silent) = silent();
     let host = bifrost_transport::host().unwrap();
     // One that nobody listens at, one that is silent, and one that answers; the local one comes first.
@@ -173,7 +172,7 @@ fn addresses_are_tried_until_one_answers() {
 fn traders_are_asked_until_one_answers() {
     let trader = trader(&["--trust-addresses"]);
     let server = database(&[]);
-    Exports::new(&trader).database("database", &[&server.urls[1]], "");
+    Client::new(&trader).database("database", &[&server.urls[1]], "");
     let (_listener, silent) = silent();
     let traders = [nobody(), silent.clone(), trader.urls[0].clone()];
     let start = Instant::now();
@@ -203,7 +202,7 @@ fn traders_are_asked_until_one_answers() {
 #[test]
 fn a_program_can_choose_among_the_offers() {
     let trader = trader(&["--trust-addresses"]);
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     for tier in 0..3 {
         exports.database(&format!("n{tier}"), &["tcp://192.0.2.1:1"], &format!("tier={tier}"));
     }
@@ -229,7 +228,7 @@ fn a_program_can_choose_among_the_offers() {
 fn mistakes_are_told_at_once() {
     let trader = trader(&["--trust-addresses"]);
     let server = database(&[]);
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     exports.database("nothing", &[&server.urls[1]], "of=nothing");
     let start = Instant::now();
     let table = [
@@ -270,7 +269,7 @@ setup () root().insert(\"database\", new_other()) end setup
     assert!(output.status.success(), "{}", stderr(&output));
     let interface = std::fs::read_to_string(folder.path().join("bifrost_stubs.interface.json")).unwrap();
     let other = Server::serve(&program, &["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"]);
-    let exports = Exports::new(&trader);
+    let exports = Client::new(&trader);
     exports.object(&interface, "database", &[&other.urls[1]], "tier=1");
     let why = failure(&url(&trader, ""));
     assert!(why.contains("no trader knows an offer that matches"), "{why}");
@@ -294,7 +293,7 @@ fn each_token_is_for_its_own_server() {
     let listen = ["--listen", "tcp://127.0.0.1:0", "--token-file", &theirs, "--trust-addresses"];
     let trader = trader(&listen);
     let server = Server::start("database", &["--listen", "tls://127.0.0.1:0", "--token-file", &ours]);
-    Exports::new(&trader).database("database", &[&server.urls[1]], "");
+    Client::new(&trader).database("database", &[&server.urls[1]], "");
     let at = trader.urls[1].strip_prefix("tcp").unwrap();
     let url = format!("trader+tcp{at}/DataBase");
     let tokens = |ours: &'static str, theirs: &'static str| {
@@ -318,10 +317,29 @@ fn each_token_is_for_its_own_server() {
 }
 
 #[test]
+fn a_token_is_not_shown_where_others_could_read_it() {
+    let trader = trader(&["--trust-addresses"]);
+    let secret = ["--listen", "tcp://127.0.0.1:0", "--token", "secret"];
+    let server = Server::start("database", &secret);
+    // The same server under an address that is not known to be of this machine.
+    let elsewhere = server.urls[1].replace("127.0.0.1", "0.0.0.0");
+    let exports = Client::new(&trader);
+    exports.database("database", &[&elsewhere], "region=far");
+    exports.database("database", &[&server.urls[1]], "region=near");
+    let import = |region: &str| {
+        let builder = Session::builder(&INTERFACE).token("secret");
+        builder.import::<DataBase>(&url(&trader, &format!("region={region}"))).map(drop)
+    };
+    let why = import("far").unwrap_err().to_string();
+    assert!(why.contains("asks for the token, which is not shown without encryption"), "{why}");
+    import("near").unwrap();
+}
+
+#[test]
 fn a_trader_over_tls_is_known_by_its_pin() {
     let trader = trader(&["--listen", "tls://127.0.0.1:0", "--anonymous-loopback", "--trust-addresses"]);
     let server = Server::start("database", &["--listen", "tls://127.0.0.1:0", "--anonymous-loopback"]);
-    Exports::new(&trader).database("database", &[&server.urls[1]], "region=eu");
+    Client::new(&trader).database("database", &[&server.urls[1]], "region=eu");
     let (place, pin) = trader.urls[1].strip_prefix("tls://").unwrap().split_once('#').unwrap();
     let (session, _) = import::<DataBase>(&format!("trader://{place}/DataBase?region=eu#{pin}")).unwrap();
     assert_eq!(session.service().unwrap().address(), server.urls[1]);

@@ -1,13 +1,12 @@
-//! Services that stay: a server is lost by `kill -9`, by a stop or in order, and another one goes on; what may not run
-//! twice does not, named batches over one store run once, and new servers are used.
+//! Services that stay: a server is lost by `kill -9`, by a stop or in order, and another one goes on; a run that may
+//! not be repeated is not, named batches over one store run once, and new servers are used.
 //!
 //! `BIFROST_KILLS=100 cargo test --workspace --test service kills` kills more often.
 
 #[path = "../../repository/tests/support/cluster.rs"]
 mod cluster;
 mod support;
-#[path = "support/traded.rs"]
-mod traded;
+mod traders;
 
 #[rustfmt::skip]
 #[allow(clippy::all, missing_docs, reason = "generated")]
@@ -26,7 +25,7 @@ use bifrost_veneer::{BatchName, Error, How, Imported, Ran, Service, ServiceError
 use cluster::cluster;
 use stubs::{DataBase, INTERFACE};
 use support::{Server, kill};
-use traded::{Exports, database, database_at, trader, url};
+use traders::{Client as Exporter, database, database_at, trader, url};
 
 /// The longest time until a service goes on with another server.
 const BACK: Duration = Duration::from_secs(5);
@@ -83,7 +82,7 @@ impl Twins {
 
     /// Exports both until the end of the sender.
     fn export(&self, trader: &Server, properties: &str, end: &mpsc::Receiver<()>) {
-        let exports = Exports::new(trader);
+        let exports = Exporter::new(trader);
         let host = bifrost_transport::host().unwrap();
         let leases = [0, 1].map(|number| {
             let address = format!("unix://{}", self.sockets[number].display());
@@ -116,7 +115,7 @@ fn named_batches_run_once_over_kills_of_their_servers() {
     let longest = std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
         scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
-        Exports::new(&trader).listed("", 2);
+        Exporter::new(&trader).listed("", 2);
         let work = |number: usize| {
             let (client, user) = (&clients[number], format!("user {number}"));
             let mut service = service(&url, Duration::from_secs(20));
@@ -177,7 +176,7 @@ fn a_server_that_is_stopped_is_left_for_another_of_its_store() {
     std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
         scope.spawn(|| twins.export(&trader, "&store=twins", &{ ended }));
-        Exports::new(&trader).listed("", 2);
+        Exporter::new(&trader).listed("", 2);
         let mut service = service(&url(&trader, "prefer=min(number)"), Duration::from_secs(2));
         service.run_named(|_, db| db.new_user("zoe").visits()).unwrap();
         assert_eq!(visit(&mut service, "zoe").unwrap(), 1);
@@ -209,7 +208,7 @@ fn a_server_that_is_stopped_is_left_for_another_of_its_store() {
 fn a_named_batch_is_not_sent_to_another_store() {
     let trader = trader(&["--trust-addresses"]);
     let servers = [database(&[]), database(&[])];
-    let exports = Exports::new(&trader);
+    let exports = Exporter::new(&trader);
     for (server, store) in servers.iter().zip(["&store=one", "&store=two"]) {
         exports.database("database", &[&server.urls[1]], &format!("of=stores{store}"));
         exports.database("nameless", &[&server.urls[1]], "of=none");
@@ -239,7 +238,7 @@ fn a_named_batch_is_not_sent_to_another_store() {
 fn only_a_run_that_did_not_begin_is_begun_again() {
     let trader = trader(&["--trust-addresses"]);
     let servers: Vec<Server> = (0..5).map(|_| database(&[])).collect();
-    let exports = Exports::new(&trader);
+    let exports = Exporter::new(&trader);
     for server in &servers {
         exports.database("database", &[&server.urls[1]], "");
     }
@@ -349,7 +348,7 @@ fn wait_until_ended(server: &Server) {
 fn new_servers_are_used_when_they_come() {
     let trader = trader(&["--trust-addresses"]);
     let servers = [database(&[]), database(&[]), database(&[])];
-    let exports = Exports::new(&trader);
+    let exports = Exporter::new(&trader);
     exports.database("database", &[&servers[0].urls[1]], "tier=2");
     let mut service = service(&url(&trader, "prefer=min(tier)"), Duration::from_secs(5));
     let uses = |service: &mut Service<DataBase>, server: &Server| {
@@ -404,7 +403,7 @@ fn a_batch_that_ends_each_server_is_not_sent_for_ever() {
     let trader = trader(&["--trust-addresses"]);
     let server = database(&[]);
     let (address, ended) = broken(&server.urls[1]);
-    Exports::new(&trader).database("database", &[&address], "store=one");
+    Exporter::new(&trader).database("database", &[&address], "store=one");
     let mut service = service(&url(&trader, ""), Duration::from_secs(5));
     let error = visit(&mut service, "bob").unwrap_err();
     assert!(matches!(error, ServiceError::Lost { ran: Ran::Unknown, search: None, .. }), "{error:?}");

@@ -23,3 +23,16 @@ impl Config {
         Claims::new(shared, self.claim_ms).map_err(ConfigError::NoIdentity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_below_the_least_one_is_refused() {
+        let claims = |claim_ms| Config { claim_ms, ..Config::default() }.claims();
+        claims(CLAIM_MS_MIN).unwrap();
+        let why = claims(CLAIM_MS_MIN - 1).unwrap_err().to_string();
+        assert_eq!(why, "the setting `claim_ms` is 9: it is at least 10");
+    }
+}

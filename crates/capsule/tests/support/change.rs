@@ -2,6 +2,30 @@
 
 use std::collections::VecDeque;
 
+use bifrost_engine::Raised;
+use bifrost_runtime::{Collect, Limits};
+
+/// Returns the limits of a context whose packets are changed: small, and with a checked heap.
+pub fn limits() -> Limits {
+    Limits {
+        collect: Collect::Checked,
+        stack_bytes: 4 << 20,
+        heap_bytes: 64 << 20,
+        batch_heap_bytes: 64 << 20,
+        fuel: i64::MAX,
+        ..Limits::default()
+    }
+}
+
+/// Runs a function on a thread with the deep stack that the interpreter needs.
+pub fn on_a_deep_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let run = std::thread::Builder::new().stack_size(16 << 20).spawn(run);
+    match run.expect("a thread").join() {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// A sequence of changes, and the mark that one has changed a packet.
 #[derive(Default)]
 pub struct Changes {
@@ -11,6 +35,14 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Compares the end of `main` with its usual result, if nothing was changed.
+    pub fn check(&self, ended: &Result<u64, Raised>, usual: u64) {
+        if !self.changed {
+            let told = ended.as_ref().err().map(|e| e.to_string());
+            assert_eq!((ended.as_ref().ok(), told), (Some(&usual), None), "nothing was changed");
+        }
+    }
+
     fn byte(&mut self) -> u8 {
         self.data.pop_front().unwrap_or(0)
     }

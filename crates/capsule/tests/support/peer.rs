@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bifrost_actors::{Names, Observer, Packets, Placement, Received, Wait, step_node};
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::{Collect, Cx, Limits};
+use bifrost_runtime::Cx;
 use bifrost_theta::{Options, Sources, compile};
 
-use change::Changes;
+use change::{Changes, limits, on_a_deep_stack};
 
 const PROGRAM: &str = "Sums = actor
   sum: int  seen: array[string]
@@ -254,24 +254,12 @@ pub fn capsule_peer(data: &[u8]) -> Ended {
 /// The same with a batch that the peer sends when it has nothing else to say.
 pub fn peer_that_ends_with(data: &[u8], last: Vec<u8>) -> Ended {
     let data = data.to_vec();
-    // The interpreter needs a deep stack.
-    let run = std::thread::Builder::new().stack_size(16 << 20).spawn(move || run(&data, last));
-    match run.expect("a thread").join() {
-        Ok(ended) => ended,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    on_a_deep_stack(move || run(&data, last))
 }
 
 fn run(data: &[u8], last: Vec<u8>) -> Ended {
     let engine = engine();
-    let limits = Limits {
-        collect: Collect::Checked,
-        stack_bytes: 4 << 20,
-        heap_bytes: 64 << 20,
-        batch_heap_bytes: 64 << 20,
-        fuel: i64::MAX,
-        ..Limits::default()
-    };
+    let limits = limits();
     let shared = Shared::default();
     shared.wire().changes.data = data.iter().copied().collect();
     shared.wire().last = last;
@@ -293,9 +281,6 @@ fn run(data: &[u8], last: Vec<u8>) -> Ended {
     node.collect();
     let wire = shared.wire();
     assert!(wire.steps <= STEPS_MAX + 1, "the run does not end");
-    if !wire.changes.changed {
-        let told = ended.as_ref().err().map(|e| e.to_string());
-        assert_eq!((ended.as_ref().ok(), told), (Some(&RESULT), None), "nothing was changed");
-    }
+    wire.changes.check(&ended, RESULT);
     Ended { returned: ended.is_ok(), changed: wire.changes.changed, lost: wire.distrusted }
 }

@@ -11,10 +11,10 @@ use bifrost_actors::{Names, Network, Observer, Packets, Placement, Received, Wai
 use bifrost_capsule::tasks::TasksAlone;
 use bifrost_engine::{Engine, Mode};
 use bifrost_native::{ActorRef, OneOf, Registry, Reply, Seq, Signals, Struct, Task, Text, theta_actor};
-use bifrost_runtime::{Collect, Cx, Limits};
+use bifrost_runtime::Cx;
 use bifrost_theta::{Options, Sources, compile};
 
-use change::Changes;
+use change::{Changes, limits, on_a_deep_stack};
 
 const PROGRAM: &str = "Pair = struct[name: string, parts: sequence[int]]
 Way = oneof[none: null, some: int]
@@ -267,24 +267,12 @@ pub struct Ended {
 /// at the end.
 pub fn task_packets(data: &[u8]) -> Ended {
     let data = data.to_vec();
-    // The interpreter needs a deep stack.
-    let run = std::thread::Builder::new().stack_size(16 << 20).spawn(move || run(&data));
-    match run.expect("a thread").join() {
-        Ok(ended) => ended,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    on_a_deep_stack(move || run(&data))
 }
 
 fn run(data: &[u8]) -> Ended {
     let engine = engine();
-    let limits = Limits {
-        collect: Collect::Checked,
-        stack_bytes: 4 << 20,
-        heap_bytes: 64 << 20,
-        batch_heap_bytes: 64 << 20,
-        fuel: i64::MAX,
-        ..Limits::default()
-    };
+    let limits = limits();
     let tasks = TasksAlone::new(engine, 1).expect("contexts").expect("native actors");
     let tasks = Arc::new(tasks);
     let wire = Arc::new(Lock::new(Wire::default()));
@@ -301,10 +289,7 @@ fn run(data: &[u8]) -> Ended {
     node.collect();
     let wire = wire.lock().unwrap_or_else(PoisonError::into_inner);
     assert!(wire.looks <= LOOKS_MAX + 1, "the run does not end");
-    if !wire.changes.changed {
-        let told = ended.as_ref().err().map(|e| e.to_string());
-        assert_eq!((ended.as_ref().ok(), told), (Some(&RESULT), None), "nothing was changed");
-    }
+    wire.changes.check(&ended, RESULT);
     let changed = wire.changes.changed;
     drop(wire);
     // A grant may have named any node.

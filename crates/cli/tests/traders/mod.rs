@@ -1,4 +1,4 @@
-//! Traders under test, and their clients.
+//! Traders under test, their clients, and servers that they find.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bifrost_veneer::Session;
 use bifrost_veneer::trader::stubs::{INTERFACE, Lease, Offer, Trader};
 
-use crate::support::{Server, bifrost};
+use crate::support::{Server, bifrost, example};
 
 /// The longest time until something that must come.
 pub const PATIENT: Duration = Duration::from_secs(30);
@@ -30,8 +30,30 @@ pub fn trader_at(socket: &Path, arguments: &[&str]) -> Server {
 fn trader_in(socket: &Path, arguments: &[&str], folder: tempfile::TempDir) -> Server {
     let mut command = bifrost();
     command.args(["trader", "--listen"]).arg(format!("unix://{}", socket.display()));
+    command.env("XDG_STATE_HOME", folder.path());
     command.args(arguments).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Server::ready(command.spawn().unwrap(), folder)
+}
+
+/// Starts a server of databases, at a socket and over TCP.
+pub fn database(arguments: &[&str]) -> Server {
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
+    Server::serve(&example("database"), &[&listen, arguments].concat())
+}
+
+/// Starts a server of databases at this socket only.
+pub fn database_at(socket: &Path, arguments: &[&str]) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bifrost();
+    command.args(["serve", "--listen"]).arg(format!("unix://{}", socket.display())).args(arguments);
+    command.arg(example("database")).current_dir(folder.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Server::ready(command.spawn().unwrap(), folder)
+}
+
+/// The URL of databases at a trader.
+pub fn url(trader: &Server, query: &str) -> String {
+    format!("trader+{}?service=DataBase&{query}", trader.urls[0]).trim_end_matches('&').to_owned()
 }
 
 /// A session with a trader.
@@ -64,21 +86,52 @@ impl Client {
         lease
     }
 
+    /// Exports a database at several addresses, for a minute unless it is renewed.
+    pub fn database(&self, name: &str, addresses: &[&str], properties: &str) -> Lease {
+        self.object(DATABASE, name, addresses, properties)
+    }
+
+    /// Exports a database of another interface.
+    pub fn object(&self, interface: &str, name: &str, addresses: &[&str], properties: &str) -> Lease {
+        let digest = self.teach(interface);
+        let lease = self.trader.advertise("DataBase", digest, name, addresses, properties, 60_000);
+        self.session.resolve(&lease).unwrap();
+        lease
+    }
+
     pub fn find(&self, query: &str) -> Vec<Offer> {
-        self.trader.find("DataBase", "", query, 0, "").get().claim().unwrap().offers
+        self.find_from(query, "")
+    }
+
+    /// Returns the offers for a client on some machine.
+    fn find_from(&self, query: &str, host: &str) -> Vec<Offer> {
+        self.trader.find("DataBase", "", query, 0, host).get().claim().unwrap().offers
+    }
+
+    /// Waits until so many offers are listed for clients of this machine.
+    #[track_caller]
+    pub fn listed(&self, query: &str, count: usize) {
+        let host = bifrost_transport::host().unwrap();
+        wait_for(count, || self.find_from(query, &host));
     }
 
     /// Waits until an import has so many offers, and returns them.
     #[track_caller]
     pub fn found(&self, query: &str, count: usize) -> Vec<Offer> {
-        let start = Instant::now();
-        loop {
-            let found = self.find(query);
-            if found.len() == count {
-                return found;
-            }
-            assert!(start.elapsed() < PATIENT, "there are {} offers", found.len());
-            std::thread::sleep(Duration::from_millis(10));
+        wait_for(count, || self.find(query))
+    }
+}
+
+/// Finds offers until there are so many.
+#[track_caller]
+fn wait_for(count: usize, find: impl Fn() -> Vec<Offer>) -> Vec<Offer> {
+    let start = Instant::now();
+    loop {
+        let found = find();
+        if found.len() == count {
+            return found;
         }
+        assert!(start.elapsed() < PATIENT, "there are {} offers", found.len());
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
