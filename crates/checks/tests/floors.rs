@@ -106,7 +106,7 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-trader", &["bifrost-wire"]),
     ("bifrost-trader-etcd", &["bifrost-trader"]),
     ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport"]),
-    ("bifrost-veneergen", &["bifrost-wire"]),
+    ("bifrost-veneergen", &["bifrost-recorder", "bifrost-wire"]),
 ];
 
 #[test]

@@ -47,7 +47,7 @@ pub trait Compose: std::fmt::Debug {
 }
 
 /// The most arguments of a call.
-const ARGUMENTS_MAX: usize = 255;
+pub const ARGUMENTS_MAX: usize = 255;
 
 impl<S: Source> Recorder<S> {
     /// Records a call of a method, by its number in the stubs.

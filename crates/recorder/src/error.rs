@@ -114,74 +114,97 @@ pub enum Closed {
     WrongReply(&'static str),
 }
 
-/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent:
-/// [`Error::NotSent`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Misuse {
+macro_rules! misuses {
+    ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// A misuse of a stub. The call, or the whole outermost structure around it, is not sent:
+        /// [`Error::NotSent`].
+        ///
+        /// Every client language has these names, numbers and texts (`docs/spec/recording.md`).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(u32)]
+        pub enum Misuse {
+            $($(#[doc = $doc])* $name = $number,)*
+        }
+
+        impl Misuse {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &[Misuse] = &[$(Misuse::$name),*];
+
+            /// Returns its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Misuse::$name => stringify!($name),)* }
+            }
+
+            /// Returns its text.
+            pub fn text(self) -> &'static str {
+                match self { $(Misuse::$name => $text,)* }
+            }
+
+            /// Returns a description of the cases in which it arises.
+            pub fn doc(self) -> &'static str {
+                match self { $(Misuse::$name => concat!($($doc, "\n"),*),)* }
+            }
+        }
+    };
+}
+
+misuses! {
     /// A claim or flush where the batch cannot end.
-    #[error("a value cannot be claimed inside an open structure")]
-    OpenStructure,
+    OpenStructure = 1, "a value cannot be claimed inside an open structure";
     /// A claim, a flush or the end of a transaction in a batch that is a transaction.
-    #[error("a batch that is a transaction is sent whole: claims, commits and aborts are not allowed in it")]
-    InTransaction,
+    InTransaction = 2, "a batch that is a transaction is sent whole: claims, commits and aborts are not \
+        allowed in it";
     /// The stub was made inside a structure that has ended.
-    #[error("the stub was made inside a structure that has ended; store the value in a cell")]
-    OutOfScope,
+    OutOfScope = 3, "the stub was made inside a structure that has ended; store the value in a cell";
     /// Rows are appended to a table of an earlier batch, or to something else.
-    #[error("a table of rows ends with its batch: append its rows before the batch is flushed")]
-    EndedTable,
+    EndedTable = 4, "a table of rows ends with its batch: append its rows before the batch is flushed";
     /// The stub belongs to another session.
-    #[error("the stub belongs to another session")]
-    OtherSession,
+    OtherSession = 5, "the stub belongs to another session";
     /// The session was connected with other generated stubs.
-    #[error("the session was connected for another interface")]
-    OtherInterface,
-    /// `else_` or a handler does not follow its structure directly.
-    #[error("`else_`, `when` and `others` must follow their structure directly")]
-    NotAdjacent,
-    /// `break_` or `continue_` outside a loop.
-    #[error("`break_` and `continue_` are allowed only inside a loop")]
-    NoLoop,
-    /// `return_` outside a procedure.
-    #[error("`return_` is allowed only inside a procedure")]
-    NoProcedure,
+    OtherInterface = 6, "the session was connected for another interface";
+    /// The second block of a choice, or a handler, does not follow its structure directly.
+    NotAdjacent = 7, "the second block of a choice and the handlers of a block must follow it directly";
+    /// The innermost loop is left, or continued, outside a loop.
+    NoLoop = 8, "a loop can be left or continued only inside it";
+    /// A return outside a procedure.
+    NoProcedure = 9, "a return is allowed only inside a procedure";
     /// A procedure defined inside another structure.
-    #[error("a procedure cannot be defined inside a structure")]
-    NestedProcedure,
+    NestedProcedure = 10, "a procedure cannot be defined inside a structure";
     /// A well-known object looked up inside a structure.
-    #[error("a well-known object cannot be looked up inside a structure: look it up before the structure")]
-    LookupInside,
+    LookupInside = 11, "a well-known object cannot be looked up inside a structure: look it up before the \
+        structure";
     /// A table of rows made inside a structure.
-    #[error("a table of rows cannot be made inside a structure: make it before the structure")]
-    TableInside,
+    TableInside = 12, "a table of rows cannot be made inside a structure: make it before the structure";
     /// The contents of an object taken inside a structure.
-    #[error(
-        "the contents of an object cannot be taken inside a structure: take them outside, or put the object into a row"
-    )]
-    ContentsInside,
+    ContentsInside = 13, "the contents of an object cannot be taken inside a structure: take them outside, or \
+        put the object into a row";
     /// A value with items where no parameter or result says its type.
-    #[error("a value with items is an argument or a result: it has the type of its parameter or heading")]
-    Untyped,
-    /// A value with items that nests deeper than [`COMPOUND_DEPTH_MAX`].
-    #[error("values nest at most {} levels deep", COMPOUND_DEPTH_MAX)]
-    ValueTooDeep,
-    /// A closure of the structure panicked.
-    #[error("a panic has ended the structure")]
-    Abandoned,
+    Untyped = 14, "a value with items is an argument or a result: it has the type of its parameter or heading";
+    /// A value with items that nests deeper than 64 levels.
+    ValueTooDeep = 15, "values nest at most 64 levels deep";
+    /// The code of a block was left by a panic, an exception or their like.
+    Abandoned = 16, "a panic or exception has ended the structure";
     /// A structure is longer than a batch may be.
-    #[error("the structure is longer than the server accepts as one batch")]
-    TooLong,
+    TooLong = 17, "the structure is longer than the server accepts as one batch";
     /// Structures are nested deeper than the server accepts.
-    #[error("structures are nested deeper than the server accepts")]
-    TooDeep,
+    TooDeep = 18, "structures are nested deeper than the server accepts";
     /// A flush begun while as many batches are under way as may be, or a transaction before they
     /// were answered.
-    #[error("batches are under way: wait for their answers")]
-    UnderWay,
-    /// A future of a session whose calls wait.
-    #[error("the session was opened with `connect`: claim its results, or open it with `connect_async`")]
-    NotAsynchronous,
+    UnderWay = 19, "batches are under way: wait for their answers";
+    /// A result awaited in a session whose claims wait.
+    NotAsynchronous = 20, "the session was opened for claims that wait: claim its results, or open it for \
+        results that are awaited";
 }
+
+const _: () = assert!(COMPOUND_DEPTH_MAX == 64, "a text of a misuse says so");
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl std::error::Error for Misuse {}
 
 /// A call, for messages.
 #[derive(Clone, Debug)]
@@ -443,7 +466,7 @@ impl<S> Error<S> {
 }
 
 /// The depth of causes that an error keeps.
-const CAUSES_MAX: usize = 16;
+pub const CAUSES_MAX: usize = 16;
 
 /// An entry of the exception history.
 #[derive(Clone, Debug)]

@@ -85,12 +85,14 @@ mod stubs;
 mod transaction;
 mod under_way;
 
-pub use call::{Compose, Operand, Owner};
+pub use call::{ARGUMENTS_MAX, Compose, Operand, Owner};
 pub use crossing::LastWords;
 pub use error::{
-    CallName, Closed, Error, ErrorValue, Exception, FailurePlace, FailurePlaces, GreetError, Misuse,
+    CAUSES_MAX, CallName, Closed, Error, ErrorValue, Exception, FailurePlace, FailurePlaces, GreetError,
+    Misuse,
 };
 pub use greeting::Greeting;
+pub use procedure::MARKER_BYTES;
 pub use recorder::{
     Admission, Counters, Due, HISTORY_MAX, Maker, PUBLISH_BYTES, REMAP_FUTURES, Recorded, Recorder, Settings,
 };

@@ -15,7 +15,7 @@ use crate::structures::Kind;
 use crate::stubs::Heading;
 
 /// The bytes that a procedure's first marker has beyond its name, at most.
-const MARKER_BYTES: usize = 4096;
+pub const MARKER_BYTES: usize = 4096;
 
 impl<S: Source> Recorder<S> {
     /// Opens the definition of a procedure, and returns the number that it will have. Always opens

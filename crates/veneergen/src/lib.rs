@@ -12,11 +12,13 @@
 mod model;
 mod naming;
 mod rust;
+mod tables;
 
 use bifrost_wire::Interface;
 
 pub use model::Model;
 pub use naming::Naming;
+pub use tables::{TablesLang, tables};
 
 /// A language that stubs can be generated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -473,21 +473,23 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             Ok(Command::Free { handles, unanswered: flags as u8 })
         }
         op::FLUSH => {
-            let (keeps, unanswered) = (flags & 2 != 0, flags >> 8);
+            let (keeps, unanswered) = (flags & op::FLUSH_KEPT != 0, flags >> 8);
             let good = flags & 0xfc == 0 && unanswered <= 0xff && (keeps || unanswered == 0);
             reader.check(good, "flags and a number of batches")?;
             let wanted = Ranges(reader.words(u64::from(number))?);
             reader.check(wanted.are_ordered(), "ranges in order")?;
-            Ok(Command::Flush { wanted, quiet: flags & 1 != 0, kept: keeps.then_some(unanswered as u8) })
+            let quiet = flags & op::FLUSH_QUIET != 0;
+            Ok(Command::Flush { wanted, quiet, kept: keeps.then_some(unanswered as u8) })
         }
         op::DESCRIBE => plain(Command::Describe),
         op::HISTORY => {
             reader.check(number == 0 && flags <= 1, "a flag")?;
-            Ok(if flags == 1 { Command::ClearHistory } else { Command::History })
+            Ok(if flags == op::HISTORY_CLEAR { Command::ClearHistory } else { Command::History })
         }
         op::TRANSACTION => {
             reader.check(number == 0 && flags & 0xff <= 1, "a flag and a number of tries")?;
-            let batch = (flags & 0xff == 1).then(|| BatchName::read(reader)).transpose()?;
+            let batch =
+                (flags & 0xff == op::TRANSACTION_NAMED).then(|| BatchName::read(reader)).transpose()?;
             Ok(Command::Transaction { tries: (flags >> 8) as u16, batch })
         }
         op::COMMIT => plain(Command::Commit),
@@ -522,7 +524,7 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
         }
         op::OTHERS => {
             reader.check(number == 0 && flags <= 1, "a flag")?;
-            Ok(Command::Others { named: flags == 1 })
+            Ok(Command::Others { named: flags == op::OTHERS_NAMED })
         }
         op::END_EXCEPT => plain(Command::EndExcept),
         op::PROCEDURE => {

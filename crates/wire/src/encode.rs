@@ -51,7 +51,8 @@ pub fn plain(out: &mut Vec<u8>, code: u8) {
 
 /// Appends `transaction`.
 pub fn transaction(out: &mut Vec<u8>, tries: u16, batch: Option<BatchName>) {
-    word(out, head(op::TRANSACTION, u32::from(tries) << 8 | u32::from(batch.is_some()), 0));
+    let named = if batch.is_some() { op::TRANSACTION_NAMED } else { 0 };
+    word(out, head(op::TRANSACTION, u32::from(tries) << 8 | named, 0));
     if let Some(batch) = batch {
         word(out, batch.client as u64);
         word(out, (batch.client >> 64) as u64);
@@ -279,7 +280,8 @@ pub fn flush_kept(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, unan
 }
 
 fn flush_flags(quiet: bool, kept: Option<u8>) -> u32 {
-    u32::from(quiet) | kept.map_or(0, |unanswered| 2 | u32::from(unanswered) << 8)
+    let quiet = if quiet { op::FLUSH_QUIET } else { 0 };
+    quiet | kept.map_or(0, |unanswered| op::FLUSH_KEPT | u32::from(unanswered) << 8)
 }
 
 fn flush_with(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, flags: u32) {
@@ -309,7 +311,7 @@ fn flush_with(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, flags: u
 
 /// Appends `history`, which asks for the exception history or clears it.
 pub fn history(out: &mut Vec<u8>, clear: bool) {
-    word(out, head(op::HISTORY, u32::from(clear), 0));
+    word(out, head(op::HISTORY, if clear { op::HISTORY_CLEAR } else { 0 }, 0));
 }
 
 /// Appends `do`, with the loop's condition.
@@ -333,7 +335,7 @@ pub fn when(out: &mut Vec<u8>, name: &str, values: impl ExactSizeIterator<Item =
 
 /// Appends `others`.
 pub fn others(out: &mut Vec<u8>, named: bool) {
-    word(out, head(op::OTHERS, u32::from(named), 0));
+    word(out, head(op::OTHERS, if named { op::OTHERS_NAMED } else { 0 }, 0));
 }
 
 /// Appends `procedure`. At most 255 parameters.

@@ -40,6 +40,21 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"\x89BFROST\n");
 /// The flag of a `hello` that ends with a trace context.
 pub const HELLO_TRACED: u32 = 1;
 
+/// The flag of a `flush` whose reply reports only the exceptions of wanted calls.
+pub const FLUSH_QUIET: u32 = 1;
+
+/// The flag of a `flush` whose wanted futures later batches may name.
+pub const FLUSH_KEPT: u32 = 2;
+
+/// The flag of a `history` that clears it.
+pub const HISTORY_CLEAR: u32 = 1;
+
+/// The flag of an `others` that wants the name of the exception.
+pub const OTHERS_NAMED: u32 = 1;
+
+/// The flag of a `transaction` that has a name.
+pub const TRANSACTION_NAMED: u32 = 1;
+
 ops! {
     CALL = 0x01, Client, "call", "Calls a method of a receiver.";
     CALL_ROUTINE = 0x02, Client, "call_routine", "Calls a stand-alone routine.";

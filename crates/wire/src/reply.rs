@@ -359,6 +359,13 @@ pub mod kind {
     pub const UNHANDLED: u8 = 1;
     /// The call or structure was refused.
     pub const REFUSED: u8 = 2;
+
+    /// All codes, in order: name, number, description.
+    pub const TABLE: &[(&str, u8, &str)] = &[
+        ("SIGNAL", SIGNAL, "The call signalled."),
+        ("UNHANDLED", UNHANDLED, "The call was not run because an argument is bad."),
+        ("REFUSED", REFUSED, "The call or structure was refused."),
+    ];
 }
 
 /// The values of an exception, still in the bytes they came in.

@@ -37,30 +37,29 @@ pub enum Arg<'a> {
 
 /// The tags that tell the kind of a word.
 pub mod tag {
-    /// A reference.
-    pub const REF: u8 = 0;
-    /// Nil; its word is 0.
-    pub const NIL: u8 = 1;
-    /// A truth value; its word is 0 or 1.
-    pub const BOOL: u8 = 2;
-    /// An integer.
-    pub const INT: u8 = 3;
-    /// The bits of a floating-point number.
-    pub const REAL: u8 = 4;
-    /// A Unicode scalar value.
-    pub const CHAR: u8 = 5;
-    /// A byte string, in place of the word.
-    pub const STRING: u8 = 6;
-    /// The position of an exception in the reply's list; in outcomes only.
-    pub const EXCEPTION: u8 = 7;
-    /// A call that was not reached; in outcomes only.
-    pub const ABSENT: u8 = 8;
-    /// Bytes, in place of the word.
-    pub const BYTES: u8 = 9;
-    /// A compound, in place of the word.
-    pub const COMPOUND: u8 = 10;
-    /// A table of rows; in outcomes only.
-    pub const ROWS: u8 = 11;
+    macro_rules! tags {
+        ($($name:ident = $number:literal, $doc:literal;)*) => {
+            $(#[doc = $doc] pub const $name: u8 = $number;)*
+
+            /// All tags, in order: name, number, description.
+            pub const TABLE: &[(&str, u8, &str)] = &[$((stringify!($name), $number, $doc)),*];
+        };
+    }
+
+    tags! {
+        REF = 0, "A reference.";
+        NIL = 1, "Nil; its word is 0.";
+        BOOL = 2, "A truth value; its word is 0 or 1.";
+        INT = 3, "An integer.";
+        REAL = 4, "The bits of a floating-point number.";
+        CHAR = 5, "A Unicode scalar value.";
+        STRING = 6, "A byte string, in place of the word.";
+        EXCEPTION = 7, "The position of an exception in the reply's list; in outcomes only.";
+        ABSENT = 8, "A call that was not reached; in outcomes only.";
+        BYTES = 9, "Bytes, in place of the word.";
+        COMPOUND = 10, "A compound, in place of the word.";
+        ROWS = 11, "A table of rows; in outcomes only.";
+    }
 }
 
 impl<'a> Value<'a> {
