@@ -6,7 +6,7 @@ use bifrost_engine::Mode;
 use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
-use bifrost_veneergen::{Lang, generate};
+use bifrost_veneergen::{Lang, TablesLang, generate, tables};
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
     lang: Lang,
     /// The files of the program
-    #[arg(value_name = "FILE.theta", required_unless_present = "from")]
+    #[arg(value_name = "FILE.theta", required_unless_present_any = ["from", "tables"])]
     files: Vec<PathBuf>,
     /// A running server, or a service at a trader, whose interface is used instead
     #[arg(long, value_name = "URL", conflicts_with = "files")]
@@ -45,8 +45,18 @@ pub struct Args {
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Write the tables of a language's runtime instead: codes, errors, limits, misuses
+    #[arg(long, hide = true, value_name = "LANGUAGE", conflicts_with_all = ["lang", "files", "from", "root"],
+        value_parser = tables_languages())]
+    tables: Option<TablesLang>,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+fn tables_languages() -> impl TypedValueParser<Value = TablesLang> {
+    let names = TablesLang::ALL.iter().map(|l| l.name());
+    PossibleValuesParser::new(names)
+        .map(|name| TablesLang::from_name(&name).expect("the parser knows the names"))
 }
 
 fn languages() -> impl TypedValueParser<Value = Lang> {
@@ -56,8 +66,11 @@ fn languages() -> impl TypedValueParser<Value = Lang> {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
-    let interface = interface(args, registry)?;
-    let files = generate(&interface, args.lang).map_err(|e| Failure::new(Exit::Failed, e))?;
+    let files = match args.tables {
+        Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
+        None => generate(&interface(args, registry)?, args.lang),
+    };
+    let files = files.map_err(|e| Failure::new(Exit::Failed, e))?;
     if args.check { check(args, &files) } else { write(&args.output, &files) }
 }
 
@@ -96,5 +109,5 @@ fn check(args: &Args, files: &[(String, String)]) -> Outcome {
     }
     let verb = if stale.len() == 1 { "is" } else { "are" };
     Err(Failure::new(Exit::Failed, format!("{} {verb} stale", stale.join(", ")))
-        .help("write the stubs again: the same command without `--check`"))
+        .help("write them again: the same command without `--check`"))
 }

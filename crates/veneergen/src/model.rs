@@ -27,6 +27,22 @@ pub struct Model {
     pub routines: Vec<MethodModel>,
     /// The exceptions, each with other values once, by name.
     pub signals: Vec<SignalModel>,
+    /// The names of exceptions, each once, in order: for languages with one class for each.
+    pub exceptions: Vec<ExceptionModel>,
+}
+
+/// A name of exceptions.
+#[derive(Serialize, Debug)]
+pub struct ExceptionModel {
+    /// The name of its class in the language.
+    pub name: String,
+    /// Its name in Theta.
+    pub theta: String,
+    /// The positions in [`Model::signals`] of the exceptions with this name, each with other
+    /// values.
+    pub signals: Vec<usize>,
+    /// True if all of them have equally many values.
+    pub same_count: bool,
 }
 
 /// An exception.
@@ -39,7 +55,7 @@ pub struct SignalModel {
     /// Its heading in Theta.
     pub heading: String,
     /// The types of its values, objects as stubs.
-    pub values: Vec<String>,
+    pub values: Vec<ValueModel>,
 }
 
 /// A basic type.
@@ -84,7 +100,14 @@ pub struct TypeModel {
     pub theta: String,
     /// Its number.
     pub number: u32,
-    /// The lines of its comment.
+    /// The kind of type.
+    pub kind: Kind,
+    /// The program's own names for it, its equates; the first is the one that [`TypeModel::name`]
+    /// comes from. Empty if it has none.
+    pub aliases: Vec<String>,
+    /// The type of the elements of a collection.
+    pub element: Option<ValueModel>,
+    /// The lines of its comment: plain text, which each language escapes.
     pub doc: Vec<String>,
     /// True if its objects never change.
     pub immutable: bool,
@@ -122,6 +145,10 @@ pub struct ContentsModel {
 pub struct PartModel {
     /// Its name in the language; empty for elements.
     pub name: String,
+    /// The name of the field or tag in Theta; `key` and `value` of a map; empty for elements.
+    pub theta: String,
+    /// Its type.
+    pub of: ValueModel,
     /// Its type as a stub: `i64`, `DataElem`.
     pub ty: String,
     /// Its type in contents: `i64`, `Vec<i64>`, `DataElem`.
@@ -137,9 +164,11 @@ pub struct MethodModel {
     pub name: String,
     /// Its number.
     pub number: u32,
+    /// Its name in Theta.
+    pub theta: String,
     /// The heading in Theta.
     pub heading: String,
-    /// The lines of its comment.
+    /// The lines of its comment: plain text, which each language escapes.
     pub doc: Vec<String>,
     /// Its arguments.
     pub params: Vec<ParamModel>,
@@ -147,8 +176,10 @@ pub struct MethodModel {
     pub results: Vec<ValueModel>,
     /// True if it is an iterator.
     pub iterator: bool,
-    /// The names of its exceptions.
+    /// The names of its exceptions in Theta.
     pub signals: Vec<String>,
+    /// The positions of its exceptions in [`Model::signals`].
+    pub raises: Vec<usize>,
 }
 
 /// An argument.
@@ -168,6 +199,14 @@ pub struct ValueModel {
     pub ty: String,
     /// True if it is a basic value or string, which promises stand for.
     pub value: bool,
+    /// The kind of type: `int`, `string`, `sequence`, `object`.
+    pub kind: Kind,
+    /// Its number.
+    pub number: u32,
+    /// Its name in Theta: `array[int]`.
+    pub theta: String,
+    /// Its type in contents: `Vec<i64>` for a `sequence[int]`.
+    pub plain: String,
 }
 
 impl Model {
@@ -176,8 +215,13 @@ impl Model {
     /// # Errors
     /// A basic type is missing.
     pub fn new(interface: &Interface, naming: &dyn Naming) -> Result<Model, GenerateError> {
-        let builder =
-            Builder { interface, naming, names: type_names(interface, naming), firsts: firsts(interface) };
+        let builder = Builder {
+            interface,
+            naming,
+            names: type_names(interface, naming),
+            firsts: firsts(interface),
+            signals: signals(interface),
+        };
         let kinds = [
             (Kind::Null, "null"),
             (Kind::Bool, "bool"),
@@ -203,6 +247,7 @@ impl Model {
         let routines = interface.routines.iter().enumerate();
         let routines = routines.map(|(i, r)| builder.method(i as u32, r, &mut taken)).collect();
         let signals = builder.signals();
+        let exceptions = builder.exceptions(&signals);
         Ok(Model {
             digest: interface.digest().to_vec(),
             basic,
@@ -211,8 +256,18 @@ impl Model {
             types,
             routines,
             signals,
+            exceptions,
         })
     }
+}
+
+/// Returns the exceptions of all headings, by name, each with other values once.
+fn signals(interface: &Interface) -> Vec<&Signal> {
+    let methods = interface.types.iter().flat_map(|ty| &ty.methods).chain(&interface.routines);
+    let mut all: Vec<&Signal> = methods.flat_map(|method| &method.heading.signals).collect();
+    all.sort_by_key(|signal| (&signal.name, &signal.values));
+    all.dedup();
+    all
 }
 
 /// Returns the number of each type's first method.
@@ -231,6 +286,7 @@ struct Builder<'i> {
     naming: &'i dyn Naming,
     names: Vec<Names>,
     firsts: Vec<u32>,
+    signals: Vec<&'i Signal>,
 }
 
 impl Builder<'_> {
@@ -271,6 +327,9 @@ impl Builder<'_> {
             name: self.names[number.index()].stub.clone(),
             theta: ty.name.clone(),
             number: number.0,
+            kind: ty.kind,
+            aliases: ty.names.clone(),
+            element: ty.element.map(|element| self.value(element)),
             doc: lines(&ty.doc),
             immutable: ty.immutable,
             sender: if ty.actor { self.sender(number) } else { String::new() },
@@ -308,18 +367,21 @@ impl Builder<'_> {
 
     fn value(&self, number: TypeNumber) -> ValueModel {
         let kind = self.interface.ty(number).map_or(Kind::Any, |t| t.kind);
-        ValueModel { ty: self.names[number.index()].stub.clone(), value: kind.is_value() }
+        ValueModel {
+            ty: self.names[number.index()].stub.clone(),
+            value: kind.is_value(),
+            kind,
+            number: number.0,
+            theta: self.interface.type_name(number).to_owned(),
+            plain: self.plain(number, 0),
+        }
     }
 
     /// Returns the exceptions of all headings. One of the same name with other values has `_`
     /// behind its name.
     fn signals(&self) -> Vec<SignalModel> {
-        let methods = self.interface.types.iter().flat_map(|ty| &ty.methods).chain(&self.interface.routines);
-        let mut all: Vec<&Signal> = methods.flat_map(|method| &method.heading.signals).collect();
-        all.sort_by_key(|signal| (&signal.name, &signal.values));
-        all.dedup();
         let mut taken = Vec::new();
-        let signals = all.into_iter().map(|signal| {
+        let signals = self.signals.iter().map(|signal| {
             let mut name = self.naming.upper(&signal.name.split('_').collect::<Vec<_>>());
             while taken.contains(&name) {
                 name.push('_');
@@ -330,10 +392,37 @@ impl Builder<'_> {
                 [] => signal.name.clone(),
                 types => format!("{} ({})", signal.name, types.join(", ")),
             };
-            let values = signal.values.iter().map(|ty| self.names[ty.index()].stub.clone()).collect();
+            let values = signal.values.iter().map(|ty| self.value(*ty)).collect();
             SignalModel { name, theta: signal.name.clone(), heading, values }
         });
         signals.collect()
+    }
+
+    /// Returns the position of an exception among all.
+    fn position(&self, signal: &Signal) -> Option<usize> {
+        self.signals.iter().position(|one| *one == signal)
+    }
+
+    /// Returns the names of the exceptions, which stand in order.
+    fn exceptions(&self, signals: &[SignalModel]) -> Vec<ExceptionModel> {
+        let mut exceptions: Vec<ExceptionModel> = Vec::new();
+        for (position, signal) in signals.iter().enumerate() {
+            match exceptions.last_mut() {
+                Some(last) if last.theta == signal.theta => {
+                    let first = last.signals.first().and_then(|first| signals.get(*first));
+                    last.same_count &= first.is_some_and(|first| first.values.len() == signal.values.len());
+                    last.signals.push(position);
+                }
+                _ => exceptions.push(ExceptionModel {
+                    // The first one's, which has nothing behind it unless two names are spelled alike.
+                    name: signal.name.clone(),
+                    theta: signal.theta.clone(),
+                    signals: vec![position],
+                    same_count: true,
+                }),
+            }
+        }
+        exceptions
     }
 
     /// Returns the type of a part in contents.
@@ -364,9 +453,9 @@ impl Builder<'_> {
 
     fn contents(&self, number: TypeNumber, ty: &Type) -> Option<ContentsModel> {
         let shape = ty.kind.shape()?;
-        let element = ty.element.map(|ty| (String::new(), ty));
+        let element = ty.element.map(|ty| ("", ty));
         let mut taken = Vec::new();
-        let mut name = |name: &str| {
+        let mut spell = |name: &str| {
             let mut name = match shape {
                 Shape::Choice => self.naming.upper(&name.split('_').collect::<Vec<_>>()),
                 _ => self.naming.lower(name),
@@ -377,9 +466,9 @@ impl Builder<'_> {
             taken.push(name.clone());
             name
         };
-        let parts: Vec<(String, TypeNumber)> = match shape {
+        let parts: Vec<(&str, TypeNumber)> = match shape {
             Shape::Elements => element.into_iter().collect(),
-            _ => ty.fields.iter().map(|field| (name(&field.name), field.ty)).collect(),
+            _ => ty.fields.iter().map(|field| (field.name.as_str(), field.ty)).collect(),
         };
         let whole = match (shape, parts.as_slice()) {
             (Shape::Elements, [(_, element)]) => self.naming.list(&self.plain(*element, 0)),
@@ -398,8 +487,10 @@ impl Builder<'_> {
             comparable: parts.iter().all(|(_, ty)| self.is_comparable(*ty, 0)),
             parts: parts
                 .into_iter()
-                .map(|(name, ty)| PartModel {
-                    name,
+                .map(|(theta, ty)| PartModel {
+                    name: if theta.is_empty() { String::new() } else { spell(theta) },
+                    theta: theta.to_owned(),
+                    of: self.value(ty),
                     ty: self.names[ty.index()].stub.clone(),
                     plain: self.plain(ty, 0),
                     nil: Some(ty) == null,
@@ -422,12 +513,14 @@ impl Builder<'_> {
         MethodModel {
             params: params.collect(),
             name,
+            theta: method.name.clone(),
             number: MethodNumber(number).0,
             heading: self.interface.heading(method),
             doc: lines(&method.doc),
             results: method.heading.futures().iter().map(|t| self.value(*t)).collect(),
             iterator: method.heading.yields.is_some(),
             signals: method.heading.signals.iter().map(|s| s.name.clone()).collect(),
+            raises: method.heading.signals.iter().filter_map(|signal| self.position(signal)).collect(),
         }
     }
 }
