@@ -340,6 +340,11 @@ impl<S: Source> Recorder<S> {
 
     #[cold]
     fn refuse_call(&mut self, made: Maker, place: S, error: Arc<Error<S>>) -> Arc<Error<S>> {
+        // The next call takes its position, and has other arguments.
+        let position = self.futures.len() as u32 + 1;
+        while self.error_handles.last().is_some_and(|(of, ..)| *of == position) {
+            self.error_handles.pop();
+        }
         let name = self.made_name(made);
         self.refuse(name, place, error)
     }

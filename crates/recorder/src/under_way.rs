@@ -239,7 +239,11 @@ impl<S: Source> Recorder<S> {
                 let unanswered = self.under_way.batches.len().min(usize::from(u8::MAX)) as u8;
                 encode::flush_kept(&mut self.batch, wanted, unanswered);
             }
-            false => encode::flush(&mut self.batch, wanted, false),
+            false => {
+                encode::flush(&mut self.batch, wanted, false);
+                // Such a flush ends what the server has kept of earlier batches.
+                self.under_way.iter_mut().for_each(|earlier| earlier.kept = false);
+            }
         }
         self.published = 0;
         self.tables = 0;

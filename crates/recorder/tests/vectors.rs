@@ -2,6 +2,7 @@
 //!
 //! `BIFROST_UPDATE=1 cargo test -p bifrost-recorder` writes the outputs from the scripts.
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod script;
 
 use std::path::PathBuf;

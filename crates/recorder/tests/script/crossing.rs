@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bifrost_recorder::{Admission, Closed, Due, Error};
 use bifrost_wire::encode::{self, Flushed};
-use bifrost_wire::{Command, Outcome, Value};
+use bifrost_wire::{Command, Decoded, FRAME_BYTES_MAX, Outcome, Value, decode, op};
 
-use super::{Coming, Cut, Machine, Step, commands};
+use super::{Coming, Cut, Machine, Step, split};
 
 impl Machine<'_> {
     /// Sends what can be sent; with `flushed` only what was flushed.
@@ -19,11 +19,14 @@ impl Machine<'_> {
             if bytes.is_empty() {
                 return;
             }
-            commands(bytes, |command| {
-                if let Command::Flush { wanted, .. } = command {
-                    self.wanted.push_back(wanted.positions().count());
+            for command in split(bytes) {
+                if let Some(batch) = self.batches.back_mut() {
+                    batch.extend_from_slice(command);
                 }
-            });
+                if command.first() == Some(&op::FLUSH) {
+                    self.batches.push_back(Vec::new());
+                }
+            }
             self.sent.push(bytes.to_vec());
             self.recorder.sent(usize::MAX);
         }
@@ -71,14 +74,21 @@ impl Machine<'_> {
     /// Answers the oldest batch under way.
     pub(super) fn answer(&mut self) -> Result<(), Error<Step>> {
         self.send(true);
-        let wanted = self.wanted.pop_front().unwrap_or(0);
+        let batch = self.batches.pop_front().unwrap_or_default();
+        if self.replies.is_empty()
+            && let Some(answerer) = &mut self.answerer
+        {
+            let given = answerer(&batch);
+            self.given.push(given.clone());
+            self.step(&given);
+        }
         let mut reply = match self.replies.pop_front() {
             Some(Coming::Reply(reply)) => reply,
             Some(Coming::Lost) => {
                 self.cross(None);
                 return Err(self.recorder.close(Closed::Connection("the stream ended".into())));
             }
-            None => nil_for_each(wanted),
+            None => nil_for_each(wanted(&batch)),
         };
         if let Cut::Changed(at) = self.cut
             && let Some(byte) = at.checked_sub(self.answered).and_then(|at| reply.get_mut(at))
@@ -99,6 +109,14 @@ impl Machine<'_> {
             }
         }
         Err(self.recorder.close(Closed::Connection("the stream ended".into())))
+    }
+}
+
+/// The number of futures that a batch wants.
+fn wanted(batch: &[u8]) -> usize {
+    match split(batch).last().map(|last| decode(last, FRAME_BYTES_MAX)) {
+        Some(Ok(Decoded::Command(Command::Flush { wanted, .. }, _))) => wanted.positions().count(),
+        _ => 0,
     }
 }
 

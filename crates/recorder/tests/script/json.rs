@@ -50,7 +50,7 @@ pub fn hex(bytes: &[u8]) -> String {
     words.join(" ")
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<char> = text.chars().filter(|c| *c != ' ').collect();
     digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
 }

@@ -88,7 +88,7 @@ impl Client {
 }
 
 /// The server's interface: the client's with changes.
-fn server_interface(client: &Client, changes: &Json) -> Interface {
+pub fn server_interface(client: &Client, changes: &Json) -> Interface {
     let mut interface = client.numbering.interface().clone();
     for (name, change) in changes.as_object().unwrap() {
         let (ty, method) = name.rsplit_once('.').unwrap();
@@ -110,6 +110,9 @@ enum Coming {
     Lost,
 }
 
+/// Makes the step with the answer to a batch, given as the bytes of its commands.
+pub type Answerer = Box<dyn FnMut(&[u8]) -> Json>;
+
 /// A procedure: its number, and the error if its definition was refused.
 type Procedure = (u32, Option<Arc<Error<Step>>>);
 
@@ -127,10 +130,13 @@ pub struct Machine<'c> {
     answered: usize,
     /// The bytes that were sent since the last answer, as they were sent.
     sent: Vec<Vec<u8>>,
-    /// The number of futures that each flush wants which is not answered.
-    wanted: VecDeque<usize>,
+    /// The bytes of each batch that was sent whole and is not answered, then those of the next.
+    batches: VecDeque<Vec<u8>>,
     crossings: Vec<Json>,
     results: Vec<Json>,
+    /// Makes the replies for which the script has none; the steps that it has made.
+    answerer: Option<Answerer>,
+    given: Vec<Json>,
 }
 
 impl<'c> Machine<'c> {
@@ -173,20 +179,46 @@ impl<'c> Machine<'c> {
             cut,
             answered: 0,
             sent: Vec::new(),
-            wanted: VecDeque::new(),
+            batches: VecDeque::from([Vec::new()]),
             crossings: Vec::new(),
             results: Vec::new(),
+            answerer: None,
+            given: Vec::new(),
+        }
+    }
+
+    /// Has replies made for which the script has none.
+    pub fn answered_by(mut self, answerer: Answerer) -> Machine<'c> {
+        self.answerer = Some(answerer);
+        self
+    }
+
+    /// Returns the steps that the answerer has made since the last time.
+    pub fn take_given(&mut self) -> Vec<Json> {
+        std::mem::take(&mut self.given)
+    }
+
+    /// Returns the recorder.
+    pub fn recorder(&self) -> &Recorder<Step> {
+        &self.recorder
+    }
+
+    /// True if there is a stub of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.stubs.contains_key(name)
+    }
+
+    /// Runs the next step.
+    pub fn take(&mut self, step: &Json) {
+        self.place = Step(self.place.0 + 1);
+        if let Some(result) = self.step(step) {
+            self.results.push(json!([self.place.0, result]));
         }
     }
 
     /// Runs all steps, and returns the outputs of the case.
     pub fn run(mut self, steps: &[Json]) -> Json {
-        for (index, step) in steps.iter().enumerate() {
-            self.place = Step(index as u32 + 1);
-            if let Some(result) = self.step(step) {
-                self.results.push(json!([self.place.0, result]));
-            }
-        }
+        steps.iter().for_each(|step| self.take(step));
         let is_changed = matches!(self.cut, Cut::Changed(_));
         assert!(self.replies.is_empty() || is_changed, "replies that nobody asked for");
         if !self.sent.is_empty() {
@@ -611,17 +643,27 @@ impl Argument {
     }
 }
 
-/// The commands in the bytes.
-fn commands<T>(bytes: &[u8], mut show: impl FnMut(&Command<'_>) -> T) -> Vec<T> {
+/// The bytes of each command; all are whole.
+pub fn split(bytes: &[u8]) -> Vec<&[u8]> {
     let (mut rest, mut all) = (bytes, Vec::new());
     while !rest.is_empty() {
         match decode(rest, FRAME_BYTES_MAX) {
-            Ok(Decoded::Command(command, length)) => {
-                all.push(show(&command));
-                rest = &rest[length..];
+            Ok(Decoded::Command(_, length)) => {
+                let (command, behind) = rest.split_at(length);
+                all.push(command);
+                rest = behind;
             }
             other => panic!("whole commands are sent: {other:?}"),
         }
     }
     all
+}
+
+/// The commands in the bytes.
+pub fn commands<T>(bytes: &[u8], mut show: impl FnMut(&Command<'_>) -> T) -> Vec<T> {
+    let shown = split(bytes).into_iter().map(|command| match decode(command, FRAME_BYTES_MAX) {
+        Ok(Decoded::Command(command, _)) => show(&command),
+        other => panic!("whole commands are sent: {other:?}"),
+    });
+    shown.collect()
 }

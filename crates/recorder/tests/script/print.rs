@@ -120,6 +120,13 @@ fn line(json: &Json, out: &mut String) {
     }
 }
 
+/// The text of a case in one line.
+pub fn flat(json: &Json) -> String {
+    let mut out = String::new();
+    line(json, &mut out);
+    out
+}
+
 fn open(json: &Json, indent: &str, out: &mut String) {
     let mut lines = Vec::new();
     let brackets = match json {
