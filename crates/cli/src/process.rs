@@ -33,10 +33,26 @@ impl ServerProcess {
         program: &str,
         arguments: &[&str],
     ) -> std::io::Result<ServerProcess> {
-        let (file, log) = (folder.join("program.theta"), folder.join("server.log"));
+        let file = folder.join("program.theta");
         std::fs::write(&file, program)?;
         let mut command = Command::new(bifrost);
         command.arg("serve").args(arguments).arg(&file);
+        ServerProcess::wait_for(command, folder)
+    }
+
+    /// Serves a trader in the same way; `arguments` are those of `bifrost trader`.
+    ///
+    /// # Errors
+    /// As [`ServerProcess::start`].
+    pub fn trader(folder: &Path, arguments: &[&str]) -> std::io::Result<ServerProcess> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("trader").args(arguments);
+        ServerProcess::wait_for(command, folder)
+    }
+
+    /// Starts a server, and waits until it is ready.
+    fn wait_for(mut command: Command, folder: &Path) -> std::io::Result<ServerProcess> {
+        let log = folder.join("server.log");
         // Settings of other servers on this machine are not for this one.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BIFROST_") {

@@ -1,4 +1,4 @@
-//! `bifrost bench sessions`, `commits` and `soak`: the first two in small, the last for a minute.
+//! `bifrost bench sessions`, `commits`, `imports` and `soak`: the last for a minute, the others in small.
 
 mod support;
 
@@ -49,6 +49,20 @@ fn idle_sessions_are_counted_in_memory_threads_and_descriptors() {
     // The goal of ten thousand, in proportion.
     assert_eq!(targets.len(), 4);
     assert!(targets.iter().any(|target| target["most"] == 0.4 && target["unit"] == "MB"), "{targets:?}");
+}
+
+#[test]
+fn imports_are_measured_beside_a_call_that_does_nothing() {
+    let lines = figures(&["imports", "--offers", "400", "--rounds", "2"]);
+    for case in [
+        "import of 1 among 2 of 400",
+        "import of 8 among 400 of 400",
+        "a call that does nothing, 2 of a service",
+    ] {
+        assert!(value(find(&lines, case, "bifrost", None)) > 1.0, "{lines:?}");
+    }
+    let targets: Vec<&Value> = lines.iter().filter(|line| line["target"].is_string()).collect();
+    assert!(targets.len() == 4 && targets.iter().all(|target| target["most"] == 20.0), "{targets:?}");
 }
 
 #[test]

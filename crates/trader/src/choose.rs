@@ -48,6 +48,20 @@ pub fn choose<'o>(
     chosen
 }
 
+/// Returns how many offers that match are enough for [`choose`], if they come in the order of the
+/// numbers for [`Prefer::First`] and else at random; sure ones first. It is more than `most`, so
+/// that an importer can be told that there are others.
+///
+/// `Spread` has two of them for each of its choices, so it takes the less loaded of two at random
+/// as if it had all. `Min` and `Max` need all.
+pub fn enough(prefer: Option<&Prefer>, most: usize) -> usize {
+    match prefer {
+        Some(Prefer::First | Prefer::Random) => most + 1,
+        Some(Prefer::Spread) | None => 2 * most.max(1),
+        Some(Prefer::Min(_) | Prefer::Max(_)) => usize::MAX,
+    }
+}
+
 /// Takes offers out, one after the other.
 fn draw<'o>(
     mut left: Vec<&'o Offer>,

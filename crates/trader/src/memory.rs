@@ -21,6 +21,7 @@
 //! | --- | --- |
 //! | [`Entry`], [`Service`], the calls of exporters and importers | here |
 //! | quotas, exclusive names, replaced offers | `counts.rs` |
+//! | the offers of a name, in order and at random | `listed.rs` |
 //! | leases that end, doubt, gaps | `leases.rs`, `clock.rs` |
 //! | proofs | `proofs.rs` |
 //! | calls of `changes` | `waits.rs` |
@@ -39,7 +40,7 @@ use crate::board::{
     Answer, Board, Changes, ExportError, Found, ImportError, Lease, Page, Party, Question, RenewError,
     Renewal, ToProve, TooManyWaits,
 };
-use crate::choose::{choose, is_told, told};
+use crate::choose::{choose, enough, is_told, told};
 use crate::interfaces::{BadInterface, Interfaces};
 use crate::limits::Limits;
 use crate::offer::{Export, Offer, OfferId, is_local};
@@ -50,6 +51,7 @@ mod clock;
 mod counts;
 mod learn;
 mod leases;
+mod listed;
 mod proofs;
 mod waits;
 
@@ -57,6 +59,7 @@ use clock::Clock;
 use counts::Counts;
 use learn::Learned;
 use leases::Lapses;
+use listed::Listed;
 use proofs::{Proof, Proofs};
 use waits::Waits;
 
@@ -101,8 +104,8 @@ impl Entry {
 /// The offers that are listed under a name.
 #[derive(Debug, Default)]
 struct Service {
-    sure: BTreeSet<OfferId>,
-    doubtful: BTreeSet<OfferId>,
+    sure: Listed,
+    doubtful: Listed,
     /// The counter at the last change.
     changed: u64,
     waiters: BTreeSet<crate::board::WaiterId>,
@@ -212,8 +215,8 @@ impl Memory {
         }
         for name in &names {
             if let Some(service) = self.services.get_mut(name) {
-                service.sure.remove(&id);
-                service.doubtful.remove(&id);
+                service.sure.remove(id);
+                service.doubtful.remove(id);
                 self.touch(name);
             }
         }
@@ -252,20 +255,6 @@ impl Memory {
         self.tidy(&entry.offer.service);
         self.note_removed(id, &entry);
         Some(entry)
-    }
-
-    /// Returns the offers of a service to look at, in order: sure ones, then doubtful ones. Of more
-    /// than can be looked at it begins anywhere.
-    fn to_look_at(&self, service: &Service, seed: u64) -> impl Iterator<Item = &Entry> {
-        let count = service.sure.len() + service.doubtful.len();
-        let start = match (service.sure.first(), service.sure.last()) {
-            (Some(first), Some(last)) if count as u64 > self.limits.looked_at_max => {
-                OfferId(fastrand::Rng::with_seed(seed).u64(first.0..=last.0))
-            }
-            _ => OfferId(0),
-        };
-        let ids = service.sure.range(start..).chain(service.sure.range(..start)).chain(&service.doubtful);
-        ids.filter_map(|id| self.entries.get(id)).collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -396,9 +385,9 @@ impl Board for Memory {
             return Err(ImportError::UnknownInterface);
         }
         let most = question.most.unwrap_or(self.limits.most_default).min(self.limits.most_max) as usize;
-        let Some((wanted, service)) =
-            self.services.get_key_value(&*question.service).filter(|(name, _)| party.right.may_import(name))
-        else {
+        let name = &*question.service;
+        let mut named = self.services.range_mut::<str, _>((Bound::Included(name), Bound::Included(name)));
+        let Some((wanted, service)) = named.next().filter(|_| party.right.may_import(name)) else {
             return Ok(Found::default());
         };
         let host = question.host.as_deref();
@@ -419,10 +408,16 @@ impl Board for Memory {
             last = result.map(|result| (offer.digest, offer.service.clone(), result));
             result
         };
-        let is_first = question.query.prefer() == Some(&Prefer::First);
+        let prefer = question.query.prefer();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let ids: Box<dyn Iterator<Item = OfferId>> = match prefer {
+            Some(Prefer::First) => Box::new(service.sure.by_number().chain(service.doubtful.by_number())),
+            _ => Box::new(service.sure.drawn(random.fork()).chain(service.doubtful.drawn(random.fork()))),
+        };
+        let enough = enough(prefer, most);
         let (mut found, mut more, mut looked_at) = (Vec::new(), false, 0);
-        for entry in self.to_look_at(service, seed) {
-            if looked_at == self.limits.looked_at_max || is_first && found.len() > most {
+        for entry in ids.filter_map(|id| self.entries.get(&id)) {
+            if looked_at == self.limits.looked_at_max || found.len() == enough {
                 more = true;
                 break;
             }
@@ -439,7 +434,7 @@ impl Board for Memory {
             }
         }
         more |= found.len() > most;
-        let chosen = choose(found, question.query.prefer(), most, seed);
+        let chosen = choose(found, prefer, most, random.u64(..));
         let offers = chosen.into_iter().filter_map(|offer| told(offer, host)).collect();
         self.interfaces = interfaces;
         Ok(Found { offers, more, looked_at })
@@ -463,10 +458,9 @@ impl Board for Memory {
         let Some(service) = self.services.get(name).filter(|_| party.right.may_import(name)) else {
             return Vec::new();
         };
-        let ids: BTreeSet<OfferId> = [&service.sure, &service.doubtful]
-            .into_iter()
-            .flat_map(|set| set.range(from).take(page.most).copied())
-            .collect();
+        let sets = [&service.sure, &service.doubtful];
+        let ids: BTreeSet<OfferId> =
+            sets.into_iter().flat_map(|set| set.after(page.after).take(page.most)).collect();
         ids.iter().take(page.most).filter_map(|id| self.entries.get(id)).map(told).collect()
     }
 

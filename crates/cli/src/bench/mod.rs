@@ -13,6 +13,7 @@ mod files;
 pub(crate) mod fit;
 mod futex;
 mod helper;
+mod imports;
 mod kills;
 mod linked;
 mod load;
@@ -68,6 +69,8 @@ enum What {
     Files(files::Args),
     /// The same with reads that compute and block: the speed-up by tasks; a futex ping-pong
     Blocking(blocking::Args),
+    /// Imports at a trader with many offers, beside a call of the same actor that does nothing
+    Imports(imports::Args),
     /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged
     /// is lost, and the means of the server stay flat
     Soak(soak::Args),
@@ -122,6 +125,7 @@ pub fn run(args: Args) -> Outcome {
         What::FileServer(args) => files::run_ours(args),
         What::Files(args) => files::run(args),
         What::Blocking(args) => blocking::run(args),
+        What::Imports(args) => imports::run(args),
         What::Futex { file, core } => futex::serve(file, *core),
         What::Soak(args) => soak::run(args),
         What::SoakClients { url, seed, accounts, clients } => {

@@ -518,8 +518,12 @@ fn answers_are_bounded_and_paged() {
         limits.looked_at_max = 100;
     });
     test.export_all(0..90, |_| "Store".into());
-    let found = test.import("Store", "");
-    assert_eq!((found.offers.len(), found.more, found.looked_at), (8, true, 90));
+    for (query, looked_at) in
+        [("", 16), ("prefer=spread", 16), ("prefer=random", 9), ("prefer=first", 9), ("prefer=min(load)", 90)]
+    {
+        let found = test.import("Store", query);
+        assert_eq!((found.offers.len(), found.more, found.looked_at), (8, true, looked_at), "{query}");
+    }
     let found = test.ask("Store", "", |question| question.most = Some(1_000));
     assert_eq!((found.offers.len(), found.more), (64, true));
     test.export_all(90..300, |_| "Store".into());
@@ -527,10 +531,12 @@ fn answers_are_bounded_and_paged() {
     for seed in 0..200 {
         let question = Question { service: "Store".into(), ..Question::default() };
         let found = test.board.import(Test::party(1), &question, seed, test.now).unwrap();
-        assert_eq!((found.offers.len(), found.more, found.looked_at), (8, true, 100));
+        assert_eq!((found.offers.len(), found.more, found.looked_at), (8, true, 16));
         seen.extend(found.offers.iter().map(|offer| offer.id));
     }
     assert!(seen.len() > 290, "each is looked at some time: {}", seen.len());
+    let found = test.import("Store", "region=nowhere");
+    assert_eq!((found.offers.len(), found.more, found.looked_at), (0, true, 100));
     let (mut after, mut pages) = (OfferId(0), Vec::new());
     loop {
         let page = test.board.offers(
