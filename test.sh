@@ -58,17 +58,26 @@ if command -v rustup >/dev/null; then
 fi
 
 step cargo fmt --all --check
-step cargo clippy --locked --workspace --all-targets --features bifrost-cli/etcd -- -D warnings
+features=bifrost-cli/etcd
+step cargo clippy --locked --workspace --all-targets --features "$features" -- -D warnings
 # The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.
 step cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 # Stubs, vectors, tables of the documents, links, floors and commands of the documents are checked by tests.
 # Packages are never chosen one by one: other features of the same crates would be built again.
-step tests cargo test --locked --workspace
-# Traders over etcd are a feature, whose build needs `protoc`.
-step tests cargo test --locked --workspace --features bifrost-cli/etcd --test etcd
-step tests cargo test --locked -p bifrost-trader-etcd --features etcd
-step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-20}" cargo test --locked --workspace --test random --test generated
+# Traders over etcd are a feature, whose build needs `protoc`; it is on in all tests, so that nothing is built twice.
+step tests cargo test --locked --workspace --features "$features"
+step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-20}" cargo test --locked --workspace --features "$features" \
+  --test random --test generated
+# Without features it is what the README builds.
+step cargo check --locked --workspace
+
+# Client libraries of other languages have runners of their own, with the program that was built for the tests.
+BIFROST_BIN="$(cd "${CARGO_TARGET_DIR:-target}" && pwd)/debug/bifrost"
+export BIFROST_BIN
+for veneer in veneers/*/test.sh; do
+  [ ! -x "$veneer" ] || step "$veneer"
+done
 
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; n++ }
   END { printf "\ntests: %d passed, %d failed, %d ignored, in %d runs\n", passed, failed, ignored, n
