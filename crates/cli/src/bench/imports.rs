@@ -132,7 +132,7 @@ fn beyond(cases: &[Case]) -> Vec<Target> {
 
 /// Exports so many offers, each with its properties, of so many services.
 fn export(server: &ServerProcess, offers: u64, services: u64, bar: &ProgressBar) -> Result<(), Failed> {
-    let session = Session::builder(&INTERFACE).timeout(ANSWER).connect(server.address().to_string())?;
+    let session = Session::builder(&INTERFACE).timeout(ANSWER).connect(&server.address().to_string())?;
     let trader: bifrost_veneer::trader::stubs::Trader = session.lookup("trader");
     let types: Vec<String> = (0..services).map(|n| format!(r#"{{"name":"S{n}","kind":"object"}}"#)).collect();
     let digest = trader.teach(format!(r#"{{"types":[{}],"routines":[]}}"#, types.join(","))).claim()?;
@@ -148,7 +148,7 @@ fn export(server: &ServerProcess, offers: u64, services: u64, bar: &ProgressBar)
         }
         session.flush()?;
         if let Some(failed) = session.exceptions().first() {
-            return Err(format!("an offer is refused: {failed}").into());
+            return Err(format!("an offer is refused: {}", failed.error).into());
         }
         bar.inc(last - first);
     }

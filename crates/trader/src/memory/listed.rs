@@ -14,10 +14,6 @@ pub struct Listed {
 }
 
 impl Listed {
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -101,7 +97,7 @@ mod tests {
             let one = OfferId((seed % 50).pow(2));
             set.remove(one);
             set.remove(one);
-            assert_eq!(set.len(), 49);
+            assert_eq!(set.all.len(), 49);
             assert!(set.places.iter().all(|(id, place)| set.all[*place] == *id));
             set.insert(one);
             set.insert(one);
