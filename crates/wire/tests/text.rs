@@ -315,3 +315,92 @@ proptest! {
         }
     }
 }
+
+/// Turns lines into commands, without those of a flush.
+fn commands(lines: &str) -> Result<Vec<u8>, text::LineError> {
+    let (mut translator, mut bytes) = (translator(), Vec::new());
+    for line in lines.lines() {
+        translator.line(line, &mut bytes, &mut String::new())?;
+    }
+    Ok(bytes)
+}
+
+fn numbering() -> Numbering {
+    let json = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json")).unwrap();
+    Numbering::new(Interface::from_json(&json).unwrap())
+}
+
+/// What is explained can be said again: it has the same bytes.
+#[test]
+fn what_is_explained_is_recorded_again() {
+    let said = "$db := lookup database: DataBase
+$e := $db.fetch(\"a\\\"b\\n\").name().length().add(3)
+$c := cell int
+$c.put(0)
+while $c.get().lt(9) do
+$c.put($c.get().add(1))
+if $c.get().equal(5) then
+break
+else
+continue
+end
+end
+foreach $u in $db.users() do
+$u.touch()
+end
+except
+$db.fetch(\"zoe\")
+when not_found
+$db.new_user(\"zoe\")
+others $name
+$name.length()
+end
+procedure twice($n: int) returns int
+return $n.mul(2)
+end
+$t := rows DataElem, string
+emit $t, $db.fetch(\"x\"), \"y\"
+$four := twice(2)
+$p := new_point(-1, 2)
+$any := $p as any
+$is := $any is point
+$v := get $p
+wait 1000
+commit
+transaction 3
+abort";
+    let bytes = commands(said).unwrap_or_else(|why| panic!("{why}"));
+    let numbering = numbering();
+    let explained = text::Explainer::new(&numbering, &[]).lines(&bytes);
+    assert!(
+        explained.contains("foreach $x15 in @1.users() do\n  @16 := $x15.touch()\nend\nexcept\n"),
+        "{explained}"
+    );
+    let again = commands(&explained).unwrap_or_else(|why| panic!("{why}\n{explained}"));
+    assert_eq!(bytes, again, "{explained}");
+}
+
+#[test]
+fn what_the_text_form_has_no_words_for_is_a_comment() {
+    let numbering = numbering();
+    let mut bytes = Vec::new();
+    encode::call(&mut bytes, MethodNumber(4_000), Ref(5), &[]);
+    encode::call_routine(&mut bytes, RoutineNumber(900), &[Arg::Ref(Ref::NONE)]);
+    encode::get(&mut bytes, Ref::earlier(ids::Earlier { back: 1, position: 3 }));
+    encode::free(&mut bytes, &[Ref(3), Ref(7)], 0);
+    encode::flush(&mut bytes, [1, 2, 4], false);
+    encode::plain(&mut bytes, op::COMMIT);
+    bytes.push(1);
+    let lines = text::Explainer::new(&numbering, &[]).lines(&bytes);
+    assert_eq!(
+        lines,
+        "@1 := h5.? # method 4000 is none
+@2 := ? # routine 900 is none
+@3 := get @3^1
+# gives back h3, h7
+flush # wants @1 to @2, @4
+@1 := commit
+# 1 bytes that are no whole command
+"
+    );
+}

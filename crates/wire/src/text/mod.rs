@@ -10,6 +10,7 @@
 
 mod answer;
 mod compound;
+mod explain;
 mod lexer;
 mod look;
 mod parser;
@@ -17,6 +18,7 @@ mod print;
 mod replies;
 mod translate;
 
+pub use explain::Explainer;
 pub use translate::{Due, LineError, Translator};
 
 /// The answer to `help`.
