@@ -28,6 +28,7 @@ use bifrost_wire::{
 
 use crate::Source;
 use crate::error::{Closed, Error, ErrorValue, FailurePlaces, Misuse};
+use crate::explain::Ran;
 use crate::recorder::{Maker, Recorder, misuse};
 use crate::seen::is_unseen;
 use crate::slots::{DROPPED, Extra, NO_SLOT, Tag};
@@ -139,6 +140,7 @@ impl<S: Source> Recorder<S> {
             true => &mut self.under_way.unsent,
             false => {
                 self.published += bytes;
+                self.explained.keep(self.batch.get(..bytes).unwrap_or_default());
                 &mut self.batch
             }
         };
@@ -215,7 +217,10 @@ impl<S: Source> Recorder<S> {
                 self.tell(&error);
                 Err((*error).clone())
             }
-            false => self.begin_flush(kept),
+            false => {
+                self.explained.asked(place);
+                self.begin_flush(kept)
+            }
         }
     }
 
@@ -322,6 +327,10 @@ impl<S: Source> Recorder<S> {
         };
         self.answered(failures);
         self.counters.executed += u64::from(reply.counters.calls);
+        let (calls, fuel) = (reply.counters.calls, reply.counters.fuel);
+        let failures =
+            u32::try_from(reply.exceptions().len()).unwrap_or(u32::MAX).saturating_add(reply.omitted);
+        self.explained.ran(batch.number, Ran { calls, fuel, failures });
         let mut outcomes = reply.outcomes();
         let mut short = false;
         for index in 0..batch.futures.len() {

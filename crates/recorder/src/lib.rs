@@ -21,6 +21,7 @@
 //! | calls [`begin_flush`] | ends the batch: frees, wanted futures |
 //! | hands in [`handle_bytes`] | reads the reply, cut anywhere; fills the slots |
 //! | asks [`known`], [`claim`], [`surface`] | tells values, handles and failures |
+//! | asks [`explain`], [`advice`] | tells what was recorded, and what would have saved crossings |
 //! | calls [`close`] | gives every stub without a result the reason |
 //!
 //! The recording functions take an [`Admission`]: the outcome of the second row, or the error with
@@ -44,6 +45,8 @@
 //! [`known`]: Recorder::known
 //! [`claim`]: Recorder::claim
 //! [`surface`]: Recorder::surface
+//! [`explain`]: Recorder::explain
+//! [`advice`]: Recorder::advice
 //! [`close`]: Recorder::close
 //!
 //! # States
@@ -75,6 +78,7 @@
 mod call;
 mod crossing;
 mod error;
+mod explain;
 mod greeting;
 mod procedure;
 mod recorder;
@@ -91,6 +95,7 @@ pub use error::{
     CAUSES_MAX, CallName, Closed, Error, ErrorValue, Exception, FailurePlace, FailurePlaces, GreetError,
     Misuse,
 };
+pub use explain::{ACCOUNTS, Account, Advice, Cause, EXPLAINED_BYTES, LOOKED_AT, Ran};
 pub use greeting::Greeting;
 pub use procedure::MARKER_BYTES;
 pub use recorder::{
@@ -101,6 +106,6 @@ pub use structures::{Block, Ended, Iteration, Jump, Structure};
 pub use stubs::{BasicNumbers, BuiltinNumbers, CellNumbers, Heading, Numbers, Stubs};
 
 /// A place in the source of a program, as its caller has it.
-pub trait Source: Copy + std::fmt::Debug + std::fmt::Display + 'static {}
+pub trait Source: Copy + PartialEq + std::fmt::Debug + std::fmt::Display + 'static {}
 
-impl<T: Copy + std::fmt::Debug + std::fmt::Display + 'static> Source for T {}
+impl<T: Copy + PartialEq + std::fmt::Debug + std::fmt::Display + 'static> Source for T {}

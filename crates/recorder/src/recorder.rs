@@ -19,6 +19,7 @@
 //! | `crossing` | the way of a batch to the server, and its answer |
 //! | `transaction` | commits, batches that are transactions |
 //! | `seen` | the account of failures |
+//! | `explain` | what was recorded, in words; accounts of the last batches |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use bifrost_wire::{Limit, REPLY_BYTES_MAX, Ref, TraceContext};
 use crate::Source;
 use crate::crossing::Replies;
 use crate::error::{CallName, Error, Exception, Misuse};
+use crate::explain::Explained;
 use crate::seen::Seen;
 use crate::slots::{Entry, Extra, Future, Held, NO_SLOT};
 use crate::structures::{Scope, Sent};
@@ -243,6 +245,7 @@ pub struct Recorder<S> {
     /// A buffer for bytes that are made from a slot and go into the batch.
     pub(crate) scratch: Vec<u8>,
     pub(crate) replies: Replies,
+    pub(crate) explained: Explained<S>,
 }
 
 impl<S: Source> Recorder<S> {
@@ -286,6 +289,7 @@ impl<S: Source> Recorder<S> {
             counters: Counters::default(),
             scratch: Vec::new(),
             replies,
+            explained: Explained::default(),
         }
     }
 

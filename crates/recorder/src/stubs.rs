@@ -82,11 +82,13 @@ pub struct Numbers {
     map: Option<Box<Mapping>>,
     /// Read from the stubs' JSON when a message needs a name.
     names: Option<Box<Numbering>>,
+    /// The server's interface, if it is another one.
+    server: Option<Box<Numbering>>,
 }
 
 impl Numbers {
     pub(crate) fn same(stubs: &'static Stubs) -> Numbers {
-        Numbers { stubs, map: None, names: None }
+        Numbers { stubs, map: None, names: None, server: None }
     }
 
     /// Matches the stubs with the server's interface.
@@ -94,7 +96,7 @@ impl Numbers {
         let client = Numbering::new(Interface::from_json(stubs.json.as_bytes())?);
         let server = Numbering::new(server);
         let map = Some(Box::new(Mapping::new(&client, &server)));
-        Ok(Numbers { stubs, map, names: Some(Box::new(client)) })
+        Ok(Numbers { stubs, map, names: Some(Box::new(client)), server: Some(Box::new(server)) })
     }
 
     /// Returns the constants that the client was made with.
@@ -148,13 +150,16 @@ impl Numbers {
         self.stubs.operators.get(operator as usize).copied().unwrap_or(u32::MAX)
     }
 
+    /// Returns the interface of the server.
+    pub(crate) fn server(&mut self) -> &Numbering {
+        match &self.server {
+            Some(server) => server,
+            None => self.names.get_or_insert_with(|| read_names(self.stubs)),
+        }
+    }
+
     fn names(&mut self) -> &Numbering {
-        let stubs = self.stubs;
-        self.names.get_or_insert_with(|| {
-            // A module that was tampered with has no names; its calls still have numbers.
-            let interface = Interface::from_json(stubs.json.as_bytes()).unwrap_or_default();
-            Box::new(Numbering::new(interface))
-        })
+        self.names.get_or_insert_with(|| read_names(self.stubs))
     }
 
     /// Returns the name of a method: `DataBase.fetch`.
@@ -169,6 +174,12 @@ impl Numbers {
     pub(crate) fn routine_name(&mut self, number: u32) -> Arc<str> {
         self.names().routine(RoutineNumber(number)).map_or("?".into(), |r| r.name.as_str().into())
     }
+}
+
+/// Reads the interface of stubs.
+fn read_names(stubs: &Stubs) -> Box<Numbering> {
+    // A module that was tampered with has no names; its calls still have numbers.
+    Box::new(Numbering::new(Interface::from_json(stubs.json.as_bytes()).unwrap_or_default()))
 }
 
 /// The types of a procedure, by the client's numbers.

@@ -245,6 +245,7 @@ impl<S: Source> Recorder<S> {
                 self.under_way.iter_mut().for_each(|earlier| earlier.kept = false);
             }
         }
+        self.explained.end(&self.batch, self.batch_number, self.commands, &batch.futures);
         self.published = 0;
         self.tables = 0;
         self.counters.crossings += 1;

@@ -239,7 +239,9 @@ impl<'n> Explainer<'n> {
             Command::Others { named: true } => format!("others {}", self.variable()),
             Command::Others { named: false } => "others".to_owned(),
             Command::Procedure { name, params, result } => {
-                self.procedures.push(name.to_owned());
+                if !self.procedures.iter().any(|known| known == name) {
+                    self.procedures.push(name.to_owned());
+                }
                 let typed = self.typed(params.iter());
                 let typed = if typed.is_empty() { typed } else { format!(" ({typed})") };
                 let result = result.map_or(String::new(), |ty| format!(" returns {}", self.type_name(ty)));

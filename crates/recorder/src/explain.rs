@@ -1,0 +1,376 @@
+//! What was recorded, in the text form; what became of the last batches; what would have saved
+//! crossings.
+//!
+//! [`Recorder::explain`] has the batch that is recorded, [`Recorder::explain_last`] the one before
+//! it, with its [`Account`], and [`Recorder::advice`] looks at the accounts of the last
+//! [`ACCOUNTS`] batches. All of it is there in every session.
+//!
+//! Cost: at a flush the bytes of the batch are copied, at most [`EXPLAINED_BYTES`], and at most
+//! [`LOOKED_AT`] calls are counted by their places. A recorded call costs nothing.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bifrost_wire::text::Explainer;
+
+use crate::Source;
+use crate::recorder::{Maker, Recorder};
+use crate::slots::{Future, Slot};
+
+/// The most bytes of a batch that are kept to be explained.
+pub const EXPLAINED_BYTES: usize = 65_536;
+/// The number of batches whose accounts are kept.
+pub const ACCOUNTS: usize = 32;
+/// The number of calls of a batch that are counted by their places.
+pub const LOOKED_AT: usize = 512;
+/// The number of times that a place has to repeat a call before it is told (Dr.Jit warns of such
+/// unrolled loops, too).
+const REPEATED: u32 = 64;
+/// The most places of calls that are counted.
+const PLACES: usize = 16;
+/// A batch of so many commands or fewer has hardly been worth its crossing.
+const FEW: u64 = 8;
+/// The number of batches that have to end at one claim before it is told.
+const AGAIN: usize = 3;
+
+/// The end of a batch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cause<S> {
+    /// A claim at a place in the source of a result that was recorded at another.
+    Claim {
+        /// The place of the claim.
+        place: S,
+        /// The place of the call whose result it was.
+        recorded: S,
+    },
+    /// Another call of the program, as `flush`.
+    Asked {
+        /// Its place.
+        place: S,
+    },
+    /// A limit, or the end of a transaction or session.
+    Due,
+}
+
+/// The account of a batch that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Account<S> {
+    /// Its number in the session, from 1.
+    pub number: u64,
+    /// Its commands.
+    pub commands: u64,
+    /// Why it was sent.
+    pub cause: Cause<S>,
+    /// What the server ran, if it has answered.
+    pub ran: Option<Ran>,
+    /// The time that the client waited for the answer, if it tells ([`Recorder::took`]).
+    pub took: Option<Duration>,
+    /// The maker of the claimed result.
+    claimed: Option<Maker>,
+    /// A call that one place repeated, and how often.
+    repeated: Option<(Maker, S, u32)>,
+}
+
+/// What the server ran for a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// Calls; those of loops count each time.
+    pub calls: u32,
+    /// Fuel: calls of the batch and rounds of its loops.
+    pub fuel: u32,
+    /// Failures.
+    pub failures: u32,
+}
+
+/// Something to write otherwise.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Advice<S> {
+    /// Many small batches ended with one claim.
+    ClaimAgain {
+        /// The place of the claim.
+        place: S,
+        /// The call whose result it was.
+        call: Arc<str>,
+        /// The batches that ended with it.
+        batches: usize,
+        /// The batches that were looked at.
+        of: usize,
+    },
+    /// Two claims ended two small batches, one after the other.
+    ClaimsApart {
+        /// The place of the first.
+        first: S,
+        /// The place of the second.
+        second: S,
+        /// The call whose result the second was.
+        call: Arc<str>,
+    },
+    /// One place recorded a call very often in one batch.
+    Repeated {
+        /// The place.
+        place: S,
+        /// The call.
+        call: Arc<str>,
+        /// How often at least.
+        times: u32,
+    },
+}
+
+impl<S: fmt::Display> fmt::Display for Advice<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Advice::ClaimAgain { place, call, batches, of } => write!(
+                f,
+                "{batches} of the last {of} batches ended with the claim of `{call}` at {place}, after {FEW} commands \
+                 or fewer: record the calls of all rounds before the first claim, or have the server loop with \
+                 `foreach`, `while` or a procedure and bring the values back as rows of a table"
+            ),
+            Advice::ClaimsApart { first, second, call } => write!(
+                f,
+                "the claims at {first} and {second} crossed one after the other, after {FEW} commands or fewer each: \
+                 record `{call}` before the first claim; if it needs the claimed value, pass it the promise"
+            ),
+            Advice::Repeated { place, call, times } => write!(
+                f,
+                "`{call}` was recorded {times} times or more at {place} in one batch: a `foreach` or `while` is \
+                 recorded and sent once"
+            ),
+        }
+    }
+}
+
+/// The bytes and accounts that are kept.
+pub(crate) struct Explained<S> {
+    /// The bytes of the batch that were sent before its end.
+    sent: Vec<u8>,
+    /// The bytes of the last batch.
+    last: Vec<u8>,
+    /// The bytes of both that were not kept.
+    sent_more: usize,
+    last_more: usize,
+    /// The result that is claimed, and the place of its call.
+    claimed: Option<(Maker, S)>,
+    cause: Cause<S>,
+    accounts: VecDeque<Account<S>>,
+}
+
+impl<S> Default for Explained<S> {
+    fn default() -> Self {
+        Explained {
+            sent: Vec::new(),
+            last: Vec::new(),
+            sent_more: 0,
+            last_more: 0,
+            claimed: None,
+            cause: Cause::Due,
+            accounts: VecDeque::with_capacity(ACCOUNTS),
+        }
+    }
+}
+
+impl<S: Source> Explained<S> {
+    /// Keeps bytes of the batch that are sent before its end.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        let most = EXPLAINED_BYTES - self.sent.len();
+        let kept = bytes.get(..most).unwrap_or(bytes);
+        self.sent.extend_from_slice(kept);
+        self.sent_more += bytes.len() - kept.len();
+    }
+
+    /// Notes why the batch is going to end.
+    pub(crate) fn asked(&mut self, place: S) {
+        self.cause = Cause::Asked { place };
+    }
+
+    /// Ends the batch, whose last bytes these are.
+    pub(crate) fn end(&mut self, bytes: &[u8], number: u64, commands: u64, futures: &[Future<S>]) {
+        self.keep(bytes);
+        std::mem::swap(&mut self.sent, &mut self.last);
+        self.sent.clear();
+        self.last_more = std::mem::take(&mut self.sent_more);
+        let mut cause = std::mem::replace(&mut self.cause, Cause::Due);
+        let claimed = self.claimed.take();
+        if let (Cause::Asked { place }, Some((_, recorded))) = (cause, claimed) {
+            cause = Cause::Claim { place, recorded };
+        }
+        if self.accounts.len() == ACCOUNTS {
+            self.accounts.pop_front();
+        }
+        let claimed = claimed.map(|(made, _)| made);
+        let repeated = if futures.len() >= REPEATED as usize { repeated(futures) } else { None };
+        self.accounts.push_back(Account {
+            number,
+            commands,
+            cause,
+            ran: None,
+            took: None,
+            claimed,
+            repeated,
+        });
+    }
+
+    /// Notes the answer to a batch.
+    pub(crate) fn ran(&mut self, number: u64, ran: Ran) {
+        let found = self.accounts.iter_mut().rev().find(|account| account.number == number);
+        if let Some(account) = found {
+            account.ran = Some(ran);
+        }
+    }
+}
+
+/// Returns the call that one place has made most often, if it has very often.
+fn repeated<S: Source>(futures: &[Future<S>]) -> Option<(Maker, S, u32)> {
+    let mut counts: Vec<(Maker, S, u32)> = Vec::with_capacity(PLACES);
+    for future in futures.iter().take(LOOKED_AT) {
+        let same = |count: &(Maker, S, u32)| count.0 == future.made && count.1 == future.place;
+        match counts.iter().position(same) {
+            Some(at) => counts[at].2 += 1,
+            None if counts.len() < PLACES => counts.push((future.made, future.place, 1)),
+            None => {}
+        }
+    }
+    let is_call = |made| matches!(made, Maker::Method(_) | Maker::Routine(_) | Maker::Procedure(_));
+    let calls = counts.into_iter().filter(|(made, _, times)| is_call(*made) && *times >= REPEATED);
+    calls.max_by_key(|(.., times)| *times)
+}
+
+impl<S: Source> Recorder<S> {
+    /// Returns the batch that is recorded, a line for each command in the text form: what the next
+    /// crossing will bring to the server. Handles are `h5`, results `@3`.
+    pub fn explain(&mut self) -> String {
+        let commands = self.commands;
+        let mut text = match commands {
+            0 => format!("# batch {}: nothing is recorded\n", self.batch_number),
+            _ => format!("# batch {}: {commands} commands, not sent\n", self.batch_number),
+        };
+        let mut bytes = self.explained.sent.clone();
+        let more = match self.explained.sent_more {
+            0 => {
+                bytes.extend_from_slice(&self.batch);
+                0
+            }
+            more => more + self.batch.len(),
+        };
+        self.explain_bytes(&bytes, more, &mut text);
+        text
+    }
+
+    /// Returns the batch that was sent last, a line for each command, below its account; nothing if
+    /// none was.
+    pub fn explain_last(&mut self) -> Option<String> {
+        let account = *self.explained.accounts.back()?;
+        let mut text = format!("# {}\n", self.account_line(&account));
+        let bytes = std::mem::take(&mut self.explained.last);
+        self.explain_bytes(&bytes, self.explained.last_more, &mut text);
+        self.explained.last = bytes;
+        Some(text)
+    }
+
+    /// Returns the accounts of the last batches, oldest first.
+    pub fn accounts(&self) -> impl Iterator<Item = &Account<S>> {
+        self.explained.accounts.iter()
+    }
+
+    /// Returns an account in words.
+    pub fn account_line(&mut self, account: &Account<S>) -> String {
+        let Account { number, commands, cause, ran, took, claimed, .. } = *account;
+        let mut line = format!("batch {number}: {commands} commands");
+        match ran {
+            Some(Ran { calls, fuel, failures: 0 }) => {
+                let _ = write!(line, ", {calls} calls run, fuel {fuel}");
+            }
+            Some(Ran { calls, fuel, failures }) => {
+                let _ = write!(line, ", {calls} calls run, fuel {fuel}, {failures} failures");
+            }
+            None => line.push_str(", not answered"),
+        }
+        if let Some(took) = took {
+            let _ = write!(line, ", answered in {:.1} us", took.as_secs_f64() * 1e6);
+        }
+        let _ = match (cause, claimed) {
+            (Cause::Claim { place, recorded }, Some(made)) => {
+                let call = self.made_name(made);
+                write!(line, "; sent by the claim at {place} of `{call}`, recorded at {recorded}")
+            }
+            (Cause::Claim { place, .. } | Cause::Asked { place }, _) => {
+                write!(line, "; sent by the call at {place}")
+            }
+            (Cause::Due, _) => Ok(()),
+        };
+        line
+    }
+
+    /// Returns what would have saved crossings in the last batches, each once; the most frequent
+    /// first.
+    ///
+    /// It compares places and numbers of commands. It cannot know if a program needs a value before
+    /// it makes the next call.
+    pub fn advice(&mut self) -> Vec<Advice<S>> {
+        let accounts: Vec<Account<S>> = self.explained.accounts.iter().copied().collect();
+        let claim = |account: &Account<S>| match (account.cause, account.claimed) {
+            (Cause::Claim { place, .. }, Some(made)) if account.commands <= FEW => Some((place, made)),
+            _ => None,
+        };
+        let mut claims: Vec<(S, Maker, usize)> = Vec::new();
+        for (place, made) in accounts.iter().filter_map(claim) {
+            match claims.iter_mut().find(|known| known.0 == place) {
+                Some(known) => known.2 += 1,
+                None => claims.push((place, made, 1)),
+            }
+        }
+        claims.sort_by_key(|(.., batches)| std::cmp::Reverse(*batches));
+        let mut advice = Vec::new();
+        for &(place, made, batches) in claims.iter().filter(|(.., batches)| *batches >= AGAIN) {
+            let call = self.made_name(made);
+            advice.push(Advice::ClaimAgain { place, call, batches, of: accounts.len() });
+        }
+        let again: Vec<S> = claims.iter().filter(|(.., n)| *n >= AGAIN).map(|(place, ..)| *place).collect();
+        for pair in accounts.windows(2) {
+            let (Some((first, _)), Some((second, made))) = (claim(&pair[0]), claim(&pair[1])) else {
+                continue;
+            };
+            if first == second || again.contains(&first) && again.contains(&second) {
+                continue;
+            }
+            let apart = Advice::ClaimsApart { first, second, call: self.made_name(made) };
+            if !advice.contains(&apart) {
+                advice.push(apart);
+            }
+        }
+        for (made, place, times) in accounts.iter().filter_map(|account| account.repeated) {
+            let is_known = |advice: &Advice<S>| matches!(advice, Advice::Repeated { place: known, .. } if *known == place);
+            if !advice.iter().any(is_known) {
+                advice.push(Advice::Repeated { place, call: self.made_name(made), times });
+            }
+        }
+        advice
+    }
+
+    /// Notes that the stub's future is going to be claimed, which ends the batch.
+    pub fn note_claim(&mut self, slot: Slot) {
+        let crate::slots::Known::Future(position) = self.known(slot) else { return };
+        let future = self.futures.get((position as usize).wrapping_sub(1));
+        self.explained.claimed = future.map(|future| (future.made, future.place));
+    }
+
+    /// Notes the time that the client has waited for the last answer.
+    pub fn took(&mut self, time: Duration) {
+        let answered = self.explained.accounts.iter_mut().rev().find(|account| account.ran.is_some());
+        if let Some(account) = answered.filter(|account| account.took.is_none()) {
+            account.took = Some(time);
+        }
+    }
+
+    fn explain_bytes(&mut self, bytes: &[u8], more: usize, text: &mut String) {
+        let names: Vec<Arc<str>> = self.procedures.names.clone();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let mut explainer = Explainer::new(self.numbers.server(), &names);
+        text.push_str(&explainer.lines(bytes));
+        if more > 0 {
+            let _ = writeln!(text, "# {more} more bytes, which are not kept");
+        }
+    }
+}
