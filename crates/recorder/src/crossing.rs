@@ -213,6 +213,7 @@ impl<S: Source> Recorder<S> {
     pub fn begin_flush_for(&mut self, name: &str, kept: bool, place: S) -> Result<bool, Error<S>> {
         match self.shipping && self.broken.is_none() && self.scopes.is_empty() {
             true => {
+                self.explained.refused();
                 let error = self.refuse(name, place, misuse(Misuse::InTransaction));
                 self.tell(&error);
                 Err((*error).clone())

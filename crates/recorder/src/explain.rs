@@ -180,9 +180,17 @@ impl<S: Source> Explained<S> {
         self.sent_more += bytes.len() - kept.len();
     }
 
-    /// Notes why the batch is going to end.
+    /// Notes that the program asks for the end of the batch, at a place.
     pub(crate) fn asked(&mut self, place: S) {
-        self.cause = Cause::Asked { place };
+        self.cause = match self.claimed {
+            Some((_, recorded)) => Cause::Claim { place, recorded },
+            None => Cause::Asked { place },
+        };
+    }
+
+    /// Notes that the batch goes on.
+    pub(crate) fn refused(&mut self) {
+        self.claimed = None;
     }
 
     /// Ends the batch, whose last bytes these are.
@@ -191,15 +199,11 @@ impl<S: Source> Explained<S> {
         std::mem::swap(&mut self.sent, &mut self.last);
         self.sent.clear();
         self.last_more = std::mem::take(&mut self.sent_more);
-        let mut cause = std::mem::replace(&mut self.cause, Cause::Due);
-        let claimed = self.claimed.take();
-        if let (Cause::Asked { place }, Some((_, recorded))) = (cause, claimed) {
-            cause = Cause::Claim { place, recorded };
-        }
+        let cause = std::mem::replace(&mut self.cause, Cause::Due);
         if self.accounts.len() == ACCOUNTS {
             self.accounts.pop_front();
         }
-        let claimed = claimed.map(|(made, _)| made);
+        let claimed = self.claimed.take().map(|(made, _)| made);
         let repeated = if futures.len() >= REPEATED as usize { repeated(futures) } else { None };
         self.accounts.push_back(Account {
             number,
@@ -223,17 +227,19 @@ impl<S: Source> Explained<S> {
 
 /// Returns the call that one place has made most often, if it has very often.
 fn repeated<S: Source>(futures: &[Future<S>]) -> Option<(Maker, S, u32)> {
-    let mut counts: Vec<(Maker, S, u32)> = Vec::with_capacity(PLACES);
+    let mut counts: [Option<(Maker, S, u32)>; PLACES] = [None; PLACES];
     for future in futures.iter().take(LOOKED_AT) {
-        let same = |count: &(Maker, S, u32)| count.0 == future.made && count.1 == future.place;
-        match counts.iter().position(same) {
-            Some(at) => counts[at].2 += 1,
-            None if counts.len() < PLACES => counts.push((future.made, future.place, 1)),
-            None => {}
+        for count in &mut counts {
+            match count {
+                Some((made, place, times)) if *made == future.made && *place == future.place => *times += 1,
+                Some(_) => continue,
+                None => *count = Some((future.made, future.place, 1)),
+            }
+            break;
         }
     }
     let is_call = |made| matches!(made, Maker::Method(_) | Maker::Routine(_) | Maker::Procedure(_));
-    let calls = counts.into_iter().filter(|(made, _, times)| is_call(*made) && *times >= REPEATED);
+    let calls = counts.into_iter().flatten().filter(|(made, _, times)| is_call(*made) && *times >= REPEATED);
     calls.max_by_key(|(.., times)| *times)
 }
 

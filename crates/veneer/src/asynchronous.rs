@@ -354,6 +354,7 @@ impl Live {
 
     fn poll_known(&mut self, cx: &mut Context<'_>, stub: &Stub, place: Place) -> Poll<Result<(), Error>> {
         if let Known::Future(_) = self.recorder.known(stub.slot) {
+            self.recorder.note_claim(stub.slot);
             match self.poll_begin(cx, "claim", place) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,

@@ -25,6 +25,7 @@
 //! cell, procedure, iter, rows
 //! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
+//! explain      what was recorded and sent, in words
 //! stubs        the macros of generated code
 //! connection   bytes in and out
 //! import       sessions with servers that traders know
@@ -57,6 +58,7 @@ mod cell;
 mod connection;
 mod control;
 mod error;
+mod explain;
 pub mod import;
 mod iter;
 mod live;
@@ -81,6 +83,7 @@ pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};
 pub use error::{CallName, ConnectError, Error, Exception, Place};
+pub use explain::Advice;
 #[cfg(feature = "async")]
 pub use import::import_async;
 pub use import::{ImportError, Imported, Service, ServiceError, import};

@@ -5,7 +5,7 @@
 //! session that was opened to be awaited moves its bytes in `asynchronous`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, LastWords, Slot};
 use bifrost_transport::Stream;
@@ -280,11 +280,14 @@ impl Live {
 
     /// Waits until a batch is answered.
     fn answer(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
         match &mut self.way {
             Way::Blocking(wire) => wire.answer(&mut self.recorder),
             #[cfg(feature = "async")]
             Way::Polled(polled) => polled.block_on(&mut self.recorder),
-        }
+        }?;
+        self.recorder.took(begin.elapsed());
+        Ok(())
     }
 
     fn answer_while(&mut self, waiting: impl Fn(&Recorder) -> bool) -> Result<(), Error> {
@@ -325,7 +328,10 @@ impl Live {
     #[inline]
     pub(crate) fn know(&mut self, slot: Slot, place: Place) -> Result<(), Error> {
         match self.recorder.known(slot) {
-            Known::Future(_) => self.synchronize("claim", place),
+            Known::Future(_) => {
+                self.recorder.note_claim(slot);
+                self.synchronize("claim", place)
+            }
             Known::UnderWay(batch) => self.answer_while(|recorder| recorder.is_unanswered(batch)),
             _ => Ok(()),
         }
