@@ -404,3 +404,27 @@ flush # wants @1 to @2, @4
 "
     );
 }
+
+#[test]
+fn a_conversation_explains_its_batch_and_the_last_one() {
+    let said = play(
+        "explain
+        $db := lookup database: DataBase
+        $e := $db.fetch(\"x\")
+        explain
+        ? $e.visits()
+        explain
+        $n := $e.visits()
+        explain",
+    );
+    let explained: Vec<&str> =
+        said.split("explain\n").skip(1).map(|part| part.split("\n$").next().unwrap()).collect();
+    assert_eq!(explained[0].lines().next(), Some("# batch 1: nothing is recorded"), "{said}");
+    assert!(
+        explained[1].starts_with("# batch 1\n@1 := lookup database: DataBase\n@2 := @1.fetch(\"x\")\n"),
+        "{said}"
+    );
+    assert!(explained[2].starts_with("# batch 1: 3 calls run, fuel 9, 2 failures\n@1 := lookup"), "{said}");
+    assert!(explained[2].contains("@3 := @2.visits()\nflush # wants @1 to @3"), "{said}");
+    assert!(explained[3].starts_with("# batch 2\n"), "{said}");
+}

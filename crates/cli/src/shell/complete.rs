@@ -20,6 +20,7 @@ const COMMANDS: &[&str] = &[
     "emit",
     "end",
     "except",
+    "explain",
     "flush",
     "foreach",
     "free",

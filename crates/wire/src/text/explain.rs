@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::FRAME_BYTES_MAX;
 use crate::command::{Command, Decoded, decode};
+use crate::encode::Counters;
 use crate::ids::{Ref, TypeNumber};
 use crate::interface::{Heading, Interface, Numbering, Shape};
 use crate::value::{Arg, Args, Compound, Value};
@@ -336,5 +337,76 @@ impl<'n> Explainer<'n> {
             }
         };
         format!("{{{}}}", items.join(", "))
+    }
+}
+
+/// The most bytes of a batch that a conversation keeps to be explained.
+pub const EXPLAINED_BYTES: usize = 65_536;
+
+/// The commands of a conversation's batch, and of the one before.
+#[derive(Debug, Default)]
+pub(super) struct Explained {
+    now: Batch,
+    last: Option<Batch>,
+    /// True if the line that is said ends the batch.
+    ends: bool,
+    /// The batches that were ended.
+    number: u64,
+}
+
+/// The bytes of a batch, the number of those that were not kept, and what it used and failed.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    more: usize,
+    ran: Option<(Counters, usize)>,
+}
+
+impl Explained {
+    /// Keeps the commands of a line.
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        let Batch { bytes: kept, more, .. } = &mut self.now;
+        let some = bytes.get(..EXPLAINED_BYTES - kept.len()).unwrap_or(bytes);
+        kept.extend_from_slice(some);
+        *more += bytes.len() - some.len();
+        if std::mem::take(&mut self.ends) {
+            self.number += 1;
+            self.last = Some(std::mem::take(&mut self.now));
+        }
+    }
+
+    /// Notes that the line that is said ends the batch.
+    pub(super) fn end(&mut self) {
+        self.ends = true;
+    }
+
+    /// Notes the answer to the last batch.
+    pub(super) fn ran(&mut self, counters: Counters, failures: usize) {
+        if let Some(last) = &mut self.last {
+            last.ran = Some((counters, failures));
+        }
+    }
+
+    /// Returns the batch, or the last one if it is empty.
+    pub(super) fn text(&self, explainer: &mut Explainer<'_>) -> String {
+        let (number, batch) = match &self.last {
+            Some(last) if self.now.bytes.is_empty() => (self.number, last),
+            _ => (self.number + 1, &self.now),
+        };
+        let mut out = match (batch.bytes.is_empty(), batch.ran) {
+            (true, _) => format!("# batch {number}: nothing is recorded\n"),
+            (false, None) => format!("# batch {number}\n"),
+            (false, Some((Counters { calls, fuel }, 0))) => {
+                format!("# batch {number}: {calls} calls run, fuel {fuel}\n")
+            }
+            (false, Some((Counters { calls, fuel }, failures))) => {
+                format!("# batch {number}: {calls} calls run, fuel {fuel}, {failures} failures\n")
+            }
+        };
+        out += &explainer.lines(&batch.bytes);
+        if batch.more > 0 {
+            let _ = writeln!(out, "# {} more bytes, which are not kept", batch.more);
+        }
+        out
     }
 }

@@ -50,6 +50,7 @@ pub(super) enum Line {
     History,
     Clear,
     Limits,
+    Explain,
     Help,
     Bye,
 }
@@ -328,6 +329,7 @@ impl Parser<'_> {
             "clear" => Line::Clear,
             // A routine may have this name: its call has arguments.
             "limits" if self.peek().is_none() => Line::Limits,
+            "explain" if self.peek().is_none() => Line::Explain,
             "names" if self.peek().is_none() => Line::List(Some(LISTED_MAX), self.names_of_root()),
             "help" => Line::Help,
             "bye" => Line::Bye,

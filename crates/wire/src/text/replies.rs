@@ -109,6 +109,7 @@ impl Translator {
             };
             settled.push((*position, typed, Item::outcome(interface, &outcome)));
         }
+        self.explained.ran(reply.counters, reply.exceptions().len() + reply.omitted as usize);
         let mut answer = Answer { calls: reply.counters.calls, ..Answer::default() };
         let mut objects = Vec::new();
         for (line, (label, typed)) in asked.shown.iter().enumerate() {

@@ -21,6 +21,7 @@ use crate::op;
 use crate::value::{Arg, OwnedValue, Value};
 
 use super::answer::{Answer, Item};
+use super::explain::{Explained, Explainer};
 use super::look::{Listing, Look};
 use super::parser::{Expr, ExprKind, Line, Target, parse};
 use super::{HELP, print};
@@ -157,6 +158,7 @@ pub struct Translator {
     limits: Vec<(Limit, u64)>,
     /// True if answers are JSON, a line each.
     pub(super) json: bool,
+    pub(super) explained: Explained,
 }
 
 pub(super) type Translated<T> = Result<T, LineError>;
@@ -175,6 +177,7 @@ impl Translator {
             stage: Stage::Idle,
             limits: Vec::new(),
             json: false,
+            explained: Explained::default(),
         }
     }
 
@@ -232,6 +235,18 @@ impl Translator {
         self.open.len()
     }
 
+    /// Returns the commands of the batch, or of the last one with what it used if nothing was said
+    /// since.
+    fn explain(&self) -> String {
+        let mut names = vec!["?"; self.procedure_count as usize];
+        for (name, number, ..) in &self.procedures {
+            if let Some(place) = names.get_mut(*number as usize) {
+                *place = name;
+            }
+        }
+        self.explained.text(&mut Explainer::new(&self.numbering, &names))
+    }
+
     /// Turns a line into commands, which are appended to `out`, and into an answer, if it has one
     /// at once.
     ///
@@ -246,6 +261,9 @@ impl Translator {
             _ => Some((self.bindings.clone(), self.open.clone(), self.frees.clone())),
         };
         let done = self.record(line, out, answer);
+        if done.is_ok() {
+            self.explained.keep(out.get(bytes..).unwrap_or_default());
+        }
         if done.is_err() {
             out.truncate(bytes);
             self.futures.truncate(futures);
@@ -360,6 +378,7 @@ impl Translator {
                     let _ = writeln!(answer, "{:<27} {value:>10}  {}", limit.name(), limit.text());
                 }
             }
+            Line::Explain => self.say(&self.explain(), answer),
             Line::Help => self.say(&format!("{HELP}\n"), answer),
             Line::Bye => {
                 encode::plain(out, op::BYE);
@@ -864,6 +883,7 @@ impl Translator {
             encode::free(out, &std::mem::take(&mut self.frees), 0);
         }
         encode::flush(out, asked.wanted.iter().copied(), false);
+        self.explained.end();
         self.stage = Stage::Flush(asked);
     }
 
