@@ -194,6 +194,13 @@ misuses! {
     /// A result awaited in a session whose claims wait.
     NotAsynchronous = 20, "the session was opened for claims that wait: claim its results, or open it for \
         results that are awaited";
+    /// A stub that was released by hand is used, in a language whose stubs are.
+    Released = 21, "the stub was released before this use";
+    /// A block was left by a jump of a language that does not tell it, so that its end was not
+    /// recorded.
+    LeftOpen = 22, "the block of the structure was left by a jump of the program, before its end was recorded";
+    /// A text or character of a language that does not check them is no Unicode.
+    NotText = 23, "a text is UTF-8, and a character a Unicode scalar value";
 }
 
 const _: () = assert!(COMPOUND_DEPTH_MAX == 64, "a text of a misuse says so");

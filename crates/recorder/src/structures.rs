@@ -439,9 +439,14 @@ impl<S: Source> Recorder<S> {
 
     /// Ends the innermost structure, whose block was left by a panic or its like: it is refused.
     pub fn abandon(&mut self) {
+        self.abandon_for(Misuse::Abandoned);
+    }
+
+    /// Ends the innermost structure, which is refused for this reason.
+    pub fn abandon_for(&mut self, why: Misuse) {
         if let Some(scope) = self.scopes.last() {
             let (kind, place) = (scope.kind, scope.place);
-            self.refuse(kind.name(), place, misuse(Misuse::Abandoned));
+            self.refuse(kind.name(), place, misuse(why));
             if kind == Kind::Procedure {
                 self.procedures.open.pop();
             }

@@ -9,6 +9,7 @@
 //! says everything else. The part that all languages share is in [`Model`]: the types that get a
 //! stub, all supertypes of a type, the numbers.
 
+mod c;
 mod model;
 mod naming;
 mod rust;
@@ -25,16 +26,19 @@ pub use tables::{TablesLang, tables};
 pub enum Lang {
     /// One module for the crate `bifrost-veneer`.
     Rust,
+    /// One header over `bifrost/bifrost.h`.
+    C,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust];
+    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
         match self {
             Lang::Rust => "rust",
+            Lang::C => "c",
         }
     }
 
@@ -63,5 +67,6 @@ pub enum GenerateError {
 pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, String)>, GenerateError> {
     match language {
         Lang::Rust => rust::generate(interface),
+        Lang::C => c::generate(interface),
     }
 }

@@ -46,7 +46,7 @@ pub struct ExceptionModel {
 }
 
 /// An exception.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct SignalModel {
     /// Its name in the language.
     pub name: String,

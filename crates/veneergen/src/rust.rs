@@ -106,7 +106,7 @@ impl Naming for Rust {
 }
 
 /// Returns a name in snake case: `not_empty` for `notEmpty`.
-fn snake(name: &str) -> String {
+pub(crate) fn snake(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     let mut before_lower = false;
     for c in name.chars().filter(|c| c.is_alphanumeric() || *c == '_') {
