@@ -81,6 +81,11 @@ impl Bytes {
 #[derive(Clone, Copy, Debug)]
 pub struct Chars(*const c_char);
 
+// SAFETY: the text is not changed while somebody has it (the header).
+unsafe impl Send for Chars {}
+// SAFETY: as above.
+unsafe impl Sync for Chars {}
+
 impl Chars {
     /// None.
     pub(crate) const NONE: Chars = Chars(std::ptr::null());

@@ -21,16 +21,71 @@ static TEMPLATE: &str = include_str!("../templates/c.jinja");
 
 /// The words that cannot be names of parameters.
 static KEYWORDS: &[&str] = &[
-    "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
-    "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "nullptr", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "thread_local", "true", "typedef",
-    "typeof", "union", "unsigned", "void", "volatile", "while",
+    "auto",
+    "bool",
+    "break",
+    "case",
+    "char",
+    "const",
+    "continue",
+    "default",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "nullptr",
+    "register",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "thread_local",
+    "true",
+    "typedef",
+    "typeof",
+    "union",
+    "unsigned",
+    "void",
+    "volatile",
+    "while",
 ];
 
 /// Names that generated functions have themselves, and macros of common headers.
 static TAKEN: &[&str] = &[
-    "on", "place", "session", "arguments", "results", "made", "iter", "lookup", "release", "retain", "claim",
-    "of", "cell_new", "cell_put", "cell_get", "cell_full", "errno", "stdin", "stdout", "stderr", "_",
+    "on",
+    "place",
+    "session",
+    "arguments",
+    "results",
+    "made",
+    "iter",
+    "lookup",
+    "release",
+    "retain",
+    "claim",
+    "of",
+    "cell_new",
+    "cell_put",
+    "cell_get",
+    "cell_full",
+    "errno",
+    "stdin",
+    "stdout",
+    "stderr",
+    "_",
 ];
 
 /// The most arguments of an iterator: `BF_ITERATOR_ARGUMENTS_MAX`.
@@ -161,6 +216,7 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.set_syntax(syntax.build()?);
     environment.add_filter("comment", |line: String| comment(&line));
     environment.add_filter("iterator", |f: Serde<MethodModel>| iterator_type(&f));
+    environment.add_filter("snake", |name: String| crate::rust::snake(&name));
     environment.add_filter("signal", |s: Serde<SignalModel>| signal_name(&s));
     environment.add_filter("fits", |f: Serde<MethodModel>| f.params.len() <= ITERATOR_ARGUMENTS_MAX);
     environment.add_template("c", TEMPLATE)?;

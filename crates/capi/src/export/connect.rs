@@ -1,6 +1,7 @@
 //! Sessions: opened, flushed, ended; the descriptor for event loops.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -61,13 +62,14 @@ pub extern "C" fn bf_connect(
 ) -> Option<NonNull<Session>> {
     let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let Some(interface) = interface else {
-            return Err(Failure::new(Status::Connect, "the interface is null", Place::NONE));
+            return Err(Box::new(Failure::new(Status::Connect, "the interface is null", Place::NONE)));
         };
         let opened = Session::connect(url, interface, options.unwrap_or(&Options::NONE));
-        opened.map_err(|error| error.failure())
+        opened.map_err(|error| Box::new(error.failure()))
     }));
     let opened = opened.unwrap_or_else(|_| {
-        Err(Failure::new(Status::Panic, "a mistake in the library has prevented the session", Place::NONE))
+        let text = "a mistake in the library has prevented the session";
+        Err(Box::new(Failure::new(Status::Panic, text, Place::NONE)))
     });
     match opened {
         Ok(session) => {
@@ -77,7 +79,7 @@ pub extern "C" fn bf_connect(
             Some(session)
         }
         Err(failure) => {
-            FAILURE.with(|last| *last.borrow_mut() = Some(Box::new(failure)));
+            FAILURE.with(|last| *last.borrow_mut() = Some(failure));
             None
         }
     }
@@ -162,6 +164,18 @@ pub extern "C" fn bf_counters(session: Option<&mut Session>, counters: &mut Mayb
         Counters { crossings: counts.crossings, calls: counts.calls, executed: counts.executed }
     });
     counters.write(counts);
+}
+
+/// Keeps a pointer of the program with the session: of a layer over this header.
+#[unsafe(no_mangle)]
+pub extern "C" fn bf_set_data(session: Option<&mut Session>, data: *mut c_void) {
+    enter(session, (), |session| session.data = data);
+}
+
+/// Returns the pointer that `bf_set_data` was given; null before.
+#[unsafe(no_mangle)]
+pub extern "C" fn bf_data(session: Option<&mut Session>) -> *mut c_void {
+    enter(session, std::ptr::null_mut(), |session| session.data)
 }
 
 /// Flushes, and ends the session; its stubs say so from then on. `bf_close` and `bf_let_go` still

@@ -1028,6 +1028,16 @@ bool bf_is_open(struct bf_session *session);
 void bf_counters(struct bf_session *session, struct bf_counts *counters);
 
 /**
+ * Keeps a pointer of the program with the session: of a layer over this header.
+ */
+void bf_set_data(struct bf_session *session, void *data);
+
+/**
+ * Returns the pointer that `bf_set_data` was given; null before.
+ */
+void *bf_data(struct bf_session *session);
+
+/**
  * Flushes, and ends the session; its stubs say so from then on. `bf_close` and `bf_let_go` still
  * have to free it.
  */
