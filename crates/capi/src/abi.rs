@@ -1,7 +1,7 @@
 //! The types that cross the border: structs and unions of C.
 //!
-//! Read [`Ref`] and [`Value`] first. A program in C makes these values, so each carries a promise of
-//! the header, in which it is written down: a pointer is null, or points to as many items as the
+//! Read [`Ref`] and [`Value`] first. A program in C makes these values, so each carries a promise
+//! of the header, in which it is written down: a pointer is null, or points to as many items as the
 //! count beside it says, for as long as the function runs to which it is given. Fields that are
 //! pointers are private, and no function of Rust makes such a value from nothing; so the functions
 //! that read them are safe.

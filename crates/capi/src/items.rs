@@ -1,7 +1,7 @@
 //! Values that came: tables, compounds and the values of exceptions, as trees of C values.
 //!
-//! [`Items`] owns a tree: its values, their bytes and the stubs of its objects. The program frees it
-//! with one call.
+//! [`Items`] owns a tree: its values, their bytes and the stubs of its objects. The program frees
+//! it with one call.
 
 use bifrost_recorder::{Came, Known, Slot};
 use bifrost_wire::{Arg, Ref as Handle, Value as Plain};

@@ -1,8 +1,8 @@
 //! The uses of slots: which stubs of the program are alive.
 //!
-//! The recorder numbers stubs by slots, and a slot is used again when its stub is gone. A program in
-//! C can keep a stub that it has released, so each use of a slot has a number: a stub with another
-//! number than its slot is a misuse with a name, and never another object.
+//! The recorder numbers stubs by slots, and a slot is used again when its stub is gone. A program
+//! in C can keep a stub that it has released, so each use of a slot has a number: a stub with
+//! another number than its slot is a misuse with a name, and never another object.
 
 use bifrost_recorder::{Misuse, Slot};
 

@@ -10,6 +10,7 @@
 //! stub, all supertypes of a type, the numbers.
 
 mod c;
+mod cpp;
 mod model;
 mod naming;
 mod rust;
@@ -28,17 +29,20 @@ pub enum Lang {
     Rust,
     /// One header over `bifrost/bifrost.h`.
     C,
+    /// One header over `bifrost/bifrost.hpp`.
+    Cpp,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C];
+    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
         match self {
             Lang::Rust => "rust",
             Lang::C => "c",
+            Lang::Cpp => "cpp",
         }
     }
 
@@ -68,5 +72,6 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
     match language {
         Lang::Rust => rust::generate(interface),
         Lang::C => c::generate(interface),
+        Lang::Cpp => cpp::generate(interface),
     }
 }

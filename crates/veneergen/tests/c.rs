@@ -22,7 +22,7 @@ fn stubs(interface: &Interface, language: Lang) -> (String, String) {
 /// `BIFROST_UPDATE=1` writes them.
 #[test]
 fn the_committed_stubs_are_fresh() {
-    for (language, folder) in [(Lang::C, "veneers/c/tests/stubs")] {
+    for (language, folder) in [(Lang::C, "veneers/c/tests/stubs"), (Lang::Cpp, "veneers/cpp/tests/stubs")] {
         let interface = interface(CONFORMANCE);
         let (name, text) = stubs(&interface, language);
         assert_eq!(text, stubs(&interface, language).1, "equal interfaces give equal texts");

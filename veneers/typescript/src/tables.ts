@@ -248,6 +248,9 @@ export const MISUSE_TOO_LONG = 17;
 export const MISUSE_TOO_DEEP = 18;
 export const MISUSE_UNDER_WAY = 19;
 export const MISUSE_NOT_ASYNCHRONOUS = 20;
+export const MISUSE_RELEASED = 21;
+export const MISUSE_LEFT_OPEN = 22;
+export const MISUSE_NOT_TEXT = 23;
 
 /** The names of errors, by number. */
 export const ERROR_NAMES = {
@@ -540,6 +543,9 @@ export const MISUSE_NAMES = {
   18: "TooDeep",
   19: "UnderWay",
   20: "NotAsynchronous",
+  21: "Released",
+  22: "LeftOpen",
+  23: "NotText",
 } as const;
 
 /** The texts of misuses, by number. */
@@ -564,4 +570,7 @@ export const MISUSE_TEXTS = {
   18: "structures are nested deeper than the server accepts",
   19: "batches are under way: wait for their answers",
   20: "the session was opened for claims that wait: claim its results, or open it for results that are awaited",
+  21: "the stub was released before this use",
+  22: "the block of the structure was left by a jump of the program, before its end was recorded",
+  23: "a text is UTF-8, and a character a Unicode scalar value",
 } as const;

@@ -184,8 +184,8 @@ pub extern "C" fn bf_lookup(
     })
 }
 
-/// Makes a stub for a value, which can be a receiver. It crosses only when it is used. No stub for a
-/// value with items.
+/// Makes a stub for a value, which can be a receiver. It crosses only when it is used. No stub for
+/// a value with items.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_value_stub(session: Option<&mut Session>, value: Value) -> Ref {
     enter(session, Ref::NONE, |session| {

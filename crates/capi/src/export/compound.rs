@@ -39,8 +39,8 @@ pub extern "C" fn bf_emit(rows: Ref, cells: Values, place: Place) {
     });
 }
 
-/// Claims a table, the items of a value, or any other value as the only item. `items` is to be given
-/// to `bf_items_free`.
+/// Claims a table, the items of a value, or any other value as the only item. `items` is to be
+/// given to `bf_items_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_claim_items(stub: Ref, items: &mut *const Items, place: Place) -> Status {
     *items = std::ptr::null();

@@ -85,8 +85,8 @@ pub extern "C" fn bf_connect(
     }
 }
 
-/// Returns the reason why the last `bf_connect` of this thread has returned null, until the next one
-/// fails.
+/// Returns the reason why the last `bf_connect` of this thread has returned null, until the next
+/// one fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_connect_error() -> *const Failure {
     FAILURE.with(|last| last.borrow().as_deref().map_or(std::ptr::null(), std::ptr::from_ref))

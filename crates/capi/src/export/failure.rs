@@ -75,8 +75,8 @@ pub extern "C" fn bf_error_rounds(error: Option<&Failure>, count: &mut usize) ->
     error.map_or(null(), |error| error.rounds.as_ptr())
 }
 
-/// Returns the failure from which one follows: that of an argument, or the reason why a call was not
-/// sent. Null if there is none.
+/// Returns the failure from which one follows: that of an argument, or the reason why a call was
+/// not sent. Null if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_error_cause(error: Option<&Failure>) -> *const Failure {
     error.and_then(|error| error.cause.as_deref()).map_or(null(), from_ref)
@@ -107,8 +107,8 @@ pub extern "C" fn bf_error_omitted(error: Option<&Failure>) -> u64 {
 }
 
 /// Reads all failures of flushed batches, and all calls that were not sent, since the history was
-/// last cleared; returns their number. The program is told of them with it, so they do not prevent a
-/// commit any more.
+/// last cleared; returns their number. The program is told of them with it, so they do not prevent
+/// a commit any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_exceptions(session: Option<&mut Session>) -> usize {
     enter(session, 0, |session| {

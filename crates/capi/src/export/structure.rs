@@ -38,8 +38,8 @@ impl Session {
         self.ended = Some(self.recorder.end());
     }
 
-    /// Passes an operand of a marker on. One that cannot be recorded becomes a stub with the reason,
-    /// with which the marker is refused.
+    /// Passes an operand of a marker on. One that cannot be recorded becomes a stub with the
+    /// reason, with which the marker is refused.
     fn with_operand(&mut self, value: &Value, mark: impl FnOnce(&mut Recorder, Operand<'_>)) {
         let owner = self.own();
         match self.check(std::slice::from_ref(value)) {
@@ -238,8 +238,8 @@ impl Session {
 }
 
 /// Opens the definition of a procedure, puts a stub into `parameters` for each, and returns its
-/// number, by which it is called; also in its body, and until the session ends. `result` is null for
-/// none. `bf_procedure_end` ends it.
+/// number, by which it is called; also in its body, and until the session ends. `result` is null
+/// for none. `bf_procedure_end` ends it.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_procedure(
     session: Option<&mut Session>,

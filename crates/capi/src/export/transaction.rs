@@ -46,8 +46,8 @@ pub extern "C" fn bf_abort(session: Option<&mut Session>, place: Place) -> Ref {
     })
 }
 
-/// Records a wait of at most so many milliseconds until another session has committed a change to an
-/// object that the transaction has read. Returns a promise of a bool: true if one has.
+/// Records a wait of at most so many milliseconds until another session has committed a change to
+/// an object that the transaction has read. Returns a promise of a bool: true if one has.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_wait(session: Option<&mut Session>, ms: u32, place: Place) -> Ref {
     enter(session, Ref::NONE, |session| {
@@ -136,9 +136,10 @@ pub extern "C" fn bf_live_begin(live: &mut Live, session: Option<&mut Session>, 
     enter_own(session, place, |session| live.begin(session, place))
 }
 
-/// Ends the run with the stubs of its results: sends it, and waits until another session has changed
-/// an object that the last run has read. `BF_SAME` if the results are those of the last run: record
-/// another one. A failure of a call is told once, and the next change makes the next result.
+/// Ends the run with the stubs of its results: sends it, and waits until another session has
+/// changed an object that the last run has read. `BF_SAME` if the results are those of the last
+/// run: record another one. A failure of a call is told once, and the next change makes the next
+/// result.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_live_end(
     live: &mut Live,

@@ -799,8 +799,8 @@ struct bf_ref bf_lookup(struct bf_session *session,
                         struct bf_place place);
 
 /**
- * Makes a stub for a value, which can be a receiver. It crosses only when it is used. No stub for a
- * value with items.
+ * Makes a stub for a value, which can be a receiver. It crosses only when it is used. No stub for
+ * a value with items.
  */
 struct bf_ref bf_value_stub(struct bf_session *session, struct bf_value value);
 
@@ -934,8 +934,8 @@ struct bf_ref bf_rows(struct bf_session *session, struct bf_types types, struct 
 void bf_emit(struct bf_ref rows, struct bf_values cells, struct bf_place place);
 
 /**
- * Claims a table, the items of a value, or any other value as the only item. `items` is to be given
- * to `bf_items_free`.
+ * Claims a table, the items of a value, or any other value as the only item. `items` is to be
+ * given to `bf_items_free`.
  */
 bf_status bf_claim_items(struct bf_ref stub, const struct bf_items **items, struct bf_place place);
 
@@ -976,8 +976,8 @@ void bf_items_free(struct bf_session *session, struct bf_items *items);
 struct bf_session *bf_connect(bf_chars url, const struct bf_interface *interface, const struct bf_options *options);
 
 /**
- * Returns the reason why the last `bf_connect` of this thread has returned null, until the next one
- * fails.
+ * Returns the reason why the last `bf_connect` of this thread has returned null, until the next
+ * one fails.
  */
 const struct bf_error *bf_connect_error(void);
 
@@ -1114,8 +1114,8 @@ struct bf_values bf_error_values(const struct bf_error *error);
 const uint32_t *bf_error_rounds(const struct bf_error *error, size_t *count);
 
 /**
- * Returns the failure from which one follows: that of an argument, or the reason why a call was not
- * sent. Null if there is none.
+ * Returns the failure from which one follows: that of an argument, or the reason why a call was
+ * not sent. Null if there is none.
  */
 const struct bf_error *bf_error_cause(const struct bf_error *error);
 
@@ -1141,8 +1141,8 @@ uint64_t bf_error_omitted(const struct bf_error *error);
 
 /**
  * Reads all failures of flushed batches, and all calls that were not sent, since the history was
- * last cleared; returns their number. The program is told of them with it, so they do not prevent a
- * commit any more.
+ * last cleared; returns their number. The program is told of them with it, so they do not prevent
+ * a commit any more.
  */
 size_t bf_exceptions(struct bf_session *session);
 
@@ -1250,8 +1250,8 @@ void bf_continue(struct bf_session *session, struct bf_place place);
 
 /**
  * Opens the definition of a procedure, puts a stub into `parameters` for each, and returns its
- * number, by which it is called; also in its body, and until the session ends. `result` is null for
- * none. `bf_procedure_end` ends it.
+ * number, by which it is called; also in its body, and until the session ends. `result` is null
+ * for none. `bf_procedure_end` ends it.
  */
 uint32_t bf_procedure(struct bf_session *session,
                       bf_chars name,
@@ -1306,8 +1306,8 @@ struct bf_ref bf_commit(struct bf_session *session, struct bf_place place);
 struct bf_ref bf_abort(struct bf_session *session, struct bf_place place);
 
 /**
- * Records a wait of at most so many milliseconds until another session has committed a change to an
- * object that the transaction has read. Returns a promise of a bool: true if one has.
+ * Records a wait of at most so many milliseconds until another session has committed a change to
+ * an object that the transaction has read. Returns a promise of a bool: true if one has.
  */
 struct bf_ref bf_wait(struct bf_session *session, uint32_t ms, struct bf_place place);
 
@@ -1346,9 +1346,10 @@ struct bf_live_batch *bf_live(void);
 bf_status bf_live_begin(struct bf_live_batch *live, struct bf_session *session, struct bf_place place);
 
 /**
- * Ends the run with the stubs of its results: sends it, and waits until another session has changed
- * an object that the last run has read. `BF_SAME` if the results are those of the last run: record
- * another one. A failure of a call is told once, and the next change makes the next result.
+ * Ends the run with the stubs of its results: sends it, and waits until another session has
+ * changed an object that the last run has read. `BF_SAME` if the results are those of the last
+ * run: record another one. A failure of a call is told once, and the next change makes the next
+ * result.
  */
 bf_status bf_live_end(struct bf_live_batch *live,
                       struct bf_session *session,

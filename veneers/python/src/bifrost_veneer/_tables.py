@@ -289,6 +289,9 @@ MISUSE_TOO_LONG: Final = 17
 MISUSE_TOO_DEEP: Final = 18
 MISUSE_UNDER_WAY: Final = 19
 MISUSE_NOT_ASYNCHRONOUS: Final = 20
+MISUSE_RELEASED: Final = 21
+MISUSE_LEFT_OPEN: Final = 22
+MISUSE_NOT_TEXT: Final = 23
 
 # All errors, by number.
 ERRORS: Final[dict[int, ErrorRow]] = {
@@ -773,5 +776,20 @@ MISUSES: Final[tuple[MisuseRow, ...]] = (
         20,
         "NotAsynchronous",
         "the session was opened for claims that wait: claim its results, or open it for results that are awaited",
+    ),
+    MisuseRow(
+        21,
+        "Released",
+        "the stub was released before this use",
+    ),
+    MisuseRow(
+        22,
+        "LeftOpen",
+        "the block of the structure was left by a jump of the program, before its end was recorded",
+    ),
+    MisuseRow(
+        23,
+        "NotText",
+        "a text is UTF-8, and a character a Unicode scalar value",
     ),
 )

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -192,6 +193,23 @@ struct Signals {
   const SignalClass *classes;
   std::size_t count;
 };
+
+/** The result is no value of the type that the stubs say. */
+class WrongKind : public std::logic_error {
+public:
+  WrongKind() : std::logic_error("a result does not have the type of its heading") {}
+};
+
+/** Throws an exception as one of a class, if its values fit: another heading may have the same name. */
+template <class S> void raise_as(const Error &error) {
+  std::optional<S> made;
+  try {
+    made.emplace(error);
+  } catch (const WrongKind &) {
+    return;
+  }
+  throw *made;
+}
 
 /** What a session of this layer keeps with that of the library. */
 struct Core;

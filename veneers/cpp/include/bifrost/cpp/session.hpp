@@ -93,7 +93,7 @@ template <class... T> struct SignalValues {
 private:
   template <class F, std::size_t... I>
   static void run(F &body, const std::array<bf_ref, sizeof...(T) + 1> &refs, std::index_sequence<I...>) {
-    std::tuple<Future<T>...> stubs(Future<T>(Stub(refs[I]))...);
+    std::tuple<Future<T>...> stubs{Future<T>{Stub{refs[I]}}...};
     if constexpr (std::is_invocable_v<F, Future<T>...>) std::apply(body, std::move(stubs));
     else body();
   }

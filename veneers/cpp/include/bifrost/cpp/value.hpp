@@ -216,6 +216,17 @@ template <> struct Pass<Bytes, Bytes> {
   static Argument argument(const Bytes &bytes) { return Argument::bytes(bytes.data(), bytes.size()); }
 };
 
+template <class T> struct IsList : std::false_type {};
+template <class T> struct IsList<std::vector<T>> : std::true_type {};
+template <class T, std::size_t N> struct IsList<std::array<T, N>> : std::true_type {};
+template <class T> struct IsList<std::initializer_list<T>> : std::true_type {};
+/** For lists of elements that can be passed where a `T` is wanted. */
+template <class T, class List>
+using EnableElements = std::enable_if_t<IsList<List>::value, std::void_t<decltype(Pass<T, std::decay_t<decltype(*std::begin(
+                                                                 std::declval<const List &>()))>>::argument)>>;
+/** For values that can be passed where a `T` is wanted. */
+template <class T, class From> using EnablePass = std::void_t<decltype(Pass<T, From>::argument)>;
+
 /** Makes the argument of a sequence with elements of type `T`. */
 template <class T, class List> Argument pass_elements(const List &list) {
   using Item = std::decay_t<decltype(*std::begin(list))>;
@@ -224,12 +235,6 @@ template <class T, class List> Argument pass_elements(const List &list) {
   for (const auto &item : list) parts.push_back(Pass<T, Item>::argument(item));
   return Argument::items(std::move(parts));
 }
-
-/** The result is no value of the type that the stubs say. */
-class WrongKind : public std::logic_error {
-public:
-  WrongKind() : std::logic_error("a result does not have the type of its heading") {}
-};
 
 /** Reads values of a type that came. */
 template <class T, class = void> struct Read;
