@@ -78,7 +78,7 @@ impl Bytes {
 
 /// A text of C, which a zero byte ends; null for none.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Chars(*const c_char);
 
 // SAFETY: the text is not changed while somebody has it (the header).
@@ -105,7 +105,7 @@ impl Chars {
 /// A place in the source of the program. The file is a text that lives as long as the session: that
 /// of `__FILE__`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Place {
     /// The file.
     pub file: Chars,
