@@ -1,4 +1,4 @@
-//! The Rust veneer against a server in another process: what `conformance/conformance.theta` offers, in batches.
+//! The Rust veneer against a server in another process: what `cases/programs/conformance.theta` offers, in batches.
 //!
 //! Each case says what comes back, and how many crossings it takes.
 
@@ -20,7 +20,7 @@ use stubs::{Counter, Item, Probe, signals};
 use support::Server;
 
 fn program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta")
 }
 
 /// A session with a server that was started with these settings.

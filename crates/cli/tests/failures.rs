@@ -28,7 +28,7 @@ const TRANSPORTS: [&str; 5] =
     ["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
 
 fn program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta")
 }
 
 /// A server of which every line is read.

@@ -453,7 +453,7 @@ fn settings_that_exclude_each_other_are_told() {
 
 #[test]
 fn stubs_of_the_whole_interface_work_within_a_role() {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta");
     let roles = format!("[roles.one]\nuids = [{}]\nroots = [\"probe\"]\nroutines = [\"new_item\"]\n", uid());
     let server = serve_with(piped(), &program, &roles, &[]);
     let s = stubs::connect(&server.urls[0]).unwrap();

@@ -23,7 +23,7 @@ use stubs::{Item, Probe};
 use support::{Server, bifrost, stderr, stdout};
 
 fn program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta")
 }
 
 fn names(s: &Session) -> Vec<(String, String)> {

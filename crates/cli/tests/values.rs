@@ -1,4 +1,4 @@
-//! Objects that cross by value, with the stubs of `conformance/conformance.theta`, against a server
+//! Objects that cross by value, with the stubs of `cases/programs/conformance.theta`, against a server
 //! in another process.
 
 mod support;
@@ -23,7 +23,7 @@ fn everywhere(case: impl Fn(&Session, &Values)) {
 
 /// As [`everywhere`], with the address of the server.
 fn everywhere_at(case: impl Fn(&str, &Session, &Values)) {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta");
     for (arguments, collect) in [(&[][..], "check"), (&[], "zeal"), (&["--interpret"], "zeal")] {
         let server = Server::serve_collected(&program, collect, arguments);
         let s = stubs::connect(&server.urls[0]).unwrap();
@@ -260,7 +260,7 @@ fn a_failure_that_was_caught_was_told() {
 /// The answers of a shell at a server of the conformance program.
 #[track_caller]
 fn shell(arguments: &[&str], script: &str) -> String {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta");
     let server = Server::serve(&program, &[]);
     let script = format!("$p := lookup probe: Probe\n$v := $p.values()\n{script}");
     let output = server.shell(&server.urls[0], arguments, &script);
@@ -347,7 +347,7 @@ fn values_are_json_for_programs() {
 
 #[test]
 fn wrong_values_are_told_before_they_are_sent() {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/conformance.theta");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases/programs/conformance.theta");
     let server = Server::serve(&program, &[]);
     let cases = [
         ("$x := {1, 2}", "the type of the value is not known here: write `value TYPE {...}`"),

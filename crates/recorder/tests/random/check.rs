@@ -1,5 +1,5 @@
 //! The rules of `docs/spec/wire.md` for a client, checked on the bytes of a session without the
-//! recorder: what a server could find wrong by counting.
+//! recorder: the mistakes that a server could find by counting.
 
 use std::collections::BTreeSet;
 

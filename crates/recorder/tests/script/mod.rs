@@ -59,7 +59,12 @@ impl Client {
     /// Reads `vectors/interface.json`.
     pub fn new() -> Client {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json");
-        let json: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
+        Client::of(std::fs::read_to_string(path).unwrap())
+    }
+
+    /// Reads an interface from JSON.
+    pub fn of(json: String) -> Client {
+        let json: &'static str = Box::leak(json.into_boxed_str());
         let interface = Interface::from_json(json.as_bytes()).unwrap();
         let none = bifrost_recorder::CellNumbers::NONE;
         let builtin = [bifrost_recorder::BuiltinNumbers::NONE; bifrost_wire::builtin::COUNT];
@@ -155,7 +160,11 @@ impl<'c> Machine<'c> {
                 Limit::ALL.iter().find(|l| l.name() == name).unwrap_or_else(|| panic!("limit {name}"));
             limits.push((*limit, whole(value)));
         }
-        let server = case.get("server").map(|changes| server_interface(client, changes));
+        let server = match (case.get("server"), case.get("server_interface")) {
+            (Some(changes), _) => Some(server_interface(client, changes)),
+            (None, Some(interface)) => Some(Interface::from_json(text(interface).as_bytes()).unwrap()),
+            (None, None) => None,
+        };
         let digest = server.as_ref().map_or(client.stubs.digest, Interface::digest);
         let mut greeting = Greeting::new(client.stubs, "", "", settings);
         let mut reply = Vec::new();
@@ -167,7 +176,11 @@ impl<'c> Machine<'c> {
             encode::interface(&mut reply, &server.to_json());
             recorder = greeting.handle_bytes(&reply).unwrap();
         }
-        let recorder = recorder.expect("the greeting is over");
+        Machine::over(client, recorder.expect("the greeting is over"), cut)
+    }
+
+    /// Begins a script in a session that was greeted.
+    pub fn over(client: &'c Client, recorder: Recorder<Step>, cut: Cut) -> Machine<'c> {
         Machine {
             client,
             recorder,
@@ -208,17 +221,27 @@ impl<'c> Machine<'c> {
         self.stubs.contains_key(name)
     }
 
-    /// Runs the next step.
-    pub fn take(&mut self, step: &Json) {
+    /// Runs the next step, and returns its result.
+    pub fn take(&mut self, step: &Json) -> Option<Json> {
         self.place = Step(self.place.0 + 1);
-        if let Some(result) = self.step(step) {
-            self.results.push(json!([self.place.0, result]));
-        }
+        let result = self.step(step)?;
+        self.results.push(json!([self.place.0, result]));
+        Some(result)
+    }
+
+    /// Returns the knowledge about a stub.
+    pub fn known_of(&self, name: &str) -> Option<Json> {
+        self.stubs.get(name).map(|slot| self.known(*slot))
     }
 
     /// Runs all steps, and returns the outputs of the case.
     pub fn run(mut self, steps: &[Json]) -> Json {
-        steps.iter().for_each(|step| self.take(step));
+        steps.iter().for_each(|step| drop(self.take(step)));
+        self.finish()
+    }
+
+    /// Returns the outputs of the steps that were run.
+    pub fn finish(mut self) -> Json {
         let is_changed = matches!(self.cut, Cut::Changed(_));
         assert!(self.replies.is_empty() || is_changed, "replies that nobody asked for");
         if !self.sent.is_empty() {

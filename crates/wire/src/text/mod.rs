@@ -21,6 +21,11 @@ mod translate;
 pub use explain::Explainer;
 pub use translate::{Due, LineError, Translator};
 
+/// Lines as trees, for programs in the text form that are not run line by line.
+pub mod tree {
+    pub use super::parser::{Expr, ExprKind, Line, Target, parse};
+}
+
 /// The answer to `help`.
 pub const HELP: &str = "\
 $db := lookup database: DataBase   find a well-known object; its type can be omitted

@@ -12,7 +12,8 @@ use crate::{BatchName, COMPOUND_DEPTH_MAX};
 
 /// A line.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Line {
+pub enum Line {
+    /// Nothing, or a comment.
     Empty,
     /// `$a, $b := expression`, or the expression alone.
     Let(Vec<Target>, Expr),
@@ -20,44 +21,73 @@ pub(super) enum Line {
     Flush(Vec<Expr>),
     /// `list 10 $db.users()`
     List(Option<i64>, Expr),
+    /// `free $a, $b`
     Free(Vec<String>),
+    /// `while`, or `while expression do`
     While(Option<Expr>),
+    /// `do expression`
     Do(Expr),
+    /// `if`, or `if expression then`
     If(Option<Expr>),
+    /// `then expression`
     Then(Expr),
+    /// `else`
     Else,
+    /// `foreach $a, $b in call do`
     Foreach(Vec<String>, Expr),
+    /// `send call`
     Send(Expr),
     /// `emit $t, $x, 1`
     Emit(Vec<Expr>),
+    /// `break`
     Break,
+    /// `continue`
     Continue,
+    /// `except`
     Except,
+    /// `when exists($who: string)`: the values, each with its type.
     When(String, Vec<(String, String)>),
+    /// `others $name`
     Others(Option<String>),
+    /// `procedure p($x: int) returns int`: the parameters, each with its type.
     Procedure(String, Vec<(String, String)>, Option<String>),
+    /// `return expression`
     Return(Option<Expr>),
+    /// `end`
     End,
+    /// `hello 2`
     Hello {
+        /// The version.
         version: u32,
         /// True if answers are to be JSON.
         json: bool,
+        /// The token.
         token: String,
+        /// The client's name.
         client: String,
+        /// The client's place in a trace.
         trace: Option<TraceContext>,
     },
+    /// `describe type`
     Describe(Option<String>),
+    /// `history`
     History,
+    /// `clear`
     Clear,
+    /// `limits`
     Limits,
+    /// `explain`
     Explain,
+    /// `help`
     Help,
+    /// `bye`
     Bye,
 }
 
 /// The target of a result.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Target {
+pub enum Target {
+    /// A name, without its `$`.
     Variable(String),
     /// A position, to be checked.
     Future(u32),
@@ -65,24 +95,39 @@ pub(super) enum Target {
 
 /// Something that makes a future or a value.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Expr {
-    pub(super) column: usize,
-    pub(super) kind: ExprKind,
+pub struct Expr {
+    /// Its column in the line, from 1.
+    pub column: usize,
+    /// The form of it.
+    pub kind: ExprKind,
 }
 
+/// The forms of expressions.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum ExprKind {
+pub enum ExprKind {
+    /// A name, without its `$`.
     Variable(String),
+    /// `@3`
     Future(u32),
+    /// `h5`
     Handle(i64),
+    /// `nil`
     Nil,
+    /// `true`, `false`
     Bool(bool),
+    /// An integer.
     Int(i64),
+    /// A floating-point number.
     Real(f64),
+    /// A character.
     Char(char),
+    /// A text.
     Str(String),
+    /// Bytes.
     Bytes(Vec<u8>),
+    /// `lookup name: type`
     Lookup(String, Option<String>),
+    /// `cell type`
     Cell(String),
     /// `rows DataElem, string`
     Rows(Vec<String>),
@@ -94,11 +139,15 @@ pub(super) enum ExprKind {
     Get(Box<Expr>),
     /// `{1, 2}`, `{x: 1}`, and `value point {x: 1}` with the type.
     Items(Option<String>, Vec<(Option<String>, Expr)>),
+    /// `transaction 3`: the runs, and the name of the batch.
     Transaction(u16, Option<BatchName>),
+    /// `commit`
     Commit,
+    /// `abort`
     Abort,
     /// `wait 1000`
     Wait(u32),
+    /// A call: its receiver, if it is one of a method; the name; the arguments.
     Call(Option<Box<Expr>>, String, Vec<Expr>),
 }
 
@@ -106,7 +155,10 @@ pub(super) enum ExprKind {
 const NESTING_MAX: usize = COMPOUND_DEPTH_MAX;
 
 /// Reads a line; `is_routine` tells if a name is that of a routine, where that makes a difference.
-pub(super) fn parse(line: &str, is_routine: &dyn Fn(&str) -> bool) -> Result<Line, LineError> {
+///
+/// # Errors
+/// The line is not one of the grammar.
+pub fn parse(line: &str, is_routine: &dyn Fn(&str) -> bool) -> Result<Line, LineError> {
     let tokens = tokens(line)?;
     let mut parser = Parser { tokens: &tokens, at: 0, end: line.chars().count() + 1, depth: 0, is_routine };
     if tokens.is_empty() {
