@@ -1,0 +1,483 @@
+"""Recording calls: receivers, arguments, and the commands that are no structures.
+
+Each function takes the :data:`Admission` that the caller got, and returns the maker of the results,
+whose slots the caller takes with ``new_result``; or the failure of a call that was refused, of which
+it makes slots with ``new_failed``.
+
+An operand is a :class:`Slot`, a value ``(tag, payload)``, or an :class:`ItemList`: a compound that has
+the type of its place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from .. import _tables as t
+from .account import Account
+from .errors import Failure, Missing, Misused, Told
+from .numbers import NO_NUMBER, Stubs
+from .state import (
+    AS,
+    CELL,
+    CONSTANT,
+    EMIT,
+    FAILED,
+    GET,
+    IS,
+    LOOKUP,
+    PROCEDURE,
+    ROUTINE,
+    ROWS,
+    UNDER_WAY,
+    Admission,
+    Recorded,
+    Slot,
+)
+from .wire import (
+    Items,
+    Value,
+    head,
+    new_words,
+    put_bytes,
+    put_tags,
+    put_types,
+    put_uniform,
+    put_value,
+    signed,
+    to_bytes,
+)
+
+
+class ItemList:
+    """The items of a compound, each an operand."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[Operand]) -> None:
+        self.items = items
+
+
+class WordList:
+    """The items of a compound of numbers: their words, and the tag that all have."""
+
+    __slots__ = ("tag", "words")
+
+    def __init__(self, tag: int, words: array[int]) -> None:
+        self.tag = tag
+        self.words = words
+
+
+Operand = Slot | Value | ItemList | WordList
+
+
+class Due(Enum):
+    """The work to be done before the next command is recorded."""
+
+    NOTHING = 0
+    #: Send the bytes that are there.
+    SEND = 1
+    #: Send all, and wait for the answer. All futures become handles and values.
+    FLUSH = 2
+
+
+#: The first position behind which references are of this batch only.
+_BACK_BITS: Final = 32
+
+
+class Calls(Account):
+    """Records calls."""
+
+    # Admission.
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a command can be recorded at once. Otherwise :meth:`due` says what comes first."""
+        return len(self.batch) < self.attention_words and len(self.futures) < self.attention_futures
+
+    def due(self) -> Due:
+        """Returns the work to be done before the next command is recorded, if that is one outside
+        structures. Raises :class:`Told` if no command can be recorded."""
+        refusal = self.refusal()
+        if refusal is not None:
+            raise Told(refusal)
+        self.clear_told()
+        bounds = self.bounds
+        size = 8 * (self.published + len(self.batch))
+        if self.scopes or self.shipping:
+            over = (
+                size > bounds.batch_bytes
+                or len(self.futures) >= bounds.futures
+                or self.commands >= bounds.commands
+            )
+            if over:
+                raise Told(Misused(t.MISUSE_TOO_LONG))
+            return Due.NOTHING
+        remap = bounds.futures if self.tables > 0 else self.attention_futures
+        if (
+            len(self.futures) >= remap
+            or self.commands + 1 >= bounds.commands
+            or size + bounds.frame_bytes > bounds.batch_bytes
+        ):
+            return Due.FLUSH
+        return Due.SEND if 8 * len(self.batch) >= t.PUBLISH_BYTES else Due.NOTHING
+
+    def admit_inside(self) -> Admission:
+        """Admits a command inside an open structure, where nothing is sent and nothing is due."""
+        if self.is_ready:
+            return None
+        try:
+            self.due()
+        except Told as told:
+            return told.failure
+        return None
+
+    # Calls.
+
+    def call(
+        self, admitted: Admission, receiver: Slot, method: int, arguments: Sequence[Operand], place: object
+    ) -> Recorded:
+        """Records a call of a method, by its number in the stubs."""
+        return self.call_as(t.OP_CALL, admitted, receiver, method, arguments, place)
+
+    def send(
+        self, admitted: Admission, receiver: Slot, method: int, arguments: Sequence[Operand], place: object
+    ) -> Recorded:
+        """Records a message to an actor that nobody awaits. Its one result is nil."""
+        return self.call_as(t.OP_SEND, admitted, receiver, method, arguments, place)
+
+    def call_as(
+        self,
+        code: int,
+        admitted: Admission,
+        receiver: Slot,
+        method: int,
+        arguments: Sequence[Operand],
+        place: object,
+    ) -> Recorded:
+        """Records a call or a message."""
+        if admitted is not None:
+            return self.refuse(self.made_name(method), place, admitted)
+        reference = self.expect_reference(receiver, place)
+        return self.record_method(code, method, reference, arguments, place)
+
+    def record_method(
+        self,
+        code: int,
+        method: int,
+        receiver: int | Failure,
+        arguments: Sequence[Operand],
+        place: object,
+    ) -> Recorded:
+        """Records a method's call, with the knowledge about its receiver."""
+        if isinstance(receiver, Failure):
+            return self.refuse(self.made_name(method), place, receiver)
+        number = self.numbers.method(method)
+        if number is None:
+            name = self.made_name(method)
+            return self.refuse(name, place, Missing(name))
+        failure = self._record(head(code, 0, number), receiver, arguments)
+        return method if failure is None else self.refuse(self.made_name(method), place, failure)
+
+    def call_routine(
+        self, admitted: Admission, stubs: Stubs, routine: int, arguments: Sequence[Operand], place: object
+    ) -> Recorded:
+        """Records a call of a routine, by the number that ``stubs`` give it."""
+        made = ROUTINE | routine
+        first = self.routine_head(stubs, routine) if admitted is None else admitted
+        return self.record_plain(made, first, arguments, place)
+
+    def routine_head(self, stubs: Stubs, routine: int) -> int | Failure:
+        """Returns the first word of a routine's call."""
+        if stubs is not self.numbers.stubs:
+            return Misused(t.MISUSE_OTHER_INTERFACE)
+        number = self.numbers.routine(routine)
+        if number is None:
+            return Missing(self.numbers.routine_name(routine))
+        return head(t.OP_CALL_ROUTINE, 0, number)
+
+    def call_procedure(
+        self,
+        admitted: Admission,
+        procedure: int,
+        refused: Failure | None,
+        arguments: Sequence[Operand],
+        place: object,
+    ) -> Recorded:
+        """Records a call of a batched procedure. ``refused`` is the failure of a definition that was
+        not sent: another procedure has its number."""
+        made = PROCEDURE | (procedure if refused is None else NO_NUMBER)
+        first = admitted or refused or head(t.OP_CALL_PROCEDURE, 0, procedure)
+        return self.record_plain(made, first, arguments, place)
+
+    def record_plain(
+        self, made: int, first: int | Failure, arguments: Sequence[Operand], place: object
+    ) -> Recorded:
+        """Records a call without receiver."""
+        failure = first if isinstance(first, Failure) else self._record(first, None, arguments)
+        return made if failure is None else self.refuse(self.made_name(made), place, failure)
+
+    def lookup(
+        self,
+        admitted: Admission,
+        stubs: Stubs | None,
+        name: str,
+        type_number: int,
+        type_name: str,
+        place: object,
+    ) -> Recorded:
+        """Records the lookup of a well-known object. ``type_number`` is the number that ``stubs`` give
+        its type; a built-in type has no stubs. Refused inside a structure."""
+        wrong = admitted
+        data = name.encode()
+        if wrong is None:
+            if stubs is not None and stubs is not self.numbers.stubs:
+                wrong = Misused(t.MISUSE_OTHER_INTERFACE)
+            elif self.scopes:
+                wrong = Misused(t.MISUSE_LOOKUP_INSIDE)
+            elif len(data) + 16 > self.bounds.frame_bytes:
+                wrong = Misused(t.MISUSE_TOO_LONG)
+        number = self.numbers.type(type_number) if wrong is None else None
+        if number is None:
+            return self.refuse("lookup", place, wrong or Missing(type_name))
+        self.batch.append(head(t.OP_LOOKUP, 0, number))
+        put_bytes(self.batch, data)
+        self.extra += 1
+        return LOOKUP
+
+    def cell(self, admitted: Admission, type_number: int, type_name: str, place: object) -> Recorded:
+        """Records the making of an empty cell, which has one result."""
+        number = self.numbers.type(type_number) if admitted is None else None
+        if number is None:
+            return self.refuse("cell", place, admitted or Missing(f"cell of {type_name}"))
+        self.batch.append(head(t.OP_CELL, 0, number))
+        self.extra += 1
+        return CELL
+
+    def rows(self, admitted: Admission, types: Sequence[tuple[int, str]], place: object) -> Recorded:
+        """Records the making of an empty table of rows, which has one result. ``types`` are the
+        client's numbers of the types of its columns, each with a name. Refused inside a structure."""
+        wrong = admitted
+        numbers: list[int] = []
+        if wrong is None and self.scopes:
+            wrong = Misused(t.MISUSE_TABLE_INSIDE)
+        if wrong is None and not 1 <= len(types) <= t.ARGUMENTS_MAX:
+            wrong = Misused(t.MISUSE_TOO_LONG)
+        if wrong is None:
+            for type_number, type_name in types:
+                number = self.numbers.type(type_number)
+                if number is None:
+                    wrong = Missing(type_name)
+                    break
+                numbers.append(number)
+        if wrong is not None:
+            return self.refuse("rows", place, wrong)
+        self.batch.append(head(t.OP_ROWS, len(numbers), 0))
+        put_types(self.batch, numbers)
+        self.extra += 1
+        self.tables += 1
+        return ROWS
+
+    def emit(self, admitted: Admission, rows: Slot, cells: Sequence[Operand], place: object) -> Recorded:
+        """Records a row of a table. Its one result is nil."""
+        table: int | Failure
+        if admitted is not None:
+            table = admitted
+        elif rows._ref > 0 or (rows._ref == 0 and rows._known[0] != FAILED):
+            table = Misused(t.MISUSE_ENDED_TABLE)
+        else:
+            table = self.expect_reference(rows, place)
+        failure = table if isinstance(table, Failure) else self._record(head(t.OP_EMIT, 0, 0), table, cells)
+        return EMIT if failure is None else self.refuse("emit", place, failure)
+
+    def cast(
+        self, admitted: Admission, target: Slot, type_number: int, type_name: str, place: object
+    ) -> Recorded:
+        """Records that an object is seen as one of another type, which has one result."""
+        return self._with_type(AS, t.OP_AS, admitted, target, type_number, type_name, place)
+
+    def test_type(
+        self, admitted: Admission, target: Slot, type_number: int, type_name: str, place: object
+    ) -> Recorded:
+        """Records the test if an object has a type, which has one result: a bool."""
+        return self._with_type(IS, t.OP_IS, admitted, target, type_number, type_name, place)
+
+    def get(self, admitted: Admission, target: Slot, place: object) -> Recorded:
+        """Records that the contents of an object are taken, which has one result: a value."""
+        reference = self.expect_reference(target, place) if admitted is None else admitted
+        if not isinstance(reference, Failure) and self.scopes:
+            reference = Misused(t.MISUSE_CONTENTS_INSIDE)
+        if isinstance(reference, Failure):
+            return self.refuse("get", place, reference)
+        self.batch.extend((t.OP_GET, reference))
+        self.extra += 1
+        return GET
+
+    def _with_type(
+        self,
+        made: int,
+        code: int,
+        admitted: Admission,
+        target: Slot,
+        type_number: int,
+        type_name: str,
+        place: object,
+    ) -> Recorded:
+        wrong = admitted
+        number = None
+        if wrong is None:
+            number = self.numbers.type(type_number)
+            if number is None:
+                wrong = Missing(type_name)
+        reference = wrong or self.expect_reference(target, place)
+        if isinstance(reference, Failure) or number is None:
+            assert isinstance(reference, Failure)
+            return self.refuse(self.made_name(made), place, reference)
+        self.batch.extend((head(code, 0, number), reference))
+        self.extra += 1
+        return made
+
+    # References.
+
+    def earlier_reference(self, slot: Slot) -> int | Failure:
+        """Returns the reference to a stub that is a result of a batch under way."""
+        _, number, position = slot._known
+        for batch in self.under_way:
+            if batch.number == number:
+                if not batch.kept:
+                    break
+                return -((self.batch_number - number) << _BACK_BITS | position)
+        return Misused(t.MISUSE_UNDER_WAY)
+
+    def _note_error_handle(self, slot: Slot, argument: int) -> None:
+        failure = self.failure_of(slot)
+        if failure is not None:
+            self.error_handles.append((len(self.futures) + 1, argument, failure.as_cause()))
+
+    def expect_reference(self, slot: Slot, place: object) -> int | Failure:
+        """Returns a reference to a stub, for a marker or a receiver; records a constant if the stub is
+        a value. The caller was admitted: a flush in between would end the reference."""
+        if slot._core is not self:
+            return Misused(t.MISUSE_OTHER_SESSION)
+        if slot._ref:
+            return slot._ref
+        unusable = self.unusable(slot)
+        if unusable is not None:
+            return unusable
+        known = slot._known
+        if known[0] == UNDER_WAY:
+            return self.earlier_reference(slot)
+        if known[0] == FAILED or known[0] == t.TAG_ROWS:
+            # The error-handle of Bogle and Liskov 1994, 7.1.
+            self._note_error_handle(slot, 0)
+            return 0
+        return self._constant(known, place)
+
+    def _constant(self, value: Value, place: object) -> int:
+        self.batch.append(head(t.OP_CONSTANT, value[0], 0))
+        put_value(self.batch, value[:2])
+        self.extra += 1
+        # Only this use needs it.
+        return self.skip_result(CONSTANT, place)
+
+    def operand_reference(self, operand: Operand, place: object) -> int | Failure:
+        """Returns a reference to an operand that stands where only a reference can: a value is
+        recorded as a constant."""
+        if isinstance(operand, Slot):
+            return self.expect_reference(operand, place)
+        if isinstance(operand, tuple):
+            return self._constant(operand, place)
+        # Such a place gives it no type.
+        return Misused(t.MISUSE_UNTYPED)
+
+    # Arguments.
+
+    def _record(self, first: int, receiver: int | None, arguments: Sequence[Operand]) -> Failure | None:
+        """Records a call: its first word with the tags of the arguments, the receiver, the arguments.
+        Leaves nothing of it when it cannot be recorded, and returns the failure."""
+        count = len(arguments)
+        if count > t.ARGUMENTS_MAX:
+            return Misused(t.MISUSE_TOO_LONG)
+        batch = self.batch
+        start = len(batch)
+        batch.append(first)
+        if receiver is not None:
+            batch.append(receiver)
+        tags_at = len(batch)
+        if count > 4:
+            batch.extend([0] * ((count - 4 + 15) // 16))
+        tags = []
+        for index, argument in enumerate(arguments):
+            tag = self._append(argument, index + 1, 1)
+            if isinstance(tag, Failure):
+                del batch[start:]
+                return tag
+            tags.append(tag)
+        if 8 * (len(batch) - start) > self.bounds.frame_bytes:
+            del batch[start:]
+            return Misused(t.MISUSE_TOO_LONG)
+        bits = count << 8
+        for index, tag in enumerate(tags[:4]):
+            bits |= tag << (16 + 4 * index)
+        batch[start] = signed((first & 0xFFFF_FFFF_FFFF_FFFF) | bits)
+        put_tags(batch, tags_at, tags[4:])
+        self.extra += 1
+        return None
+
+    def _append(self, operand: Operand, argument: int, depth: int) -> int | Failure:
+        """Appends the words of an operand; returns its tag."""
+        if isinstance(operand, Slot):
+            return self._append_stub(operand, argument)
+        if isinstance(operand, tuple):
+            put_value(self.batch, operand[:2])
+            return operand[0]
+        if isinstance(operand, WordList):
+            put_uniform(self.batch, NO_NUMBER, operand.tag, operand.words)
+            return t.TAG_COMPOUND
+        if depth > t.COMPOUND_DEPTH_MAX:
+            return Misused(t.MISUSE_VALUE_TOO_DEEP)
+        items = Items(self.batch, NO_NUMBER, len(operand.items))
+        for item in operand.items:
+            tag = self._append(item, argument, depth + 1)
+            if isinstance(tag, Failure):
+                return tag
+            items.tag(tag)
+        items.end()
+        return t.TAG_COMPOUND
+
+    def _append_stub(self, slot: Slot, argument: int) -> int | Failure:
+        if slot._core is not self:
+            return Misused(t.MISUSE_OTHER_SESSION)
+        if slot._ref:
+            self.batch.append(slot._ref)
+            return t.TAG_REF
+        unusable = self.unusable(slot)
+        if unusable is not None:
+            return unusable
+        known = slot._known
+        if known[0] == UNDER_WAY:
+            reference = self.earlier_reference(slot)
+            if isinstance(reference, Failure):
+                return reference
+            self.batch.append(reference)
+            return t.TAG_REF
+        if known[0] == FAILED or known[0] == t.TAG_ROWS:
+            self._note_error_handle(slot, argument)
+            self.batch.append(0)
+            return t.TAG_REF
+        put_value(self.batch, known[:2])
+        tag: int = known[0]
+        return tag
+
+    def compose(self, operand: ItemList | WordList) -> Value | Failure:
+        """Returns the compound of an operand that has items."""
+        batch, self.batch = self.batch, new_words()
+        try:
+            tag = self._append(operand, 1, 1)
+            if isinstance(tag, Failure):
+                return tag
+            return (t.TAG_COMPOUND, to_bytes(self.batch[1:]))
+        finally:
+            self.batch = batch

@@ -1,0 +1,670 @@
+"""An interpreter of the scripts in ``vectors/recorder/``: untyped operations of a recorder.
+
+:class:`Machine` is the type to read first. It has a recorder, a table of stubs by their names in the
+script, and a queue of replies. It moves bytes as a client's connection does. The format is described in
+``vectors/recorder/README.md``.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from bifrost_veneer import _tables as t
+from bifrost_veneer.recorder import (
+    FAILED,
+    UNDER_WAY,
+    Due,
+    Greeting,
+    Heading,
+    Interface,
+    ItemList,
+    Recorder,
+    Settings,
+    Slot,
+    Stubs,
+)
+from bifrost_veneer.recorder import errors as e
+from bifrost_veneer.recorder.commands import decode_commands, show
+from bifrost_veneer.recorder.decode import Handle, Table, compound_items
+from bifrost_veneer.recorder.structures import ElseBlock, Ending, OthersBlock, WhenBlock
+from replies import encode_reply, hexed, nil_for_each, value_of, welcome_of
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+
+OPERATIONS = frozenset(
+    "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop "
+    "clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply "
+    "lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction "
+    "end_transaction abandon_transaction exceptions clear_exceptions leave".split()
+)
+
+
+class Step(int):
+    """The place of a call in the source: the number of a step, from 1."""
+
+    def __str__(self) -> str:
+        return f"step {int(self)}"
+
+
+class Client:
+    """The interface that the stubs of all scripts were made from."""
+
+    def __init__(self) -> None:
+        self.text = (VECTORS / "interface.json").read_text()
+        self.interface = Interface(self.text)
+        operators = self.interface.operators()
+        self.stubs = Stubs(bytes([7] * 32), lambda: self.text, operators=operators)
+
+    def type(self, name: str) -> int:
+        return self.interface.type_numbers[name]
+
+    def method(self, name: str) -> int:
+        owner, _, method = name.rpartition(".")
+        return self.interface.method_numbers[self.type(owner), method]
+
+    def routine(self, name: str) -> int:
+        return self.interface.routine_numbers[name]
+
+    def operator(self, name: str) -> int | None:
+        for index, row in enumerate(t.OPERATORS):
+            if row.name == name:
+                return self.stubs.operators[index]
+        return None
+
+
+def server_interface(client: Client, changes: dict[str, str]) -> str:
+    """The server's interface: the client's with changes."""
+    interface = copy.deepcopy(json.loads(client.text))
+    for name, change in changes.items():
+        owner, _, method = name.rpartition(".")
+        ty = next(ty for ty in interface["types"] if ty["name"] == owner)
+        at = next(i for i, m in enumerate(ty["methods"]) if m["name"] == method)
+        match change:
+            case "removed":
+                del ty["methods"][at]
+            case "without parameters":
+                ty["methods"][at].pop("params", None)
+            case "last":
+                ty["methods"].append(ty["methods"].pop(at))
+            case new:
+                ty["methods"][at]["name"] = new
+    return json.dumps(interface)
+
+
+class Cut:
+    """The pieces in which a reply comes; ``changed`` changes one bit of all replies."""
+
+    def __init__(self, every: int = 0, at: int | None = None, changed: int | None = None) -> None:
+        self.every, self.at, self.changed = every, at, changed
+
+    def pieces(self, reply: bytes) -> list[bytes]:
+        if self.every:
+            return [reply[i : i + self.every] for i in range(0, len(reply), self.every)]
+        if self.at is not None:
+            return [reply[: self.at], reply[self.at :]]
+        return [reply]
+
+
+class Machine:
+    """A script that is being run."""
+
+    def __init__(self, client: Client, case: dict[str, Any], cut: Cut | None = None, counts: bool = True) -> None:
+        self.client = client
+        self.cut = cut or Cut()
+        settings = Settings(counts=counts)
+        if "remap_futures" in case:
+            settings.remap_futures = case["remap_futures"]
+        if "reply_bytes_max" in case:
+            settings.reply_bytes_max = case["reply_bytes_max"]
+        names = {row.name: row.number for row in t.LIMITS}
+        limits = [(names[name], value) for name, value in case.get("limits", {}).items()]
+        greeting = Greeting(client.stubs, "", "", settings)
+        greeting.take_bytes()
+        digest = client.stubs.digest if "server" not in case else bytes(32)
+        recorder = greeting.handle_bytes(welcome_of(digest, limits))
+        if "server" in case:
+            assert recorder is None, "another interface is asked for"
+            text = server_interface(client, case["server"])
+            recorder = greeting.handle_bytes(encode_reply({"interface": text}))
+        assert recorder is not None, "the greeting is over"
+        self.recorder: Recorder = recorder
+        self.foreign = Slot()
+        self.foreign._core, self.foreign._ref, self.foreign._known = object(), -1, None
+        self.place = Step(0)
+        self.stubs: dict[str, Slot] = {}
+        self.ended: dict[str, Ending] = {}
+        self.procedures: dict[str, tuple[int, e.Failure | None]] = {}
+        self.replies: deque[bytes | None] = deque()
+        self.answered = 0
+        self.sent: list[bytes] = []
+        self.wanted: deque[int] = deque()
+        self.crossings: list[Any] = []
+        self.results: list[Any] = []
+
+    def run(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """Runs all steps, and returns the outputs of the case."""
+        for index, step in enumerate(steps):
+            self.place = Step(index + 1)
+            result = self.step(step)
+            if result is not None:
+                self.results.append([int(self.place), result[0]])
+        assert not self.replies or self.cut.changed is not None, "replies that nobody asked for"
+        if self.sent:
+            self.cross(None)
+        known = {name: self.known(slot) for name, slot in self.stubs.items()}
+        counters = self.recorder.counters()
+        closed, omitted = self.recorder.is_closed, self.recorder.history_omitted
+        history = [{"batch": x.batch, "error": error(x.failure)} for x in self.recorder.exceptions()]
+        return {
+            "crossings": self.crossings,
+            "results": self.results,
+            "known": known,
+            "history": history,
+            "history_omitted": omitted,
+            "counters": {"crossings": counters.crossings, "calls": counters.calls},
+            "closed": closed,
+        }
+
+    # Bytes.
+
+    def cross(self, answered: bytes | None) -> None:
+        """Writes down a crossing."""
+        sent, self.sent = self.sent, []
+        self.crossings.append(
+            {
+                "sent": [hexed(piece) for piece in sent],
+                "commands": decode_commands(b"".join(sent)),
+                "answered": None if answered is None else hexed(answered),
+            }
+        )
+
+    def send(self, flushed: bool) -> None:
+        """Sends what can be sent; with ``flushed`` only what was flushed."""
+        while data := self.recorder.take_bytes(flushed):
+            for command in decode_commands(data):
+                if isinstance(command, dict) and "flush" in command:
+                    self.wanted.append(sum(count for _, count in command["flush"]["wanted"]))
+            self.sent.append(data)
+
+    def admit(self) -> e.Failure | None:
+        if self.recorder.is_ready:
+            return None
+        try:
+            match self.recorder.due():
+                case Due.SEND:
+                    self.send(False)
+                case Due.FLUSH:
+                    self.flush()
+        except e.Told as told:
+            return told.failure
+        return None
+
+    def flush(self) -> None:
+        self.recorder.begin_flush(False)
+        self.answer_all()
+
+    def synchronize(self, name: str) -> None:
+        self.recorder.begin_flush_for(name, False, self.place)
+        self.answer_all()
+
+    def answer_all(self) -> None:
+        while self.recorder.is_under_way:
+            self.answer()
+
+    def answer(self) -> None:
+        """Answers the oldest batch under way."""
+        self.send(True)
+        wanted = self.wanted.popleft() if self.wanted else 0
+        lost = e.ByConnection(ConnectionError("the stream ended"))
+        reply: bytes | None = nil_for_each(wanted)
+        if self.replies:
+            reply = self.replies.popleft()
+        if reply is None:
+            self.cross(None)
+            raise e.Told(self.recorder.close(lost))
+        if self.cut.changed is not None and 0 <= self.cut.changed - self.answered < len(reply):
+            at = self.cut.changed - self.answered
+            reply = reply[:at] + bytes([reply[at] ^ 1 << (at % 8)]) + reply[at + 1 :]
+        self.answered += len(reply)
+        self.cross(reply)
+        assert not self.recorder.handle_bytes(b""), "nothing has come"
+        for piece in self.cut.pieces(reply):
+            if self.recorder.handle_bytes(piece):
+                return
+        raise e.Told(self.recorder.close(lost))
+
+    # Stubs.
+
+    def slot(self, name: str) -> Slot:
+        return self.stubs[name]
+
+    def name(self, name: str, slot: Slot) -> None:
+        old = self.stubs.get(name)
+        if old is not None and not self.recorder.counts:
+            self.recorder.release(old)
+        self.stubs[name] = slot
+
+    def known(self, slot: Slot) -> Any:
+        if slot._ref < 0:
+            return {"future": -slot._ref}
+        if slot._ref > 0:
+            return {"handle": slot._ref}
+        known = slot._known
+        if known[0] == FAILED:
+            return {"failed": error(known[1])}
+        if known[0] == UNDER_WAY:
+            return {"under_way": known[1]}
+        if known[0] == t.TAG_ROWS:
+            return {"rows": known[1].count}
+        return {"value": show(known[:2])}
+
+    def take_results(self, step: dict[str, Any], recorded: int | e.Failure) -> None:
+        """Takes the stubs of a call's results; without names there is one result, which is dropped."""
+        names = names_of(step.get("as"))
+        for name in names or [None]:
+            slot = Slot()
+            if isinstance(recorded, e.Failure):
+                self.recorder.new_failed(slot, recorded)
+            else:
+                self.recorder.new_result(slot, recorded, self.place)
+            if name is not None:
+                self.name(name, slot)
+            elif not self.recorder.counts:
+                self.recorder.release(slot)
+
+    def variables(self, step: dict[str, Any]) -> None:
+        for name in names_of(step.get("as")):
+            self.name(name, self.recorder.variable(Slot(), self.place))
+
+    def argument(self, argument: Any) -> Any:
+        if isinstance(argument, str):
+            return self.slot(argument)
+        if "foreign" in argument:
+            return self.foreign
+        if "nested" in argument:
+            inner = ItemList([])
+            for _ in range(argument["nested"] - 1):
+                inner = ItemList([inner])
+            return inner
+        if "items" in argument:
+            return ItemList([self.argument(item) for item in argument["items"]])
+        return value_of(argument)
+
+    # Steps.
+
+    def step(self, step: dict[str, Any]) -> tuple[Any] | None:
+        """Runs a step. Returns its result in a tuple, if it has one."""
+        keys = [key for key in step if key in OPERATIONS]
+        assert len(keys) == 1, step
+        op, what = keys[0], step[keys[0]]
+        arguments = [self.argument(argument) for argument in step.get("args", [])]
+        return getattr(self, f"do_{op}")(step, what, arguments)  # type: ignore[no-any-return]
+
+    def do_lookup(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        ty = self.client.type(step["type"])
+        stubs = self.client.stubs
+        self.take_results(step, self.recorder.lookup(admitted, stubs, what, ty, step["type"], self.place))
+
+    def do_call(self, step: Any, what: Any, arguments: Any) -> None:
+        self.record_call(step, self.client.method(what), arguments)
+
+    def do_operator(self, step: Any, what: Any, arguments: Any) -> None:
+        number = self.client.operator(what)
+        assert number is not None
+        self.record_call(step, number, arguments)
+
+    def record_call(self, step: Any, method: int, arguments: Any) -> None:
+        admitted = self.admit()
+        receiver = self.slot(step["on"])
+        self.take_results(step, self.recorder.call(admitted, receiver, method, arguments, self.place))
+
+    def do_send(self, step: Any, what: Any, arguments: Any) -> None:
+        admitted = self.admit()
+        receiver, method = self.slot(step["on"]), self.client.method(what)
+        self.take_results(step, self.recorder.send(admitted, receiver, method, arguments, self.place))
+
+    def do_routine(self, step: Any, what: Any, arguments: Any) -> None:
+        admitted = self.admit()
+        stubs, routine = self.client.stubs, self.client.routine(what)
+        recorded = self.recorder.call_routine(admitted, stubs, routine, arguments, self.place)
+        self.take_results(step, recorded)
+
+    def do_call_procedure(self, step: Any, what: Any, arguments: Any) -> None:
+        admitted = self.admit()
+        number, refused = self.procedures[what]
+        recorded = self.recorder.call_procedure(admitted, number, refused, arguments, self.place)
+        self.take_results(step, recorded)
+
+    def do_value(self, step: Any, what: Any, _: Any) -> None:
+        self.name(step["as"], self.recorder.new_value(Slot(), value_of(what)))
+
+    def do_cell(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        self.take_results(step, self.recorder.cell(admitted, self.client.type(what), what, self.place))
+
+    def do_rows(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        types = [(self.client.type(name), name) for name in names_of(what)]
+        self.take_results(step, self.recorder.rows(admitted, types, self.place))
+
+    def do_emit(self, step: Any, what: Any, arguments: Any) -> None:
+        admitted = self.admit()
+        self.take_results(step, self.recorder.emit(admitted, self.slot(what), arguments, self.place))
+
+    def do_get(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        self.take_results(step, self.recorder.get(admitted, self.slot(what), self.place))
+
+    def do_cast(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        slot, ty = self.slot(step["on"]), self.client.type(what)
+        self.take_results(step, self.recorder.cast(admitted, slot, ty, what, self.place))
+
+    def do_test_type(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        slot, ty = self.slot(step["on"]), self.client.type(what)
+        self.take_results(step, self.recorder.test_type(admitted, slot, ty, what, self.place))
+
+    def do_read_rows(self, step: Any, what: Any, _: Any) -> tuple[Any]:
+        known = self.slot(what)._known if self.slot(what)._ref == 0 else (FAILED,)
+        objects: list[Slot] = []
+        read: Any = None
+        if known[0] == t.TAG_ROWS:
+            table: Table = known[1]
+            cells = self.items(table.cells, objects)
+            width = len(table.columns)
+            read = [cells[i : i + width] for i in range(0, len(cells), width)]
+        elif known[0] == t.TAG_COMPOUND:
+            read = self.items(compound_items(known[1]), objects)
+        names = names_of(step.get("as"))
+        for name, slot in zip(names, objects, strict=False):
+            self.name(name, slot)
+        # A changed reply may have fewer.
+        for name in names[len(objects) :]:
+            self.name(name, self.recorder.new_value(Slot(), (t.TAG_NIL, None)))
+        return (read,)
+
+    def items(self, items: list[Any], objects: list[Slot]) -> list[Any]:
+        """Returns items; objects by their number among all."""
+        out: list[Any] = []
+        for item in items:
+            if isinstance(item, Handle):
+                objects.append(self.recorder.new_object(Slot(), item.number))
+                out.append({"object": len(objects)})
+            elif item[0] == t.TAG_COMPOUND:
+                out.append(self.items(compound_items(item[1]), objects))
+            else:
+                out.append(show(item))
+        return out
+
+    def do_drop(self, _: Any, what: Any, __: Any) -> None:
+        for name in names_of(what):
+            slot = self.stubs.pop(name)
+            if not self.recorder.counts:
+                self.recorder.release(slot)
+
+    def do_clone(self, step: Any, what: Any, _: Any) -> None:
+        self.name(step["as"], self.slot(what))
+
+    # Structures.
+
+    def do_open(self, _: Any, what: Any, __: Any) -> None:
+        self.recorder.open(self.admit(), what, self.place)
+
+    def do_condition(self, _: Any, what: Any, __: Any) -> None:
+        self.recorder.condition(self.argument(what), self.place)
+
+    def do_foreach(self, step: Any, what: Any, arguments: Any) -> None:
+        admitted = self.admit()
+        place = self.place
+        receiver: Any = None
+        if "on" in step:
+            receiver = self.argument(step["on"])
+            operator = self.client.operator(what)
+            number = self.client.method(what) if operator is None else operator
+        else:
+            number = self.client.routine(what)
+        stubs = self.client.stubs
+        recorded = self.recorder.foreach(admitted, receiver, number, stubs, arguments, place, place)
+        self.take_results(step, recorded)
+
+    def do_jump(self, _: Any, what: Any, __: Any) -> None:
+        self.recorder.jump(what, self.place)
+
+    def do_end(self, step: Any, _: Any, __: Any) -> None:
+        ended = self.recorder.end()
+        if "as" in step:
+            self.ended[step["as"]] = ended
+
+    def do_reopen(self, step: Any, what: Any, _: Any) -> None:
+        types = tuple(self.client.type(name) for name in names_of(step.get("types")))
+        block: Any = OthersBlock("as" in step)
+        if what == "else":
+            block = ElseBlock()
+        elif what == "when":
+            block = WhenBlock(step["name"], types)
+        self.recorder.reopen(self.ended[step["of"]], block, self.place)
+        self.variables(step)
+
+    def do_abandon(self, _: Any, __: Any, ___: Any) -> None:
+        self.recorder.abandon()
+
+    def heading(self, step: Any) -> Heading:
+        params = tuple(self.client.type(name) for name in names_of(step.get("params")))
+        return Heading(params, self.client.type(step["result"]) if "result" in step else None)
+
+    def do_procedure(self, step: Any, what: Any, _: Any) -> None:
+        admitted = self.admit()
+        number = self.recorder.open_procedure(admitted, what, self.heading(step), self.place)
+        self.procedures[what] = (number, None)
+        self.variables(step)
+
+    def do_return(self, _: Any, what: Any, __: Any) -> None:
+        self.recorder.return_(None if what is None else self.argument(what), self.place)
+
+    def do_end_procedure(self, _: Any, what: Any, __: Any) -> None:
+        refused = self.recorder.close_procedure()
+        self.procedures[what] = (self.procedures[what][0], refused)
+
+    def do_find_procedure(self, step: Any, what: Any, _: Any) -> tuple[Any]:
+        return (self.recorder.find_procedure(what, self.heading(step)),)
+
+    # Crossings.
+
+    def do_reply(self, _: Any, what: Any, __: Any) -> None:
+        self.replies.append(encode_reply(what))
+
+    def do_lose(self, _: Any, __: Any, ___: Any) -> None:
+        self.replies.append(None)
+
+    def attempt(self, *work: Any) -> tuple[Any]:
+        try:
+            for one in work:
+                one()
+        except e.Told as told:
+            return ({"error": error(told.failure)},)
+        return ("ok",)
+
+    def do_flush(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        return self.attempt(lambda: self.synchronize("flush"), lambda: self.recorder.surface(True))
+
+    def do_begin_flush(self, _: Any, what: Any, __: Any) -> tuple[Any]:
+        kept = what == "kept"
+        return self.attempt(lambda: self.recorder.begin_flush_for("flush", kept, self.place))
+
+    def do_finish_flush(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        return self.attempt(self.answer, lambda: self.recorder.surface(True))
+
+    def do_claim(self, _: Any, what: Any, __: Any) -> tuple[Any]:
+        slot = self.slot(what)
+        result = self.attempt(lambda: self.know(slot), lambda: self.claim(slot))
+        return (self.known(slot),) if result == ("ok",) else result
+
+    def know(self, slot: Slot) -> None:
+        if slot._ref < 0:
+            self.synchronize("claim")
+        elif slot._ref == 0 and slot._known[0] == UNDER_WAY:
+            number = slot._known[1]
+            while self.recorder.is_unanswered(number):
+                self.answer()
+
+    def claim(self, slot: Slot) -> None:
+        failure = self.recorder.failure_of(slot)
+        if failure is None:
+            self.recorder.surface(False)
+        else:
+            self.recorder.tell(failure)
+            raise e.Told(failure)
+
+    def do_commit(self, step: Any, _: Any, __: Any) -> None:
+        admitted = self.admit()
+        if admitted is None:
+            try:
+                if self.recorder.commit_due() is not Due.NOTHING:
+                    self.flush()
+            except e.Told as told:
+                admitted = told.failure
+        self.take_results(step, self.recorder.commit(admitted, self.place))
+
+    def do_abort(self, step: Any, _: Any, __: Any) -> None:
+        self.take_results(step, self.recorder.abort(self.admit(), self.place))
+
+    def do_wait(self, step: Any, what: Any, _: Any) -> None:
+        self.take_results(step, self.recorder.wait(self.admit(), what, self.place))
+
+    def do_wait_ms(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        return (self.recorder.wait_ms,)
+
+    def do_transaction_ends(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        return (self.recorder.transaction_ends,)
+
+    def do_is_same(self, _: Any, what: Any, __: Any) -> tuple[Any]:
+        return (self.recorder.is_same(self.slot(what[0]), self.slot(what[1])),)
+
+    def do_transaction(self, step: Any, what: Any, _: Any) -> tuple[Any]:
+        batch = None
+        if "batch" in what:
+            batch = (int(what["batch"]["client"], 16), what["batch"]["number"])
+
+        def begin() -> None:
+            slot = self.recorder.begin_transaction(Slot(), what.get("tries", 0), batch, self.place)
+            self.name(step["as"], slot)
+
+        return self.attempt(lambda: self.synchronize("transaction"), begin)
+
+    def do_end_transaction(self, _: Any, what: Any, __: Any) -> tuple[Any] | None:
+        # There is none if its begin was refused.
+        slot = self.stubs.get(what)
+        if slot is None:
+            return None
+        refusals = self.recorder.end_transaction_batch()
+
+        def finish() -> None:
+            outcome: e.Failure | None = None
+            try:
+                self.claim(slot)
+            except e.Told as told:
+                outcome = told.failure
+            failure = self.recorder.finish_transaction(outcome, refusals, self.place)
+            if failure is not None:
+                raise e.Told(failure)
+
+        return self.attempt(self.flush, finish)
+
+    def do_abandon_transaction(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        self.recorder.abandon_transaction()
+        result = self.attempt(self.flush)
+        self.recorder.tell_transaction()
+        return result
+
+    def do_exceptions(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
+        return ([error(entry.failure) for entry in self.recorder.exceptions()],)
+
+    def do_clear_exceptions(self, _: Any, __: Any, ___: Any) -> None:
+        if self.recorder.clear_exceptions(self.place):
+            self.recorder.clear_server(self.admit())
+
+    def do_leave(self, _: Any, __: Any, ___: Any) -> None:
+        if self.recorder.leave():
+            self.send(False)
+            self.recorder.close(e.ByClient())
+
+
+def names_of(names: Any) -> list[Any]:
+    """One name, several, or none."""
+    if names is None:
+        return []
+    return names if isinstance(names, list) else [names]
+
+
+def error(failure: e.Failure) -> dict[str, Any]:
+    """A failure: its own parts; if it follows from others, the first of them and those in between."""
+    out = alone(failure)
+    chain = list(failure.chain())[1:]
+    if chain and not isinstance(failure, e.Unseen):
+        out["via"] = [alone(one) for one in chain[:-1]]
+        out["root"] = alone(chain[-1])
+    return out
+
+
+def call_of(name: e.CallName) -> dict[str, Any]:
+    place = None if name.place is None else int(name.place)  # type: ignore[call-overload]
+    return {"name": name.name, "number": name.number, "place": place, "rounds": list(name.rounds)}
+
+
+def exception_value(value: Any) -> Any:
+    if isinstance(value, Handle):
+        return "object"
+    if value[0] == t.TAG_COMPOUND:
+        return {"nil": None}
+    if value[0] == t.TAG_BYTES:
+        return {"bytes": hexed(value[1])}
+    return show(value)
+
+
+def alone(failure: e.Failure) -> dict[str, Any]:
+    match failure:
+        case e.Signal(name, values, places, more, call):
+            shown = [exception_value(value) for value in values]
+            out = {"kind": "signal", "name": name, "values": shown, "call": call_of(call)}
+            if places is not None:
+                out["places"] = [{"routine": p.routine, "file": p.file, "line": p.line} for p in places]
+                out["more_places"] = more
+            return out
+        case e.Unhandled(argument, _, call):
+            return {"kind": "unhandled", "argument": argument, "call": call_of(call)}
+        case e.Refused(number, text, call):
+            return {"kind": "refused", "number": number, "text": text, "call": call_of(call)}
+        case e.NotReached(_, call):
+            return {"kind": "not_reached", "call": call_of(call)}
+        case e.NotSent(call, _):
+            return {"kind": "not_sent", "call": call_of(call)}
+        case e.Unseen(failures, omitted, of):
+            named = None if of is None else call_of(of)
+            shown = [error(one) for one in failures]
+            return {"kind": "unseen", "failures": shown, "omitted": omitted, "call": named}
+        case e.Misused():
+            return {"kind": "misuse", "misuse": failure.name}
+        case e.Missing(name):
+            return {"kind": "missing", "name": name}
+        case e.Ended(why):
+            return closed(why)
+    raise AssertionError(failure)
+
+
+def closed(why: e.Closed) -> dict[str, Any]:
+    match why:
+        case e.ByClient():
+            return {"kind": "closed", "by": "client"}
+        case e.ByConnection():
+            return {"kind": "closed", "by": "connection"}
+        case e.ByServer(number, position, text):
+            return {"kind": "closed", "by": "server", "number": number, "position": position, "text": text}
+        case e.ByBadReply(bad):
+            return {"kind": "closed", "by": "bad_reply", "error": bad.name}
+    return {"kind": "closed", "by": "wrong_reply"}
