@@ -13,6 +13,7 @@ mod c;
 mod cpp;
 mod model;
 mod naming;
+mod python;
 mod rust;
 mod tables;
 
@@ -31,11 +32,13 @@ pub enum Lang {
     C,
     /// One header over `bifrost/bifrost.hpp`.
     Cpp,
+    /// One module for the package `bifrost-veneer`.
+    Python,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp];
+    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Lang {
             Lang::Rust => "rust",
             Lang::C => "c",
             Lang::Cpp => "cpp",
+            Lang::Python => "python",
         }
     }
 
@@ -73,5 +77,6 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::Rust => rust::generate(interface),
         Lang::C => c::generate(interface),
         Lang::Cpp => cpp::generate(interface),
+        Lang::Python => python::generate(interface),
     }
 }

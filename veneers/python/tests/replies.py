@@ -79,7 +79,9 @@ def _reply(code: int, number: int, body: Any) -> bytes:
     return to_bytes(words)
 
 
-def welcome_of(digest: bytes, limits: list[tuple[int, int]], session: int = 1, server: str = "script") -> bytes:
+def welcome_of(
+    digest: bytes, limits: list[tuple[int, int]], session: int = 1, server: str = "script"
+) -> bytes:
     body = new_words()
     body.append(session)
     put_raw(body, digest)
@@ -137,7 +139,11 @@ def _put_exception(body: Any, exception: dict[str, Any]) -> None:
         unhandled = exception["unhandled"]
         body.append(signed(t.EXCEPTION_UNHANDLED | len(rounds) << 16 | call << 32))
         body.extend(rounds)
-        body.append(signed(unhandled["argument"] & 0xFF_FFFF | unhandled.get("back", 0) << 24 | unhandled["cause"] << 32))
+        body.append(
+            signed(
+                unhandled["argument"] & 0xFF_FFFF | unhandled.get("back", 0) << 24 | unhandled["cause"] << 32
+            )
+        )
     else:
         refused = exception["refused"]
         body.append(signed(t.EXCEPTION_REFUSED | len(rounds) << 16 | call << 32))

@@ -13,6 +13,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from replies import encode_reply, hexed, nil_for_each, value_of, welcome_of
+
 from bifrost_veneer import _tables as t
 from bifrost_veneer.recorder import (
     FAILED,
@@ -31,15 +33,11 @@ from bifrost_veneer.recorder import errors as e
 from bifrost_veneer.recorder.commands import decode_commands, show
 from bifrost_veneer.recorder.decode import Handle, Table, compound_items
 from bifrost_veneer.recorder.structures import ElseBlock, Ending, OthersBlock, WhenBlock
-from replies import encode_reply, hexed, nil_for_each, value_of, welcome_of
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
 OPERATIONS = frozenset(
-    "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop "
-    "clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply "
-    "lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction "
-    "end_transaction abandon_transaction exceptions clear_exceptions leave".split()
+    ["lookup", "call", "send", "operator", "routine", "call_procedure", "value", "cell", "rows", "emit", "read_rows", "get", "cast", "test_type", "drop", "clone", "open", "condition", "foreach", "jump", "end", "reopen", "abandon", "procedure", "return", "end_procedure", "find_procedure", "reply", "lose", "flush", "begin_flush", "finish_flush", "claim", "commit", "abort", "wait", "wait_ms", "is_same", "transaction_ends", "transaction", "end_transaction", "abandon_transaction", "exceptions", "clear_exceptions", "leave"]
 )
 
 
@@ -112,7 +110,9 @@ class Cut:
 class Machine:
     """A script that is being run."""
 
-    def __init__(self, client: Client, case: dict[str, Any], cut: Cut | None = None, counts: bool = True) -> None:
+    def __init__(
+        self, client: Client, case: dict[str, Any], cut: Cut | None = None, counts: bool = True
+    ) -> None:
         self.client = client
         self.cut = cut or Cut()
         settings = Settings(counts=counts)

@@ -6,6 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from replies import encode_command, encode_reply, unhexed
+from script import VECTORS, Client, Cut, Machine
+
 from bifrost_veneer import _tables as t
 from bifrost_veneer.recorder import Interface
 from bifrost_veneer.recorder.commands import decode_command, decode_commands, show
@@ -26,8 +29,6 @@ from bifrost_veneer.recorder.decode import (
     Welcome,
     decode_reply,
 )
-from replies import encode_command, encode_reply, unhexed
-from script import VECTORS, Client, Cut, Machine
 
 
 def vectors(name: str) -> list[Any]:

@@ -1,1 +1,123 @@
-"""Bifrost."""
+"""Bifrost for Python: calls of objects on a server, recorded as they are made and sent together.
+
+Generated stubs (``bifrost veneer --lang python``) give each type a class and each exception too::
+
+    from bifrost_stubs import DataBase, NotFound, connect
+
+    with connect("unix:///run/bifrost/main") as s:
+        db = s.lookup("database", DataBase)
+        eve = db.fetch("eve")  # recorded: nothing has crossed
+        eve.touch()
+        print(eve.visits().claim())  # one crossing
+
+See the README for the rest. :class:`Session` is the type to read first.
+"""
+
+from .asession import AsyncSession, Connecting
+from .errors import (
+    BadToken,
+    BifrostError,
+    Closed,
+    Conflict,
+    ConnectError,
+    Failure,
+    Missing,
+    Misuse,
+    NotReached,
+    Refused,
+    Signal,
+    SourcePlace,
+    Unhandled,
+    Unseen,
+    WrongType,
+)
+from .generated import ConnectOptions
+from .kinds import Some
+from .live import AsyncLiveBatch, LiveBatch
+from .procedures import Procedure
+from .recorder.state import Counters
+from .recording import BatchName, Recording
+from .session import Session
+from .values import (
+    AnyArg,
+    AnyObject,
+    Bool,
+    BoolArg,
+    Bytes,
+    BytesArg,
+    Cell,
+    Char,
+    CharArg,
+    Directory,
+    Int,
+    IntArg,
+    Iter,
+    Nothing,
+    Null,
+    NullArg,
+    Object,
+    Plain,
+    Promise,
+    Real,
+    RealArg,
+    Rows,
+    Str,
+    StrArg,
+    Stub,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AnyArg",
+    "AnyObject",
+    "AsyncLiveBatch",
+    "AsyncSession",
+    "BadToken",
+    "BatchName",
+    "BifrostError",
+    "Bool",
+    "BoolArg",
+    "Bytes",
+    "BytesArg",
+    "Cell",
+    "Char",
+    "CharArg",
+    "Closed",
+    "Conflict",
+    "ConnectError",
+    "ConnectOptions",
+    "Connecting",
+    "Counters",
+    "Directory",
+    "Failure",
+    "Int",
+    "IntArg",
+    "Iter",
+    "LiveBatch",
+    "Missing",
+    "Misuse",
+    "NotReached",
+    "Nothing",
+    "Null",
+    "NullArg",
+    "Object",
+    "Plain",
+    "Procedure",
+    "Promise",
+    "Real",
+    "RealArg",
+    "Recording",
+    "Refused",
+    "Rows",
+    "Session",
+    "Signal",
+    "Some",
+    "SourcePlace",
+    "Str",
+    "StrArg",
+    "Stub",
+    "Unhandled",
+    "Unseen",
+    "WrongType",
+]

@@ -248,9 +248,7 @@ class Account(State):
         """True if a flush is due before a commit is recorded."""
         if self._is_prevented():
             # The call and the commit belong into one batch.
-            return (
-                len(self.futures) + 2 > self.attention_futures or self.commands + 3 > self.bounds.commands
-            )
+            return len(self.futures) + 2 > self.attention_futures or self.commands + 3 > self.bounds.commands
         # Told in the middle of a batch, whose own failures must not be cleared with them.
         return self.server_unseen and self._all_told()
 

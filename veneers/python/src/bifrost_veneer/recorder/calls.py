@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from .. import _tables as t
 from .account import Account
@@ -89,6 +89,9 @@ _BACK_BITS: Final = 32
 
 class Calls(Account):
     """Records calls."""
+
+    #: The place of a table without columns in the batch.
+    _table_at = 0
 
     # Admission.
 
@@ -280,6 +283,46 @@ class Calls(Account):
         self.tables += 1
         return ROWS
 
+    def open_table(self, admitted: Admission, place: object) -> Recorded:
+        """Records the making of a table whose columns are not known yet, directly before the loop that
+        fills it: :meth:`set_columns` in the loop tells them. Its one result is the table."""
+        wrong = admitted
+        if wrong is None and self.scopes:
+            wrong = Misused(t.MISUSE_TABLE_INSIDE)
+        if wrong is not None:
+            return self.refuse("rows", place, wrong)
+        self._table_at = len(self.batch)
+        # A column of nil, unless others are told.
+        basic = self.numbers.stubs.basic
+        number = self.numbers.type(basic[0][0]) if basic else 0
+        self.batch.extend((head(t.OP_ROWS, 1, 0), number or 0))
+        self.extra += 1
+        self.tables += 1
+        return ROWS
+
+    def set_columns(self, types: Sequence[tuple[int, str]], place: object) -> None:
+        """Tells the columns of the table that stands before the open loop."""
+        if self.refusal() is not None:
+            return
+        numbers: list[int] = []
+        wrong: Failure | None = None
+        if not 1 <= len(types) <= t.ARGUMENTS_MAX:
+            wrong = Misused(t.MISUSE_TOO_LONG)
+        for type_number, type_name in types:
+            number = self.numbers.type(type_number)
+            if number is None:
+                wrong = wrong or Missing(type_name)
+            else:
+                numbers.append(number)
+        if wrong is not None:
+            self.refuse("rows", place, wrong)
+            return
+        at = self._table_at
+        self.batch[at] = head(t.OP_ROWS, len(numbers), 0)
+        self.batch[at + 1 : at + 2] = array("q", numbers)
+        for scope in self.scopes:
+            scope.batch_start += len(numbers) - 1
+
     def emit(self, admitted: Admission, rows: Slot, cells: Sequence[Operand], place: object) -> Recorded:
         """Records a row of a table. Its one result is nil."""
         table: int | Failure
@@ -348,7 +391,7 @@ class Calls(Account):
             if batch.number == number:
                 if not batch.kept:
                     break
-                return -((self.batch_number - number) << _BACK_BITS | position)
+                return -int((self.batch_number - number) << _BACK_BITS | position)
         return Misused(t.MISUSE_UNDER_WAY)
 
     def _note_error_handle(self, slot: Slot, argument: int) -> None:
@@ -359,14 +402,15 @@ class Calls(Account):
     def expect_reference(self, slot: Slot, place: object) -> int | Failure:
         """Returns a reference to a stub, for a marker or a receiver; records a constant if the stub is
         a value. The caller was admitted: a flush in between would end the reference."""
-        if slot._core is not self:
+        if bool(slot._core is not self):
             return Misused(t.MISUSE_OTHER_SESSION)
-        if slot._ref:
-            return slot._ref
+        reference: int = slot._ref
+        if reference:
+            return reference
         unusable = self.unusable(slot)
         if unusable is not None:
             return unusable
-        known = slot._known
+        known: Any = slot._known
         if known[0] == UNDER_WAY:
             return self.earlier_reference(slot)
         if known[0] == FAILED or known[0] == t.TAG_ROWS:
@@ -448,7 +492,7 @@ class Calls(Account):
         return t.TAG_COMPOUND
 
     def _append_stub(self, slot: Slot, argument: int) -> int | Failure:
-        if slot._core is not self:
+        if bool(slot._core is not self):
             return Misused(t.MISUSE_OTHER_SESSION)
         if slot._ref:
             self.batch.append(slot._ref)

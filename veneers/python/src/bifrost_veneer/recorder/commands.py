@@ -43,7 +43,9 @@ _CALL_NAMES: Final = {
     t.OP_CALL_ROUTINE: "call_routine",
     t.OP_CALL_PROCEDURE: "call_procedure",
 }
-_TRACE: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+_TRACE: Final = re.compile(
+    r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL
+)
 
 
 def parse_trace(text: str) -> str | None:

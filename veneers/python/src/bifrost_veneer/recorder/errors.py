@@ -64,10 +64,7 @@ class Failure:
 
     def root(self) -> Failure:
         """Returns the failure that started it; of several unseen failures the oldest."""
-        failure = self
-        for failure in self.chain():
-            pass
-        return failure
+        return list(self.chain())[-1]
 
     def as_cause(self) -> Failure:
         """Returns the failure as the cause of another one: beyond a depth the root stands for all

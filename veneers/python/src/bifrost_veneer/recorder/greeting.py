@@ -1,8 +1,8 @@
 """The begin of a session: hello, welcome, and the server's interface if it is another one.
 
-    hello sent --welcome, the same digest--> the recorder
-    hello sent --welcome, another digest--> describe sent --interface--> the recorder
-    any --another reply, an error of the server--> nothing
+hello sent --welcome, the same digest--> the recorder
+hello sent --welcome, another digest--> describe sent --interface--> the recorder
+any --another reply, an error of the server--> nothing
 """
 
 from __future__ import annotations

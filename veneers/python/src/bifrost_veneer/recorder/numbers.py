@@ -15,8 +15,7 @@ from .. import _tables as t
 NO_NUMBER: Final = t.NO_NUMBER
 
 _KINDS: Final = frozenset(
-    "null bool int real char string bytes any array sequence list cell vector map maybe record struct "
-    "oneof object".split()
+    ["null", "bool", "int", "real", "char", "string", "bytes", "any", "array", "sequence", "list", "cell", "vector", "map", "maybe", "record", "struct", "oneof", "object"]
 )
 
 
@@ -145,7 +144,7 @@ class Interface:
         """Returns the numbers of ``cell[T]`` and of its methods ``put``, ``full`` and ``get``."""
         ty = NO_NUMBER if element == NO_NUMBER else self.find_kind("cell", element)
         if ty == NO_NUMBER:
-            return (NO_NUMBER,) * 4
+            return (NO_NUMBER, NO_NUMBER, NO_NUMBER, NO_NUMBER)
         number = self.method_numbers
         put, full, get = (number.get((ty, name), NO_NUMBER) for name in ("put", "full", "get"))
         return (ty, put, full, get)
@@ -162,7 +161,7 @@ class Interface:
 class Stubs:
     """The constants of a generated module. Two sessions have the same stubs if it is the same object."""
 
-    __slots__ = ("_interface", "basic", "builtin", "digest", "load", "operators", "types")
+    __slots__ = ("_interface", "basic", "builtin", "digest", "load", "operators", "signals", "types")
 
     def __init__(
         self,
@@ -185,6 +184,8 @@ class Stubs:
         self.operators = operators
         #: The classes of the types, by number; filled by the classes themselves.
         self.types: dict[int, type] = {}
+        #: The classes of the exceptions, by their names in Theta.
+        self.signals: dict[str, Any] = {}
         self._interface: Interface | None = None
 
     def interface(self) -> Interface:
@@ -222,7 +223,7 @@ class Numbers:
             self._map(stubs.interface(), server)
 
     def _map(self, own: Interface, server: Interface) -> None:
-        for number, ty in enumerate(own.types):
+        for ty in own.types:
             theirs = server.type_numbers.get(ty["name"])
             self._types.append(theirs)
             for method in ty.get("methods", ()):

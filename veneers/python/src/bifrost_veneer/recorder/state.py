@@ -256,7 +256,7 @@ class Batch:
         self.error_handles: list[tuple[int, int, Failure]] = []
         self.structures: list[Sent] = []
         #: The transactions at its begin and at its end.
-        self.transactions = (0, 0)
+        self.transactions: tuple[int, int] = (0, 0)
         #: The calls up to this position need not be told.
         self.forgiven: float = 0
         #: True if later batches may name its results.
@@ -613,3 +613,12 @@ class State:
     def closed_reason(self) -> Closed | None:
         """Returns the reason why the session is closed."""
         return getattr(self.broken, "why", None)
+
+    def roll_back(self, words: int, futures: int) -> None:
+        """Takes back what an interrupted call has left."""
+        extra = self.extra
+        del self.batch[words:]
+        del self.futures[futures:]
+        del self.mades[futures:]
+        del self.places[futures:]
+        self.extra = extra

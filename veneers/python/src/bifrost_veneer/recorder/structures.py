@@ -440,9 +440,7 @@ class Structures(Calls):
         """True if nothing is recorded, and no batch is under way."""
         return self.commands == 0 and not self.under_way
 
-    def begin_transaction(
-        self, slot: Slot, tries: int, batch: tuple[int, int] | None, place: object
-    ) -> Slot:
+    def begin_transaction(self, slot: Slot, tries: int, batch: tuple[int, int] | None, place: object) -> Slot:
         """Begins a batch that is a transaction; ``slot`` is its result. The caller has flushed before.
         ``batch`` is its name: 128 bits of the client's, and a number. Raises :class:`Told`."""
         if self.broken is not None:

@@ -1,0 +1,1 @@
+"""Bytes in and out: addresses, sockets, TLS, websockets, and the waiting."""
