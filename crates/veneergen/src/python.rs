@@ -32,7 +32,8 @@ static TAKEN: &[&str] =
     &["as_", "is_", "release", "self", "session", "connect", "aconnect", "bf", "_g", "tuple", "_"];
 
 /// Names of types that generated code uses without a path.
-static TAKEN_TYPES: &[&str] = &["Any", "TypeAlias", "Unpack", "Sequence", "INTERFACE", "True", "False", "None"];
+static TAKEN_TYPES: &[&str] =
+    &["Any", "TypeAlias", "Unpack", "Sequence", "INTERFACE", "True", "False", "None"];
 
 /// Names of types that annotations of fields use.
 static BUILTIN: &[&str] = &["int", "float", "str", "bool", "bytes", "list", "dict", "tuple"];
@@ -136,6 +137,8 @@ fn snake(name: &str) -> String {
 /// The pieces of the module.
 #[derive(Serialize)]
 struct Module {
+    /// The import lines that the rest needs.
+    imports: Vec<String>,
     /// The assignment of the constants.
     constants: String,
     classes: Vec<Class>,
@@ -319,7 +322,13 @@ fn function(f: &MethodModel, method: bool) -> Function {
     let many = !f.iterator && promises.len() > 1;
     let (receiver, name, mut arguments) = match method {
         true => {
-            let name = if f.iterator { "self._iterate(" } else if many { "self._call_many(" } else { "self._call(" };
+            let name = if f.iterator {
+                "self._iterate("
+            } else if many {
+                "self._call_many("
+            } else {
+                "self._call("
+            };
             ("self".to_owned(), name, Vec::new())
         }
         false => {
@@ -399,8 +408,7 @@ impl Builder<'_> {
             Kind::Struct | Kind::Record => {
                 let fields = c.parts.iter().map(|p| format!("{}: {}", field(p), p.plain)).collect();
                 let doc = format!("    \"\"\"The contents of ``{}``.\"\"\"", escaped(&t.theta));
-                let shape =
-                    Shape { name: c.ty.clone(), doc, eq: c.comparable, fields, alias: String::new() };
+                let shape = Shape { name: c.ty.clone(), doc, eq: c.comparable, fields, alias: String::new() };
                 let mut parts = vec![c.ty.clone()];
                 parts.extend(c.parts.iter().map(of));
                 (vec![shape], parts, "_g.struct(".to_owned())
@@ -455,7 +463,8 @@ impl Builder<'_> {
         let above = |name: &String| model.types.iter().find(|other| other.name == *name);
         // Those above another one are bases by it.
         let bases: Vec<&TypeModel> = t.supertypes.iter().filter_map(above).collect();
-        let direct = bases.iter().filter(|base| !bases.iter().any(|other| other.supertypes.contains(&base.name)));
+        let direct =
+            bases.iter().filter(|base| !bases.iter().any(|other| other.supertypes.contains(&base.name)));
         let direct: Vec<String> = direct.map(|base| base.name.clone()).collect();
         let plain = match &t.contents {
             Some(c) if c.by_value => c.ty.clone(),
@@ -470,7 +479,7 @@ impl Builder<'_> {
         if let Some(c) = &t.contents {
             let (made, parts, call) = self.shapes(t, c);
             shapes = made;
-            get = format!("bf.Plain[{}]", if c.kind == Kind::Oneof { c.ty.clone() } else { c.ty.clone() });
+            get = format!("bf.Plain[{}]", c.ty);
             let mut contents = vec![t.name.clone(), bracketed(0, &call, &parts, ")")];
             if c.by_value {
                 contents.push("by_value=True".to_owned());
@@ -500,7 +509,7 @@ impl Builder<'_> {
             let (variables, values) = match signals.as_slice() {
                 [one] => (
                     tuple(one.values.iter().map(promise).collect()),
-                    tuple(one.values.iter().map(|v| v.plain.clone()).collect()),
+                    tuple(one.values.iter().map(|v| v.ty.clone()).collect()),
                 ),
                 _ => ("tuple[()]".to_owned(), "Any".to_owned()),
             };
@@ -534,7 +543,9 @@ fn tuple(parts: Vec<String>) -> String {
 /// does.
 fn nested(before: &str, arguments: &[String], call: &str, parts: &[String]) -> String {
     let short = bracketed(0, before, arguments, ")");
-    if !short.contains('\n') || !arguments.join(", ").contains('\n') && !short.lines().any(|l| l.chars().count() > WIDTH) {
+    if !short.contains('\n')
+        || !arguments.join(", ").contains('\n') && !short.lines().any(|l| l.chars().count() > WIDTH)
+    {
         return short;
     }
     let mut lines = format!("{before}\n");
@@ -584,6 +595,25 @@ fn in_order(model: &Model) -> Vec<&TypeModel> {
 }
 
 impl Module {
+    /// Returns the imports that the module needs.
+    fn imports(&self) -> Vec<String> {
+        let shapes = || self.classes.iter().flat_map(|class| &class.shapes);
+        let has_alias = !self.aliases.is_empty() || shapes().any(|shape| !shape.alias.is_empty());
+        let mut imports = Vec::new();
+        if self.aliases.iter().any(|alias| alias.contains("Sequence[")) {
+            imports.push("from collections.abc import Sequence".to_owned());
+        }
+        if shapes().any(|shape| shape.alias.is_empty()) {
+            imports.push("from dataclasses import dataclass".to_owned());
+        }
+        let mut typing = Vec::new();
+        typing.extend(self.exceptions.iter().any(|exception| exception.values == "Any").then_some("Any"));
+        typing.extend(has_alias.then_some("TypeAlias"));
+        typing.push("Unpack");
+        imports.push(format!("from typing import {}", typing.join(", ")));
+        imports
+    }
+
     fn new(model: &Model) -> Module {
         let names = model.types.iter().flat_map(|t| {
             let contents = t.contents.as_ref().map(|c| c.ty.clone());
@@ -602,7 +632,17 @@ impl Module {
         definitions.append(&mut contents);
         let exceptions = builder.exceptions(&mut definitions);
         let routines = model.routines.iter().map(|f| function(f, false)).collect();
-        Module { constants: constants(model), classes, aliases, routines, exceptions, definitions }
+        let mut module = Module {
+            imports: Vec::new(),
+            constants: constants(model),
+            classes,
+            aliases,
+            routines,
+            exceptions,
+            definitions,
+        };
+        module.imports = module.imports();
+        module
     }
 }
 

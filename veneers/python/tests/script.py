@@ -37,7 +37,53 @@ from bifrost_veneer.recorder.structures import ElseBlock, Ending, OthersBlock, W
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
 OPERATIONS = frozenset(
-    ["lookup", "call", "send", "operator", "routine", "call_procedure", "value", "cell", "rows", "emit", "read_rows", "get", "cast", "test_type", "drop", "clone", "open", "condition", "foreach", "jump", "end", "reopen", "abandon", "procedure", "return", "end_procedure", "find_procedure", "reply", "lose", "flush", "begin_flush", "finish_flush", "claim", "commit", "abort", "wait", "wait_ms", "is_same", "transaction_ends", "transaction", "end_transaction", "abandon_transaction", "exceptions", "clear_exceptions", "leave"]
+    [
+        "lookup",
+        "call",
+        "send",
+        "operator",
+        "routine",
+        "call_procedure",
+        "value",
+        "cell",
+        "rows",
+        "emit",
+        "read_rows",
+        "get",
+        "cast",
+        "test_type",
+        "drop",
+        "clone",
+        "open",
+        "condition",
+        "foreach",
+        "jump",
+        "end",
+        "reopen",
+        "abandon",
+        "procedure",
+        "return",
+        "end_procedure",
+        "find_procedure",
+        "reply",
+        "lose",
+        "flush",
+        "begin_flush",
+        "finish_flush",
+        "claim",
+        "commit",
+        "abort",
+        "wait",
+        "wait_ms",
+        "is_same",
+        "transaction_ends",
+        "transaction",
+        "end_transaction",
+        "abandon_transaction",
+        "exceptions",
+        "clear_exceptions",
+        "leave",
+    ]
 )
 
 
@@ -371,7 +417,7 @@ class Machine:
         self.take_results(step, self.recorder.test_type(admitted, slot, ty, what, self.place))
 
     def do_read_rows(self, step: Any, what: Any, _: Any) -> tuple[Any]:
-        known = self.slot(what)._known if self.slot(what)._ref == 0 else (FAILED,)
+        known: Any = self.slot(what)._known if self.slot(what)._ref == 0 else (FAILED,)
         objects: list[Slot] = []
         read: Any = None
         if known[0] == t.TAG_ROWS:
@@ -631,7 +677,7 @@ def alone(failure: e.Failure) -> dict[str, Any]:
     match failure:
         case e.Signal(name, values, places, more, call):
             shown = [exception_value(value) for value in values]
-            out = {"kind": "signal", "name": name, "values": shown, "call": call_of(call)}
+            out: dict[str, Any] = {"kind": "signal", "name": name, "values": shown, "call": call_of(call)}
             if places is not None:
                 out["places"] = [{"routine": p.routine, "file": p.file, "line": p.line} for p in places]
                 out["more_places"] = more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -162,6 +163,21 @@ def run(case: dict[str, Any], cut: Cut | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_scripts_have_their_outputs(case: dict[str, Any]) -> None:
     outputs = run(case)
+    for name in OUTPUTS:
+        assert outputs[name] == case[name], name
+
+
+def random_cases() -> list[dict[str, Any]]:
+    """The random scripts; ``BIFROST_RANDOM`` names a file with more."""
+    path = os.environ.get("BIFROST_RANDOM", str(VECTORS / "random.jsonl"))
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("case", random_cases(), ids=lambda case: case["case"])
+def test_random_scripts_have_their_outputs(case: dict[str, Any]) -> None:
+    outputs = run(case)
+    outputs["crossings"] = [{"sent": crossing["sent"]} for crossing in outputs["crossings"]]
     for name in OUTPUTS:
         assert outputs[name] == case[name], name
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from . import _tables as t
-from .kinds import STR, Kind, Mismatch
+from .kinds import STR, Kind, Mismatch, ObjectKind
 from .recorder import errors as e
 from .recorder.decode import Handle, Place
 from .recorder.wire import Value
@@ -193,7 +193,9 @@ def _take_values(failure: e.Signal, headings: Sequence[Sequence[Kind]], core: Re
             continue
         source = iter(failure.values)
         try:
-            return tuple([kind.take(source, core) for kind in kinds])
+            # Exceptions have objects as values, no contents.
+            takes = [kind.take_object if isinstance(kind, ObjectKind) else kind.take for kind in kinds]
+            return tuple([take(source, core) for take in takes])
         except Mismatch:
             continue
     return tuple([_plain(value, core) for value in failure.values])

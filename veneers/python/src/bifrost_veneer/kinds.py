@@ -207,13 +207,17 @@ class ObjectKind(Kind):
     def operand(self, value: Any) -> Operand:
         if isinstance(value, self.stub):
             return value
-        if self.by_value and self.contents is not None and not isinstance(value, Slot):
+        if self.by_value and self.contents is not None:
             return self.contents.operand(value)
         raise self.wrong(value)
 
     def take(self, items: Items, core: Recorder) -> Any:
         if self.by_value and self.contents is not None:
             return self.contents.take(items, core)
+        return self.take_object(items, core)
+
+    def take_object(self, items: Items, core: Recorder) -> Any:
+        """Takes the next item, which is an object."""
         item = next(items, None)
         if not isinstance(item, Handle):
             raise Mismatch

@@ -162,7 +162,7 @@ class Recording:
         """Makes the stub of a call that cannot be recorded."""
         core = self.core
         place = (frame.f_code, frame.f_lasti)
-        return core.new_failed(stub, core.refuse(core.made_name(method), place, failure))
+        return core.new_failed(stub, core.refuse_call(method, place, failure))
 
     def call_routine(self, stubs: Any, routine: int, result: type[P], *operands: Operand) -> P:
         place = place_of(2)
@@ -258,6 +258,17 @@ class Recording:
             return kind.take(iter(((tag, known[1]),)), core)
         except k.Mismatch:
             self._nonsense()
+
+    def caught(self, stub: Stub[Any], signal: type[Signal[Any]]) -> Signal[Any] | None:
+        """Returns the exception that a call has signalled, if it is this one. Used by stubs."""
+        failure = self.core.failure_of(stub)
+        if not isinstance(failure, e.Signal) or failure.name != signal.theta:
+            return None
+        error = make_exception(failure, self.core)
+        if not isinstance(error, signal):
+            return None
+        self.core.tell(failure)
+        return error
 
     def _take_rows(self, table: Any, kind: k.Kind) -> Any:
         columns = getattr(kind, "columns", ())
@@ -536,13 +547,21 @@ class Recording:
         results: list[k.Kind | None] = self.__dict__.setdefault("_results_open", [])
         return results
 
+    @overload
+    def procedure(
+        self, name: str, params: tuple[type[Stub[Any]], ...], result: type[P], body: Callable[..., Any]
+    ) -> Procedure[P]: ...
+    @overload
+    def procedure(
+        self, name: str, params: tuple[type[Stub[Any]], ...], result: None, body: Callable[..., Any]
+    ) -> Procedure[Nothing]: ...
     def procedure(
         self,
         name: str,
         params: tuple[type[Stub[Any]], ...],
-        result: type[P] | None,
+        result: type[Any] | None,
         body: Callable[..., Any],
-    ) -> Procedure[P]:
+    ) -> Procedure[Any]:
         """Defines a procedure that the session keeps: ``s.procedure("sum", (Int, Int), Int, lambda this, a,
         b: a + b)``. ``body`` is called once, with the procedure itself for recursive calls and with its
         parameters; its value is the result, None for none."""
@@ -551,7 +570,7 @@ class Recording:
         heading = make_heading(params, result, core.numbers.stubs)
         admitted = self._admit()
         number = core.open_procedure(admitted, name, heading, place)
-        this: Procedure[P] = Procedure(self, number, params, result)
+        this: Procedure[Any] = Procedure(self, number, params, result)
         results = self._procedure_results
         results.append(None if result is None else result._kind)
         try:

@@ -33,6 +33,7 @@ D = TypeVar("D", bound="Stub[Any]")
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
 R = TypeVar("R")
+S = TypeVar("S")
 Arg = TypeVar("Arg")
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ class Stub(Slot, Generic[V_co]):
         )
 
     def __hash__(self) -> int:
-        _refuse("a stub is no key of a dict or set: claim the value first")
+        _refuse("a stub is no key of a dict or set: take `claim()`")
 
     def __eq__(self, other: object) -> Any:
         _refuse("objects are compared with their method `equal`, or with `s.is_same(one, other)`")
@@ -198,6 +199,11 @@ class Stub(Slot, Generic[V_co]):
     def is_(self, cls: type[Stub[Any]]) -> Bool:
         """Returns a promise that says if the object has a type."""
         return cast(Bool, self._core.owner.test_type(self, cls, place_of(1)))
+
+    def caught(self, signal: type[S]) -> S | None:
+        """Returns the exception that the call has signalled, if it is this one and its batch was answered.
+        Its objects are stubs. The program is told with it."""
+        return cast("S | None", self._core.owner.caught(self, signal))
 
     def release(self) -> None:
         """Gives the stub up. CPython does this by itself when the last reference to it is gone."""
@@ -498,8 +504,8 @@ class Str(Promise[str]):
 class Plain(Promise[V]):
     """A promise for the contents of an object."""
 
-    __slots__ = ("_kind",)
-    _kind: k.Kind  # type: ignore[misc]  # pyright: ignore[reportIncompatibleVariableOverride]
+    __slots__ = ("_kind",)  # pyright: ignore[reportIncompatibleVariableOverride]
+    _kind: k.Kind  # type: ignore[misc]
 
 
 class Object(Stub[V_co]):

@@ -162,7 +162,7 @@ class Calls(Account):
     ) -> Recorded:
         """Records a call or a message."""
         if admitted is not None:
-            return self.refuse(self.made_name(method), place, admitted)
+            return self.refuse_call(method, place, admitted)
         reference = self.expect_reference(receiver, place)
         return self.record_method(code, method, reference, arguments, place)
 
@@ -176,13 +176,12 @@ class Calls(Account):
     ) -> Recorded:
         """Records a method's call, with the knowledge about its receiver."""
         if isinstance(receiver, Failure):
-            return self.refuse(self.made_name(method), place, receiver)
+            return self.refuse_call(method, place, receiver)
         number = self.numbers.method(method)
         if number is None:
-            name = self.made_name(method)
-            return self.refuse(name, place, Missing(name))
+            return self.refuse_call(method, place, Missing(self.made_name(method)))
         failure = self._record(head(code, 0, number), receiver, arguments)
-        return method if failure is None else self.refuse(self.made_name(method), place, failure)
+        return method if failure is None else self.refuse_call(method, place, failure)
 
     def call_routine(
         self, admitted: Admission, stubs: Stubs, routine: int, arguments: Sequence[Operand], place: object
@@ -220,7 +219,7 @@ class Calls(Account):
     ) -> Recorded:
         """Records a call without receiver."""
         failure = first if isinstance(first, Failure) else self._record(first, None, arguments)
-        return made if failure is None else self.refuse(self.made_name(made), place, failure)
+        return made if failure is None else self.refuse_call(made, place, failure)
 
     def lookup(
         self,
@@ -333,7 +332,7 @@ class Calls(Account):
         else:
             table = self.expect_reference(rows, place)
         failure = table if isinstance(table, Failure) else self._record(head(t.OP_EMIT, 0, 0), table, cells)
-        return EMIT if failure is None else self.refuse("emit", place, failure)
+        return EMIT if failure is None else self.refuse_call(EMIT, place, failure)
 
     def cast(
         self, admitted: Admission, target: Slot, type_number: int, type_name: str, place: object
@@ -353,7 +352,7 @@ class Calls(Account):
         if not isinstance(reference, Failure) and self.scopes:
             reference = Misused(t.MISUSE_CONTENTS_INSIDE)
         if isinstance(reference, Failure):
-            return self.refuse("get", place, reference)
+            return self.refuse_call(GET, place, reference)
         self.batch.extend((t.OP_GET, reference))
         self.extra += 1
         return GET
@@ -377,10 +376,17 @@ class Calls(Account):
         reference = wrong or self.expect_reference(target, place)
         if isinstance(reference, Failure) or number is None:
             assert isinstance(reference, Failure)
-            return self.refuse(self.made_name(made), place, reference)
+            return self.refuse_call(made, place, reference)
         self.batch.extend((head(code, 0, number), reference))
         self.extra += 1
         return made
+
+    def refuse_call(self, made: int, place: object, why: Failure) -> Failure:
+        """Refuses a call. The next call takes its position, and has other arguments."""
+        position = len(self.futures) + 1
+        while self.error_handles and self.error_handles[-1][0] == position:
+            self.error_handles.pop()
+        return self.refuse(self.made_name(made), place, why)
 
     # References.
 

@@ -278,6 +278,10 @@ class Recorder(Structures):
                 slot._known = (UNDER_WAY, number, position)
         unanswered = min(len(self.under_way), 0xFF) if kept else None
         put_flush(self.batch, wanted, flush_flags(False, unanswered))
+        if not kept:
+            # Such a flush ends what the server has kept of earlier batches.
+            for earlier in self.under_way:
+                earlier.kept = False
         self.published = 0
         self.tables = 0
         self.extra = 0

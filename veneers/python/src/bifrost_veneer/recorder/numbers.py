@@ -15,7 +15,27 @@ from .. import _tables as t
 NO_NUMBER: Final = t.NO_NUMBER
 
 _KINDS: Final = frozenset(
-    ["null", "bool", "int", "real", "char", "string", "bytes", "any", "array", "sequence", "list", "cell", "vector", "map", "maybe", "record", "struct", "oneof", "object"]
+    [
+        "null",
+        "bool",
+        "int",
+        "real",
+        "char",
+        "string",
+        "bytes",
+        "any",
+        "array",
+        "sequence",
+        "list",
+        "cell",
+        "vector",
+        "map",
+        "maybe",
+        "record",
+        "struct",
+        "oneof",
+        "object",
+    ]
 )
 
 
