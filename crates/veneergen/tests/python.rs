@@ -11,7 +11,14 @@ fn root() -> PathBuf {
 }
 
 /// The folders of stubs in the veneer, each with the interface beside them.
-const FOLDERS: &[&str] = &["tests/conformance"];
+const FOLDERS: &[&str] = &[
+    "tests/conformance",
+    "samples/auctions",
+    "samples/database",
+    "samples/lists",
+    "samples/points",
+    "samples/scores",
+];
 
 fn files(interface: &Path) -> Vec<(String, String)> {
     let json = std::fs::read(interface).unwrap_or_else(|why| panic!("{}: {why}", interface.display()));

@@ -30,7 +30,7 @@ from .kinds import (
 from .recorder.calls import Operand
 from .recorder.numbers import Stubs as _Stubs
 from .session import Options, Session, open_session
-from .values import AnyObject, Directory, Stub
+from .values import AnyObject, Directory, Stub, place_of
 
 arg_null = NULL.operand
 arg_bool = BOOL.operand
@@ -119,6 +119,10 @@ class Sender:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+
+    def _send(self, method: int, *operands: Operand) -> None:
+        """Records a message."""
+        self._actor._core.owner.send(self._actor, method, operands, place_of(2))
 
 
 class ConnectOptions(TypedDict, total=False):

@@ -517,10 +517,6 @@ class Object(Stub[V_co]):
         """Records that the contents are taken."""
         return cast("Plain[Any]", self._core.owner.get(self, place_of(2)))
 
-    def _send(self, method: int, *operands: Operand) -> None:
-        """Records a message that nobody awaits."""
-        self._core.owner.send(self, method, operands, place_of(2))
-
 
 class BuiltinStub(Object[V_co]):
     """A stub of a built-in type."""

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it into an empty environment, and runs every check and test there.
+# BIFROST_BIN is the server; PYTHON the interpreter. All files go below the checkout's target/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+root="$(cd ../.. && pwd)"
+target="${BIFROST_PYTHON_TARGET:-$root/target/python}"
+export BIFROST_BIN="${BIFROST_BIN:-$root/target/debug/bifrost}"
+BIFROST_BIN="$(cd "$(dirname "$BIFROST_BIN")" && pwd)/$(basename "$BIFROST_BIN")"
+python="${PYTHON:-python3}"
+export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+# Pyright is a program of Node, which its package fetches.
+export PYRIGHT_PYTHON_CACHE_DIR="$target/pyright" PYRIGHT_PYTHON_IGNORE_WARNINGS=1
+unset PYTHONPATH
+
+step() {
+  printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"
+  "$@"
+}
+
+if [ ! -x "$BIFROST_BIN" ]; then
+  echo "error: there is no $BIFROST_BIN: build it with \`cargo build -p bifrost-cli\`, or set BIFROST_BIN" >&2
+  exit 1
+fi
+
+# The tools, installed again when their list changes.
+mkdir -p "$target"
+if ! cmp -s requirements.txt "$target/tools/installed.txt"; then
+  rm -rf "$target/tools"
+  step "$python" -m venv "$target/tools"
+  step "$target/tools/bin/python" -m pip install -q -r requirements.txt
+  cp requirements.txt "$target/tools/installed.txt"
+fi
+tools="$target/tools/bin"
+
+# The wheel, in an environment that has nothing else but what runs tests.
+rm -rf "$target/dist" "$target/empty"
+step "$tools/python" -m build --wheel --no-isolation --outdir "$target/dist" .
+step "$python" -m venv --without-pip "$target/empty"
+step "$tools/python" -m pip --python "$target/empty/bin/python" install -q --no-deps "$target"/dist/*.whl
+empty="$target/empty/bin/python"
+step "$empty" tests/readme.py
+grep -E '^(pytest|pluggy|iniconfig|packaging|Pygments)==' requirements.txt > "$target/pytest.txt"
+step "$tools/python" -m pip --python "$empty" install -q --no-deps -r "$target/pytest.txt"
+
+step "$tools/ruff" format --check src tests samples bench
+step "$tools/ruff" check src tests samples bench
+stubs=(tests/conformance samples/*/)
+step "$tools/ruff" format --isolated --check "${stubs[@]/%/\/bifrost_stubs.py}"
+step "$tools/ruff" check --isolated --select F,E4,E7,E9,I "${stubs[@]/%/\/bifrost_stubs.py}"
+step "$tools/mypy" --cache-dir "$target/mypy" src bench
+step env MYPYPATH=tests "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" tests
+for sample in samples/*/; do
+  step env MYPYPATH="$sample" "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" "$sample"/*.py
+done
+step "$tools/pyright" --pythonpath "$empty" src tests/conformance samples
+step "$empty" -m pytest -p no:cacheprovider
