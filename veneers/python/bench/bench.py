@@ -1,7 +1,7 @@
 """Measures the veneer: recording, batches, crossings, tables, beside a ping-pong over a raw socket.
 
 Prints a line of JSON for each figure: the least and the median of many short runs. ``BIFROST_URL`` is a
-server of ``crates/cli/tests/conformance/conformance.theta`` at a unix socket; without it one is started
+server of ``cases/programs/conformance.theta`` at a unix socket; without it one is started
 with ``BIFROST_BIN``.
 """
 

@@ -11,7 +11,7 @@ from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[3]
 BIFROST = os.environ.get("BIFROST_BIN", str(ROOT / "target" / "debug" / "bifrost"))
-CONFORMANCE = ROOT / "crates" / "cli" / "tests" / "conformance" / "conformance.theta"
+CONFORMANCE = ROOT / "cases" / "programs" / "conformance.theta"
 EXAMPLES = ROOT / "examples"
 
 
