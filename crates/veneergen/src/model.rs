@@ -414,7 +414,7 @@ impl Builder<'_> {
                     last.signals.push(position);
                 }
                 _ => exceptions.push(ExceptionModel {
-                    // The first one's, which has nothing behind it unless two names are spelled alike.
+                    // The first one's: plain, unless two names are spelled alike.
                     name: signal.name.clone(),
                     theta: signal.theta.clone(),
                     signals: vec![position],
