@@ -2,9 +2,9 @@
 //!
 //! A case is a program in the text form of the wire (`docs/spec/wire.md`, section 6) with the
 //! knowledge that a client must have after it. [`read`] takes cases from `cases/*.yaml`;
-//! [`Case::compile`] makes the script of a recorder of each (`vectors/recorder/README.md`); [`live`] runs it against a server,
-//! and [`replay`] against the answers that a server has given before, which are in
-//! `cases/generated/`.
+//! [`Case::compile`] makes the script of a recorder of each (`vectors/recorder/README.md`).
+//! [`live`] runs it against a server, [`replay`] against the answers that a server has given
+//! before, which are in `cases/generated/`.
 //!
 //! | step | module |
 //! | --- | --- |
