@@ -97,8 +97,8 @@ class Step(int):
 class Client:
     """The interface that the stubs of all scripts were made from."""
 
-    def __init__(self) -> None:
-        self.text = (VECTORS / "interface.json").read_text()
+    def __init__(self, path: Path = VECTORS / "interface.json") -> None:
+        self.text = path.read_text(encoding="utf-8")
         self.interface = Interface(self.text)
         operators = self.interface.operators()
         self.stubs = Stubs(bytes([7] * 32), lambda: self.text, operators=operators)
@@ -168,16 +168,7 @@ class Machine:
             settings.reply_bytes_max = case["reply_bytes_max"]
         names = {row.name: row.number for row in t.LIMITS}
         limits = [(names[name], value) for name, value in case.get("limits", {}).items()]
-        greeting = Greeting(client.stubs, "", "", settings)
-        greeting.take_bytes()
-        digest = client.stubs.digest if "server" not in case else bytes(32)
-        recorder = greeting.handle_bytes(welcome_of(digest, limits))
-        if "server" in case:
-            assert recorder is None, "another interface is asked for"
-            text = server_interface(client, case["server"])
-            recorder = greeting.handle_bytes(encode_reply({"interface": text}))
-        assert recorder is not None, "the greeting is over"
-        self.recorder: Recorder = recorder
+        self.recorder: Recorder = self.greet(Greeting(client.stubs, "", "", settings), case, limits)
         self.foreign = Slot()
         self.foreign._core, self.foreign._ref, self.foreign._known = object(), -1, None
         self.place = Step(0)
@@ -190,6 +181,26 @@ class Machine:
         self.wanted: deque[int] = deque()
         self.crossings: list[Any] = []
         self.results: list[Any] = []
+
+    def greet(self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]) -> Recorder:
+        """Opens the session of a case."""
+        client = self.client
+        greeting.take_bytes()
+        digest = client.stubs.digest if not self.server_text(case) else bytes(32)
+        recorder = greeting.handle_bytes(welcome_of(digest, limits))
+        if text := self.server_text(case):
+            assert recorder is None, "another interface is asked for"
+            recorder = greeting.handle_bytes(encode_reply({"interface": text}))
+        assert recorder is not None, "the greeting is over"
+        return recorder
+
+    def server_text(self, case: dict[str, Any]) -> str:
+        """The interface of the server, if it is another one."""
+        return server_interface(self.client, case["server"]) if "server" in case else ""
+
+    def next_reply(self, wanted: int) -> bytes | None:
+        """The answer to the oldest batch; None if the stream ends in its place."""
+        return self.replies.popleft() if self.replies else nil_for_each(wanted)
 
     def run(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """Runs all steps, and returns the outputs of the case."""
@@ -266,9 +277,7 @@ class Machine:
         self.send(True)
         wanted = self.wanted.popleft() if self.wanted else 0
         lost = e.ByConnection(ConnectionError("the stream ended"))
-        reply: bytes | None = nil_for_each(wanted)
-        if self.replies:
-            reply = self.replies.popleft()
+        reply = self.next_reply(wanted)
         if reply is None:
             self.cross(None)
             raise e.Told(self.recorder.close(lost))
