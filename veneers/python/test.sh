@@ -45,7 +45,7 @@ step "$tools/python" -m pip --python "$empty" install -q --no-deps -r "$target/p
 
 step "$tools/ruff" format --check src tests samples bench
 step "$tools/ruff" check src tests samples bench
-stubs=(tests/conformance samples/*/)
+stubs=(tests/conformance tests/database samples/*/)
 step "$tools/ruff" format --isolated --check "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/ruff" check --isolated --select F,E4,E7,E9,I "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/mypy" --cache-dir "$target/mypy" src bench

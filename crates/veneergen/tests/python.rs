@@ -13,6 +13,7 @@ fn root() -> PathBuf {
 /// The folders of stubs in the veneer, each with the interface beside them.
 const FOLDERS: &[&str] = &[
     "tests/conformance",
+    "tests/database",
     "samples/auctions",
     "samples/database",
     "samples/lists",

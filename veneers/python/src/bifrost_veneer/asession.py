@@ -30,6 +30,9 @@ from .session import Options, greet_error
 from .values import Nothing, Promise, Stub, place_of
 
 R = TypeVar("R")
+
+#: The seconds after which a flush is tried again that a structure of another task has prevented.
+_AGAIN = 0.001
 V = TypeVar("V")
 
 
@@ -47,6 +50,8 @@ class AsyncSession(Recording):
         #: Tasks that wait for the answer of a batch, by its number.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_scheduled = False
+        #: True if a flush waits for room.
+        self._is_delayed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timed_batch = 0
         link.start(self._on_bytes, self._on_end)
@@ -80,6 +85,9 @@ class AsyncSession(Recording):
                 future.set_result(None)
             else:
                 self._waiters.append((number, future))
+        if self._is_delayed and not core.is_crowded:
+            self._is_delayed = False
+            self._schedule()
         oldest = core.under_way[0].number if core.under_way else 0
         if oldest != self._timed_batch:
             if self._timer is not None:
@@ -131,12 +139,14 @@ class AsyncSession(Recording):
         if core.is_closed:
             self._look()
             return
-        if core.scopes or core.shipping or core.is_crowded:
-            # Another task is in the middle of a structure, or too many batches are under way.
+        if core.is_crowded:
+            # The next answer makes room.
+            self._is_delayed = True
+        elif core.scopes or core.shipping:
+            # Another task awaits something in the middle of a structure.
             self._is_scheduled = True
-            self._loop.call_later(0.001, self._flush_soon)
-            return
-        if core.begin_flush(True):
+            self._loop.call_later(_AGAIN, self._flush_soon)
+        elif core.begin_flush(True):
             self._write()
 
     def _expect_flushable(self, name: str, place: object) -> None:

@@ -213,7 +213,7 @@ class Stub(Slot, Generic[V_co]):
 class Promise(Stub[V]):
     """The value that a call will have returned."""
 
-    __slots__ = ("_is_claimed",)
+    __slots__ = ()
 
     def claim(self) -> V:
         """Returns the value. Flushes the session if it is not known yet. Raises the failure of the call,
@@ -244,7 +244,6 @@ class Nothing(Promise[None]):
 
     __slots__ = ()
     _kind = k.NULL
-    _is_nothing = True
 
 
 class Null(Promise[None]):

@@ -107,15 +107,22 @@ class TlsConnection(SocketConnection):
         self._tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
         super().__init__(self._tls)
         self._wanted = 0
+        try:
+            self._shake_hands(deadline)
+            check_peer(self._tls, address)
+        except BaseException:
+            self._tls.close()
+            raise
+
+    def _shake_hands(self, deadline: float) -> None:
         while True:
             try:
                 self._tls.do_handshake()
-                break
+                return
             except ssl.SSLWantReadError:
                 self._wait(select.POLLIN, deadline)
             except ssl.SSLWantWriteError:
                 self._wait(select.POLLOUT, deadline)
-        check_peer(self._tls, address)
 
     def try_read(self) -> bytes | None:
         """See :class:`Connection`."""

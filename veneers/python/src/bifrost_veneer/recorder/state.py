@@ -86,9 +86,6 @@ class Slot:
     _ref: int
     _known: Any
 
-    #: True for the result of a call that has none.
-    _is_nothing = False
-
 
 class Holder:
     """Holds a handle; when the last holder is gone, the handle is given back with the next batch."""
@@ -545,11 +542,7 @@ class State:
             return wanted
         for slot in futures:
             position += 1
-            if slot is None:
-                continue
-            if slot._is_nothing and not getattr(slot, "_is_claimed", False):
-                futures[position - 1] = None
-            else:
+            if slot is not None:
                 wanted.append(position)
         return wanted
 
