@@ -59,7 +59,7 @@ pub const LANGUAGES: &[Language] = &[
             "crates/veneergen/src/rust.rs",
             "crates/recorder/src/error.rs",
             "crates/veneer/Cargo.toml",
-            "crates/veneer/README.md",
+            "README.md",
             "test.sh",
             "crates/cli/src/bench/",
         ],
