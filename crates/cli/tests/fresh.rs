@@ -24,6 +24,25 @@ const STUBS: &[(&str, &str)] = &[
     ("examples/scores/rust/src", "examples/scores/scores.theta"),
 ];
 
+/// The tables of the runtimes of other languages.
+const TABLES: &[(&str, &str)] =
+    &[("python", "veneers/python/src/bifrost_veneer"), ("typescript", "veneers/typescript/src")];
+
+#[test]
+fn committed_tables_are_fresh() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (language, folder) in TABLES {
+        let mut veneer = Command::new(env!("CARGO_BIN_EXE_bifrost"));
+        veneer.current_dir(&root).args(["veneer", "--tables", language, "-o", folder]);
+        if std::env::var_os("BIFROST_UPDATE").is_none() {
+            veneer.arg("--check");
+        }
+        let output = veneer.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\nBIFROST_UPDATE=1 cargo test --workspace --test fresh");
+    }
+}
+
 #[test]
 fn committed_stubs_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `cargo test -p bifrost-recorder --test random` | compares the file, and checks each session |
 //! | `BIFROST_UPDATE=1 ...` | writes the file |
+//! | `BIFROST_FUZZ_SECONDS=20 ...` | makes and checks more, as long as that |
 //! | `BIFROST_FUZZ_RUNS=10000 BIFROST_FUZZ_SEED=7 ...` | makes and checks more, and writes them to `target/random.jsonl` |
 //!
 //! A script comes from its seed alone. It is made while a recorder runs it (`steps`), with replies
@@ -21,6 +22,7 @@ mod script;
 mod steps;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use bifrost_wire::Limit;
 use bifrost_wire::interface::Numbering;
@@ -176,15 +178,26 @@ fn random_scripts_have_their_outputs() {
 
 #[test]
 fn more_random_scripts_follow_the_rules() {
-    let Some(runs) = std::env::var("BIFROST_FUZZ_RUNS").ok().and_then(|runs| runs.parse::<u64>().ok()) else {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let (runs, seconds) = (number("BIFROST_FUZZ_RUNS"), number("BIFROST_FUZZ_SECONDS"));
+    let clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
+    let first = number("BIFROST_FUZZ_SEED").unwrap_or_else(clock);
+    let client = Client::new();
+    let Some(runs) = runs else {
+        // Some more each time, or as many as the time allows.
+        let (begun, time) = (Instant::now(), Duration::from_secs(seconds.unwrap_or(0)));
+        println!("seeds from {first}");
+        let mut seed = first;
+        while seed < first + 20 || begun.elapsed() < time {
+            make(&client, seed..seed + 20);
+            seed += 20;
+        }
         return;
     };
-    let clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs());
-    let first =
-        std::env::var("BIFROST_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(clock);
     println!("seeds {first} to {}", first + runs - 1);
-    let lines = make(&Client::new(), first..first + runs);
+    let lines = make(&client, first..first + runs);
     let path = root().join("target/random.jsonl");
+    std::fs::create_dir_all(root().join("target")).unwrap();
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
     println!("wrote {}", path.display());
 }
