@@ -8,5 +8,8 @@ use std::path::Path;
 fn cases_have_their_outputs() {
     let update = std::env::var_os("BIFROST_UPDATE").is_some();
     let stale = bifrost_cases::check_live(Path::new(env!("CARGO_BIN_EXE_bifrost")), update, |_| true);
-    assert!(stale.is_empty(), "other outputs: {stale:?}; BIFROST_UPDATE=1 cargo test -p bifrost-cli --test cases");
+    assert!(
+        stale.is_empty(),
+        "other outputs: {stale:?}; BIFROST_UPDATE=1 cargo test -p bifrost-cli --test cases"
+    );
 }
