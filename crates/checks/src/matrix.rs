@@ -28,6 +28,8 @@ const VECTORS: &[&str] = &["commands.json", "malformed.json", "replies.json", "r
 pub struct Language {
     /// Its name, which is that of its folder.
     pub name: &'static str,
+    /// Its name as it is written.
+    pub title: &'static str,
     /// True if its recorder is written in it, and not the one in Rust.
     pub records: bool,
     /// The folders of its tests.
@@ -46,6 +48,7 @@ const PARTS: [&str; 7] = ["runtime", "generator", "tables", "package", "readme",
 pub const LANGUAGES: &[Language] = &[
     Language {
         name: "rust",
+        title: "Rust",
         records: true,
         tests: &[
             "crates/veneer/tests/",
@@ -67,6 +70,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "python",
+        title: "Python",
         records: true,
         tests: &["veneers/python/tests/"],
         parts: [
@@ -82,6 +86,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "typescript",
+        title: "TypeScript",
         records: true,
         tests: &["veneers/typescript/tests/"],
         parts: [
@@ -97,6 +102,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "c",
+        title: "C",
         records: false,
         tests: &["veneers/c/tests/"],
         parts: [
@@ -112,6 +118,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "cpp",
+        title: "C++",
         records: false,
         tests: &["veneers/cpp/tests/"],
         parts: [
@@ -127,6 +134,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "go",
+        title: "Go",
         records: true,
         tests: &["veneers/go/"],
         parts: [
@@ -142,6 +150,7 @@ pub const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "java",
+        title: "Java",
         records: true,
         tests: &["veneers/java/src/test/"],
         parts: [
@@ -194,11 +203,27 @@ impl Cases {
 }
 
 /// Letters and digits in lower case: a name is spelled as the language likes it.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
+/// Returns the languages that count.
+pub fn languages(paths: &[String]) -> impl Iterator<Item = &'static Language> {
+    LANGUAGES.iter().filter(move |language| language.counts(paths))
+}
+
 impl Language {
+    /// The word behind the fence of a block in it.
+    pub fn fence(&self) -> &'static str {
+        self.name
+    }
+
+    /// True if a file is one of its tests, and not generated.
+    pub fn has_test(&self, path: &str) -> bool {
+        let is_there = self.tests.iter().any(|folder| path.starts_with(folder));
+        is_there && !path.contains("stubs") && !path.ends_with(".json")
+    }
+
     /// True if the language counts.
     pub fn counts(&self, paths: &[String]) -> bool {
         let folder = format!("veneers/{}/", self.name);
@@ -231,8 +256,7 @@ impl Language {
         }
         let tests: Vec<String> = paths
             .iter()
-            .filter(|path| self.tests.iter().any(|folder| path.starts_with(folder)))
-            .filter(|path| !path.contains("stubs") && !path.ends_with(".json"))
+            .filter(|path| self.has_test(path))
             .map(|path| format!("{path}\n{}", read(path)))
             .collect();
         if self.records {
@@ -266,7 +290,7 @@ impl Language {
 pub fn gaps() -> (BTreeSet<String>, usize) {
     let (paths, cases) = (files(&[]), Cases::read());
     let (mut gaps, mut count) = (BTreeSet::new(), 0);
-    for language in LANGUAGES.iter().filter(|language| language.counts(&paths)) {
+    for language in languages(&paths) {
         for (cell, is_there) in language.cells(&paths, &cases) {
             count += 1;
             if !is_there {
