@@ -6,7 +6,7 @@ use bifrost_engine::Mode;
 use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
-use bifrost_veneergen::{Lang, TablesLang, generate, tables};
+use bifrost_veneergen::{Lang, TEMPLATE, TablesLang, generate, generate_from, tables};
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -25,11 +25,16 @@ Examples:
   bifrost veneer --lang rust database.theta -o src
   bifrost veneer --lang rust --from unix:///run/bifrost/main -o src
   bifrost veneer --from trader://trader.example.com/DataBase -o src
+  bifrost veneer --template examples/templates/markdown database.theta -o docs
   bifrost veneer --lang rust database.theta -o src --check   for tests: fails if the files are stale")]
 pub struct Args {
     /// The client language
     #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
     lang: Lang,
+    /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the file
+    /// `NAME`. docs/book/templates.md describes what templates get
+    #[arg(long, value_name = "DIR", conflicts_with = "lang")]
+    template: Option<PathBuf>,
     /// The files of the program
     #[arg(value_name = "FILE.theta", required_unless_present_any = ["from", "tables"])]
     files: Vec<PathBuf>,
@@ -68,10 +73,46 @@ fn languages() -> impl TypedValueParser<Value = Lang> {
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let files = match args.tables {
         Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
-        None => generate(&interface(args, registry)?, args.lang),
+        None => match &args.template {
+            Some(folder) => {
+                let templates = templates(folder)?;
+                generate_from(&interface(args, registry)?, &templates)
+            }
+            None => generate(&interface(args, registry)?, args.lang),
+        },
     };
     let files = files.map_err(|e| Failure::new(Exit::Failed, e))?;
     if args.check { check(args, &files) } else { write(&args.output, &files) }
+}
+
+/// The most bytes of a user's template.
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads the templates of a folder and of those in it, by name.
+fn templates(folder: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::new(Exit::Failed, format!("cannot read the template `{}`: {why}", path.display()))
+    };
+    let (mut templates, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(inner) = folders.pop() {
+        for entry in std::fs::read_dir(&inner).map_err(|why| cannot(&inner, &why))? {
+            let path = entry.map_err(|why| cannot(&inner, &why))?.path();
+            // What a link leads to may be anywhere, or the folder itself.
+            let kind = path.symlink_metadata().map_err(|why| cannot(&path, &why))?;
+            if kind.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(folder).ok().and_then(Path::to_str).map(str::to_owned);
+            let Some(name) = name.filter(|name| name.ends_with(TEMPLATE)) else { continue };
+            if kind.len() > TEMPLATE_BYTES_MAX {
+                return Err(cannot(&path, &format!("it has more than {TEMPLATE_BYTES_MAX} bytes")));
+            }
+            templates.push((name, std::fs::read_to_string(&path).map_err(|why| cannot(&path, &why))?));
+        }
+    }
+    templates.sort();
+    Ok(templates)
 }
 
 fn interface(args: &Args, registry: &Registry) -> Result<Interface, Failure> {

@@ -11,6 +11,7 @@
 
 mod c;
 mod cpp;
+mod custom;
 mod model;
 mod naming;
 mod python;
@@ -19,6 +20,7 @@ mod tables;
 
 use bifrost_wire::Interface;
 
+pub use custom::{PART, TEMPLATE, generate_from};
 pub use model::Model;
 pub use naming::Naming;
 pub use tables::{TablesLang, tables};
@@ -59,12 +61,26 @@ impl Lang {
 /// The reason why no stubs could be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// A template failed: a mistake of this crate.
-    #[error("the template of the stubs failed: {0}")]
+    /// A template failed: of this crate, or of a user.
+    #[error("{}", told(.0))]
     Template(#[from] minijinja::Error),
     /// The interface lacks a basic type.
     #[error("the interface has no type `{0}`")]
     NoBasicType(&'static str),
+    /// There is no template to make a file of.
+    #[error("there is no template: a file that ends in `.jinja` and does not begin with `_`")]
+    NoTemplate,
+}
+
+/// Returns the message of a template's mistake, with the place of the innermost.
+fn told(error: &minijinja::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    format!("a template failed: {text}")
 }
 
 /// Makes the files of a veneer: their paths, relative to where stubs go, and their texts. Equal
