@@ -23,6 +23,7 @@
 //! control      batched control structures
 //! live_batch   batches that are run again when their answer may have changed
 //! cell, procedure, iter, rows
+//! remote       functions that become procedures
 //! builtin      stubs of built-in types
 //! error        the failures of calls, with their places in the source
 //! explain      what was recorded and sent, in words
@@ -68,6 +69,8 @@ mod plain;
 mod pool;
 mod procedure;
 mod promise;
+#[doc(hidden)]
+pub mod remote;
 mod rows;
 mod session;
 mod shared;
@@ -104,5 +107,6 @@ pub use bifrost_recorder::{
     Misuse, Stubs,
 };
 pub use bifrost_trader::failover::Ran;
+pub use bifrost_veneer_macros::remote;
 pub use bifrost_wire as wire;
 pub use bifrost_wire::BatchName;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bifrost_recorder::Heading;
+use bifrost_recorder::{Heading, Misuse};
 
 use crate::call::{Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results, client_type, operand};
 use crate::error::{Error, Place};
@@ -75,7 +75,15 @@ impl Session {
         name: &str,
         body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
     ) -> Procedure<P, R> {
-        let place = Place::caller();
+        self.procedure_at(name, body, Place::caller())
+    }
+
+    pub(crate) fn procedure_at<P: Params, R: Element, V: IntoArg<R>>(
+        &self,
+        name: &str,
+        body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
+        place: Place,
+    ) -> Procedure<P, R> {
         let _alone = self.core.live.alone();
         let number = {
             let live = &mut *self.core.live.borrow_mut();
@@ -93,6 +101,12 @@ impl Session {
         recorder.return_(value, place);
         this.refused = recorder.close_procedure();
         this
+    }
+
+    /// Returns a procedure whose calls are refused, as it would be defined inside another one.
+    pub(crate) fn refused_procedure<P, R>(&self) -> Procedure<P, R> {
+        let refused = Some(Arc::new(Error::Misuse(Misuse::NestedProcedure)));
+        Procedure { session: self.clone(), number: 0, refused, types: PhantomData }
     }
 
     /// Returns a procedure defined earlier in this session, if it takes and returns these types.

@@ -59,7 +59,10 @@ fn mistakes_say_where_they_are() {
     assert!(unknown.contains("a.txt.jinja:2"), "{unknown}");
     let inner = generate_from(
         &database(),
-        &[template("_b.jinja", "x\n\n{{ m.digest.no.such }}"), template("a.jinja", "{% include '_b.jinja' %}")],
+        &[
+            template("_b.jinja", "x\n\n{{ m.digest.no.such }}"),
+            template("a.jinja", "{% include '_b.jinja' %}"),
+        ],
     );
     let inner = inner.unwrap_err().to_string();
     assert!(inner.contains("_b.jinja:3"), "{inner}");
