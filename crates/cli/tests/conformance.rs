@@ -607,6 +607,57 @@ fn procedures_are_kept_by_the_session() {
     });
 }
 
+/// The sum of the even numbers up to one, and what was counted on the way.
+#[bifrost_veneer::remote]
+fn evens(probe: Probe, most: i64) -> i64 {
+    let mut sum = 0;
+    for n in probe.numbers(most) {
+        if n % 2 != 0 {
+            continue;
+        }
+        sum += n;
+        probe.counter().add(1);
+    }
+    sum
+}
+
+#[bifrost_veneer::remote]
+fn ackermann(m: i64, n: i64) -> i64 {
+    if m == 0 {
+        n + 1
+    } else if n == 0 {
+        ackermann(m - 1, 1)
+    } else {
+        ackermann(m - 1, ackermann(m, n - 1))
+    }
+}
+
+#[bifrost_veneer::remote(uses(evens))]
+fn label(probe: Probe, name: String, most: i64) -> String {
+    let mut text = probe.item(name).name() + ":";
+    let mut left = most;
+    while left > 0 {
+        text = text + evens(probe, left) as String + if left == 1 { "." } else { "," };
+        left -= 1;
+    }
+    text
+}
+
+#[test]
+fn functions_run_at_the_server() {
+    everywhere(|s, p| {
+        let (sum, deep) = (evens(s, p, 10), ackermann(s, 2, 3));
+        assert_eq!((sum.claim().unwrap(), deep.claim().unwrap()), (30, 9));
+        assert_eq!((p.counter().value().claim().unwrap(), crossings(s)), (5, 2));
+        assert_eq!(label(s, p, "a", 4).claim().unwrap(), "a:6,2,2,0.");
+        let calls = s.counters().calls;
+        let again = label(s, p, s.value("b".to_owned()), s.value(2)).claim().unwrap();
+        assert_eq!((again.as_str(), s.counters().calls - calls), ("b:2,0.", 1), "sent once");
+        let wrong = label(s, p, "a", i64::MIN);
+        assert_eq!(wrong.claim().unwrap(), "a:");
+    });
+}
+
 #[test]
 fn numbers_signal_what_has_no_result() {
     everywhere(|s, _| {
