@@ -37,6 +37,7 @@ from .live import AsyncLiveBatch, LiveBatch
 from .procedures import Procedure
 from .recorder.state import Counters
 from .recording import BatchName, Recording
+from .runtime import DynamicSession, aconnect, connect
 from .session import Session
 from .values import (
     AnyArg,
@@ -90,6 +91,7 @@ __all__ = [
     "Connecting",
     "Counters",
     "Directory",
+    "DynamicSession",
     "Failure",
     "Int",
     "IntArg",
@@ -120,4 +122,6 @@ __all__ = [
     "Unhandled",
     "Unseen",
     "WrongType",
+    "aconnect",
+    "connect",
 ]

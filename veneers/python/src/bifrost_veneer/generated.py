@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypedDict, Unpack
 
 from .asession import Connecting
@@ -92,7 +93,10 @@ def beside(module: str, name: str) -> Callable[[], str]:
 class Stubs(_Stubs):
     """The constants of a generated module."""
 
-    __slots__ = ()
+    __slots__ = ("names",)
+
+    #: The classes and routines of stubs that were made at run time.
+    names: SimpleNamespace
 
     def object(self, cls: type[Stub[Any]], name: str, number: int, cell: CellNumbers) -> None:
         """Tells the type of a class of stubs."""
@@ -152,7 +156,7 @@ class ConnectOptions(TypedDict, total=False):
 
 def connect(stubs: Stubs, url: str, **options: Unpack[ConnectOptions]) -> Session:
     """Opens a session for the stubs of a module."""
-    return open_session(stubs, url, Options(**options))
+    return open_session(Session, stubs, url, Options(**options))
 
 
 def aconnect(stubs: Stubs, url: str, **options: Unpack[ConnectOptions]) -> Connecting:

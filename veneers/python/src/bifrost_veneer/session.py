@@ -316,23 +316,27 @@ class Session(Recording):
         self._wire.close()
 
 
+S = TypeVar("S", bound=Session)
+
+
 def open_session(
+    cls: type[S],
     stubs: Stubs | None,
     url: str,
     options: Options,
     make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
     over: Connection | None = None,
-) -> Session:
+) -> S:
     """Opens a session. Raises :class:`ConnectError`."""
 
-    def greet(connection: Connection, token: str) -> Session:
+    def greet(connection: Connection, token: str) -> S:
         wire = Wire(connection, options.timeout)
         try:
             core = wire.greet(Greeting(stubs, token, options.name, options.settings, make_stubs))
         except BaseException:
             connection.close()
             raise
-        return Session(core, wire)
+        return cls(core, wire)
 
     try:
         if over is not None:

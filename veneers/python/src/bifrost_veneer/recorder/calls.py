@@ -226,12 +226,12 @@ class Calls(Account):
         admitted: Admission,
         stubs: Stubs | None,
         name: str,
-        type_number: int,
+        type_number: int | None,
         type_name: str,
         place: object,
     ) -> Recorded:
         """Records the lookup of a well-known object. ``type_number`` is the number that ``stubs`` give
-        its type; a built-in type has no stubs. Refused inside a structure."""
+        its type, None for any; a built-in type has no stubs. Refused inside a structure."""
         wrong = admitted
         data = name.encode()
         if wrong is None:
@@ -241,8 +241,10 @@ class Calls(Account):
                 wrong = Misused(t.MISUSE_LOOKUP_INSIDE)
             elif len(data) + 16 > self.bounds.frame_bytes:
                 wrong = Misused(t.MISUSE_TOO_LONG)
-        number = self.numbers.type(type_number) if wrong is None else None
-        if number is None:
+        number: int | None = NO_NUMBER
+        if wrong is None and type_number is not None:
+            number = self.numbers.type(type_number)
+        if wrong is not None or number is None:
             return self.refuse("lookup", place, wrong or Missing(type_name))
         self.batch.append(head(t.OP_LOOKUP, 0, number))
         put_bytes(self.batch, data)

@@ -367,6 +367,7 @@ class Recorder(Structures):
             if isinstance(outcome, Handle):
                 slot._known = self.hold(outcome.number, (mades[index], places[index]))
                 slot._ref = outcome.number
+                self.handles[outcome.number].type = outcome.type
             else:
                 wrong = self._settle(slot, outcome, batch, index, failures, end)
                 if wrong is not None:

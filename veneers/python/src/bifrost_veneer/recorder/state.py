@@ -103,10 +103,12 @@ class Holder:
 class Held:
     """A handle of the session: the number of its holders, and the call that made it."""
 
-    __slots__ = ("holders", "made")
+    __slots__ = ("holders", "made", "type")
 
     def __init__(self, made: tuple[int, object] | None) -> None:
         self.holders = 0
+        #: The server's number of its type, if it came as a result.
+        self.type = t.NO_NUMBER
         self.made = made
 
 
