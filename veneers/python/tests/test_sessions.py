@@ -503,11 +503,11 @@ def test_an_interrupted_call_leaves_nothing(server: Server) -> None:
         def append(self, item: Any) -> None:
             raise KeyboardInterrupt
 
-    before, mades = s.explain(), s.core.mades
-    s.core.mades = Interrupting(mades)
+    before, infos = s.explain(), s.core.infos
+    s.core.infos = Interrupting(infos)
     with pytest.raises(KeyboardInterrupt):
         bob.touch()
-    s.core.mades = mades
+    s.core.infos = infos
     assert s.explain() == before
     assert bob.visits().claim() == 0
     s.close()

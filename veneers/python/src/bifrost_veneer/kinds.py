@@ -121,6 +121,11 @@ class _Bool(Basic):
 
 
 class _Int(Basic):
+    def operand(self, value: Any) -> Operand:
+        if type(value) is int and INT_MIN <= value <= INT_MAX:
+            return (t.TAG_INT, value)
+        return super().operand(value)
+
     def check(self, value: Any) -> object:
         if isinstance(value, int) and not isinstance(value, bool):
             if not INT_MIN <= value <= INT_MAX:
@@ -151,6 +156,12 @@ class _Char(Basic):
 
 
 class _Str(Basic):
+    def operand(self, value: Any) -> Operand:
+        if type(value) is str:
+            # What cannot be encoded is found when it is recorded.
+            return (t.TAG_STRING, value)
+        return super().operand(value)
+
     def check(self, value: Any) -> object:
         if not isinstance(value, str):
             raise self.wrong(value)

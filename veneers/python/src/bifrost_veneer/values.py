@@ -39,10 +39,46 @@ T = TypeVar("T")
 
 _frame = sys._getframe
 _CALL: Final = t.OP_CALL
-_ONE_ARGUMENT: Final = t.OP_CALL | 1 << 8
+_ONE: Final = 1 << 8
 _INT: Final = t.TAG_INT
-_INT_TAG: Final = t.TAG_INT << 16
+_CALL_INT: Final = t.OP_CALL | 1 << 8 | t.TAG_INT << 16
+_STRING: Final = t.TAG_STRING
+_STRING_TAG: Final = t.TAG_STRING << 16
 _SMALL: Final = 1 << 31
+_IS_LITTLE: Final = sys.byteorder == "little"
+#: Longer texts are compared with the server's limit first.
+_TEXT_BYTES_MAX: Final = 256
+#: Zeros up to a whole word, by the bytes in the last one.
+_ZEROS: Final = [b"", *(b"\0" * (8 - count) for count in range(1, 8))]
+_new: Any = object.__new__
+
+
+def _record_one(core: Any, batch: Any, head: int, reference: int, operands: tuple[Any, ...]) -> bool:
+    """Records a call with one argument of a usual kind; False if it is another one."""
+    if len(operands) != 1:
+        return False
+    operand = operands[0]
+    # Several appends cost less than one `extend` with a tuple.
+    append = batch.append
+    if type(operand) is tuple:
+        tag, payload = operand
+        if tag == _STRING and _IS_LITTLE:
+            data = payload.encode()
+            length = len(data)
+            if length > _TEXT_BYTES_MAX:
+                return False
+            append(head | _ONE | _STRING_TAG)
+            append(reference)
+            append(length)
+            batch.frombytes(data + _ZEROS[length & 7])
+            return True
+        return False
+    if isinstance(operand, Slot) and operand._core is core and operand._ref:
+        append(head | _ONE)
+        append(reference)
+        append(operand._ref)
+        return True
+    return False
 
 
 def place_of(depth: int) -> tuple[Any, int]:
@@ -138,46 +174,40 @@ class Stub(Slot, Generic[V_co]):
 
     def _call(self, method: int, result: type[P], *operands: Operand) -> P:
         """Records a call with one result."""
-        frame = _frame(2)
         core = self._core
         batch = core.batch
         futures = core.futures
         start = len(batch)
         position = len(futures)
         reference = self._ref
-        if (
-            start < core.attention_words
-            and position < core.attention_futures
-            and reference
-            and core.numbers.is_same
-            and method < _SMALL
+        frame = _frame(2)
+        if not (
+            start < core.attention_words and position < core.hot_futures and reference and method < _SMALL
         ):
-            stub = result.__new__(result)
-            stub._core = core
-            stub._ref = ~position
-            stub._known = None
-            try:
-                if not operands:
-                    batch.extend((method << 32 | _CALL, reference))
-                else:
-                    operand = operands[0]
-                    if len(operands) == 1 and type(operand) is tuple and operand[0] == _INT:
-                        batch.extend((method << 32 | _ONE_ARGUMENT | _INT_TAG, reference, operand[1]))
-                    else:
-                        failure = core._record(method << 32 | _CALL, reference, operands)
-                        core.extra -= 1
-                        if failure is not None:
-                            core.extra += 1
-                            return cast(P, core.owner.refused(stub, method, failure, frame))
-                futures.append(stub)
-                core.mades.append(method)
-                core.places.append((frame.f_code, frame.f_lasti))
-            except BaseException:
-                # Interrupted: leaves nothing of the call.
-                core.roll_back(start, position)
-                raise
-            return stub
-        return cast(P, core.owner.call(self, method, result, operands, (frame.f_code, frame.f_lasti)))
+            return cast(P, core.owner.call(self, method, result, operands, (frame.f_code, frame.f_lasti)))
+        stub = _new(result)
+        stub._core = core
+        stub._ref = ~position
+        stub._known = None
+        try:
+            if not operands:
+                batch.append(method << 32 | _CALL)
+                batch.append(reference)
+            elif len(operands) == 1 and type(operands[0]) is tuple and operands[0][0] == _INT:
+                batch.append(method << 32 | _CALL_INT)
+                batch.append(reference)
+                batch.append(operands[0][1])
+            elif not _record_one(core, batch, method << 32 | _CALL, reference, operands):
+                failure = core.record_call(method << 32 | _CALL, reference, operands)
+                if failure is not None:
+                    return cast(P, core.owner.refused(stub, method, failure, frame))
+            futures.append(stub)
+            core.infos.append((method, frame.f_code, frame.f_lasti))
+        except BaseException:
+            # Interrupted, or an argument that is none: leaves nothing of the call.
+            core.roll_back(start, position)
+            raise
+        return stub  # type: ignore[no-any-return]
 
     def _call_many(self, method: int, results: tuple[type, ...], *operands: Operand) -> tuple[Any, ...]:
         """Records a call with several results."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import time
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from .websocket import Codec, Handshake, close_frame
 
 #: The most bytes of one read.
 READ_BYTES = 64 * 1024
+#: The seconds by which a read may wait longer than it should, so that the kernel is seldom told anew.
+_PATIENCE_MORE = 0.2
 
 
 class TimedOut(ConnectionError):
@@ -45,12 +48,25 @@ class Connection(Protocol):
     def wait(self, writable: bool, deadline: float) -> None:
         """Waits until bytes can be read or, with ``writable``, written. Raises OSError."""
 
+    def read(self, deadline: float) -> bytes:
+        """Returns bytes; waits for them. Raises OSError."""
+        ...
+
     def close(self) -> None:
         """Closes the connection."""
 
 
 def _timed_out() -> TimedOut:
     return TimedOut("the server did not answer in time")
+
+
+def _read(connection: Connection, deadline: float) -> bytes:
+    """Returns bytes; waits for them."""
+    while True:
+        connection.wait(False, deadline)
+        data = connection.try_read()
+        if data is not None:
+            return data
 
 
 class SocketConnection:
@@ -60,12 +76,14 @@ class SocketConnection:
         self._socket = sock
         self._poll = select.poll()
         self._mask = 0
-        sock.setblocking(False)
+        # Reads wait in the kernel, for at most so many seconds; all else does not wait.
+        self._patience = 0.0
+        sock.setblocking(True)
 
     def try_read(self) -> bytes | None:
         """See :class:`Connection`."""
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
             return None
         if not data:
@@ -75,7 +93,7 @@ class SocketConnection:
     def try_write(self, data: memoryview) -> int:
         """See :class:`Connection`."""
         try:
-            return self._socket.send(data)
+            return self._socket.send(data, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
             return 0
         except (BrokenPipeError, ConnectionResetError):
@@ -84,6 +102,24 @@ class SocketConnection:
     def wait(self, writable: bool, deadline: float) -> None:
         """See :class:`Connection`."""
         self._wait(select.POLLIN | (select.POLLOUT if writable else 0), deadline)
+
+    def read(self, deadline: float) -> bytes:
+        """See :class:`Connection`."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _timed_out()
+        if not left <= self._patience <= left + _PATIENCE_MORE:
+            self._patience = left + _PATIENCE_MORE / 2
+            seconds, rest = divmod(self._patience, 1)
+            timeout = struct.pack("ll", int(seconds), int(rest * 1_000_000))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            raise _timed_out() from None
+        if not data:
+            raise Ended
+        return data
 
     def _wait(self, mask: int, deadline: float) -> None:
         if mask != self._mask:
@@ -106,6 +142,7 @@ class TlsConnection(SocketConnection):
         sock.setblocking(False)
         self._tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
         super().__init__(self._tls)
+        self._tls.setblocking(False)
         self._wanted = 0
         try:
             self._shake_hands(deadline)
@@ -155,6 +192,10 @@ class TlsConnection(SocketConnection):
             return
         wanted, self._wanted = self._wanted, 0
         self._wait(select.POLLIN | wanted | (select.POLLOUT if writable else 0), deadline)
+
+    def read(self, deadline: float) -> bytes:
+        """See :class:`Connection`."""
+        return _read(self, deadline)
 
     def close(self) -> None:
         """See :class:`Connection`."""
@@ -227,6 +268,10 @@ class WebsocketConnection:
         """See :class:`Connection`."""
         if not self._came:
             self._inner.wait(writable or bool(self._out), deadline)
+
+    def read(self, deadline: float) -> bytes:
+        """See :class:`Connection`."""
+        return _read(self, deadline)
 
     def close(self) -> None:
         """See :class:`Connection`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from ..recorder import errors as e
 from ..recorder.crossing import Recorder
@@ -38,12 +39,7 @@ class Wire:
                 return recorder
 
     def _read(self, deadline: float) -> bytes:
-        connection = self.connection
-        while True:
-            connection.wait(False, deadline)
-            data = connection.try_read()
-            if data is not None:
-                return data
+        return self.connection.read(deadline)
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -83,9 +79,28 @@ class Wire:
             else:
                 self._write(data, deadline)
 
+    def exchange(self, recorder: Recorder) -> None:
+        """As :meth:`answer`, where only one batch is under way, and nothing of it was answered."""
+        data = recorder.take_bytes()
+        deadline = time.monotonic() + self.timeout
+        try:
+            connection = self.connection
+            written = connection.try_write(memoryview(data))
+            if written < len(data):
+                self._write(data[written:], deadline)
+            if recorder.wait_ms:
+                deadline += recorder.wait_ms / 1000
+            while not recorder.handle_bytes(connection.read(deadline)):
+                pass
+        except BaseException as error:
+            self._fail(recorder, error, recorder.handle_last_bytes)
+
     def answer(self, recorder: Recorder) -> None:
         """Sends the flushed bytes, and waits until a batch is answered. Raises
         :class:`~recorder.errors.Told` if the session ends."""
+        if len(recorder.under_way) == 1 and recorder.has_flushed_bytes:
+            self.exchange(recorder)
+            return
         if recorder.has_flushed_bytes:
             self.send(recorder)
         self._guarded(recorder, lambda: self._answer(recorder), None)
@@ -106,16 +121,25 @@ class Wire:
     ) -> None:
         try:
             work()
-        except e.Told:
-            raise
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            self._fail(recorder, error, last_words)
+
+    def _fail(
+        self,
+        recorder: Recorder,
+        error: BaseException,
+        last_words: Callable[[bytes], e.Closed | bool] | None,
+    ) -> NoReturn:
+        """Ends the session, and raises the reason."""
+        if isinstance(error, e.Told):
+            raise error
+        if isinstance(error, (OSError, ValueError)):
             why: e.Closed = e.ByConnection(error)
             if last_words is not None:
                 why = self._last_words(error, last_words)
             raise e.Told(self._close(recorder, why)) from None
-        except BaseException as error:
-            self._close(recorder, e.ByConnection(_Interruption(f"the session was interrupted: {error!r}")))
-            raise
+        self._close(recorder, e.ByConnection(_Interruption(f"the session was interrupted: {error!r}")))
+        raise error
 
     def _close(self, recorder: Recorder, why: e.Closed) -> e.Failure:
         failure = recorder.close(why)

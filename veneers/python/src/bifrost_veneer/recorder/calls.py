@@ -446,6 +446,13 @@ class Calls(Account):
 
     # Arguments.
 
+    def record_call(self, first: int, receiver: int, arguments: Sequence[Operand]) -> Failure | None:
+        """Records a method's call whose future the caller appends."""
+        failure = self._record(first, receiver, arguments)
+        if failure is None:
+            self.extra -= 1
+        return failure
+
     def _record(self, first: int, receiver: int | None, arguments: Sequence[Operand]) -> Failure | None:
         """Records a call: its first word with the tags of the arguments, the receiver, the arguments.
         Leaves nothing of it when it cannot be recorded, and returns the failure."""
@@ -461,12 +468,17 @@ class Calls(Account):
         if count > 4:
             batch.extend([0] * ((count - 4 + 15) // 16))
         tags = []
-        for index, argument in enumerate(arguments):
-            tag = self._append(argument, index + 1, 1)
-            if isinstance(tag, Failure):
-                del batch[start:]
-                return tag
-            tags.append(tag)
+        try:
+            for index, argument in enumerate(arguments):
+                tag = self._append(argument, index + 1, 1)
+                if isinstance(tag, Failure):
+                    del batch[start:]
+                    return tag
+                tags.append(tag)
+        except BaseException:
+            # A text that cannot be encoded, or an interruption.
+            del batch[start:]
+            raise
         if 8 * (len(batch) - start) > self.bounds.frame_bytes:
             del batch[start:]
             return Misused(t.MISUSE_TOO_LONG)

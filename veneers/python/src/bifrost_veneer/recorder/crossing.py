@@ -57,6 +57,9 @@ from .state import COMMIT, KIND_BITS, REFUSED, TRANSACTION, UNDER_WAY, Batch, Bo
 from .structures import Structures
 from .wire import Value, flush_flags, head, new_words, put_flush, to_bytes
 
+#: The tags of values that are held by nothing else.
+_WORDS = frozenset((t.TAG_NIL, t.TAG_BOOL, t.TAG_INT, t.TAG_REAL, t.TAG_CHAR, t.TAG_STRING, t.TAG_BYTES))
+
 _HANDLE = re.compile(r"handle h([0-9]*)")
 
 
@@ -78,8 +81,18 @@ class Replies:
     def next(self, data: bytes) -> Reply | None:
         """Takes further bytes. Returns the reply at the front, if it is whole. Raises :class:`Bad`."""
         kept = self._kept
-        if not kept and not data:
-            return None
+        if not kept:
+            if not data:
+                return None
+            # Most replies come whole, and alone.
+            try:
+                reply, length = decode_reply(data, self._bytes_max)
+            except Need:
+                kept += data
+                return None
+            if length < len(data):
+                kept += data[length:]
+            return reply
         kept += data
         try:
             reply, length = decode_reply(kept, self._bytes_max)
@@ -164,8 +177,7 @@ class Recorder(Structures):
                 if slot is not None:
                     self.settle_failed(slot, failure)
         self.futures = []
-        self.mades = []
-        self.places = []
+        self.infos = []
         self.under_way.clear()
         self.answered.clear()
         self.unsent = new_words()
@@ -222,12 +234,14 @@ class Recorder(Structures):
             raise Told(self.broken)
         if self.scopes:
             raise Told(Misused(t.MISUSE_OPEN_STRUCTURE))
-        self.prune_frees()
+        if self.dropped or self.frees:
+            self.prune_frees()
         if self.commands == 0 and not self.frees:
             return False
         if self.is_crowded:
             raise Told(Misused(t.MISUSE_UNDER_WAY))
-        self._append_frees()
+        if self.frees:
+            self._append_frees()
         self._put_under_way(kept)
         self.attend()
         return True
@@ -260,8 +274,7 @@ class Recorder(Structures):
         commands = self.commands
         wanted = self.keep_wanted()
         batch.futures, self.futures = self.futures, []
-        batch.mades, self.mades = self.mades, []
-        batch.places, self.places = self.places, []
+        batch.infos, self.infos = self.infos, []
         batch.error_handles, self.error_handles = self.error_handles, []
         batch.structures, self.structures = self.structures, []
         batch.kept = kept
@@ -339,9 +352,11 @@ class Recorder(Structures):
             # Its stubs get the failure with which the session is closed.
             self.under_way.appendleft(batch)
             return why
-        self.answered = [entry for entry in self.answered if entry[1] > batch.number]
+        if self.answered:
+            self.answered = [entry for entry in self.answered if entry[1] > batch.number]
         del batch
-        self.bound_untold()
+        if self.untold:
+            self.bound_untold()
         self.attend()
         return None
 
@@ -355,7 +370,7 @@ class Recorder(Structures):
         self.note_answer(has_failures)
         self.executed += reply.calls
         outcomes = iter(reply.outcomes)
-        futures, mades, places = batch.futures, batch.mades, batch.places
+        futures, infos = batch.futures, batch.infos
         for index in range(len(futures)):
             slot = futures[index]
             if slot is None:
@@ -365,9 +380,11 @@ class Recorder(Structures):
             except StopIteration:
                 return _SHORT
             if isinstance(outcome, Handle):
-                slot._known = self.hold(outcome.number, (mades[index], places[index]))
+                slot._known = self.hold(outcome.number, infos[index])
                 slot._ref = outcome.number
                 self.handles[outcome.number].type = outcome.type
+            elif outcome[0] in _WORDS:
+                slot._known = outcome
             else:
                 wrong = self._settle(slot, outcome, batch, index, failures, end)
                 if wrong is not None:
@@ -385,7 +402,7 @@ class Recorder(Structures):
     ) -> Closed | None:
         tag, payload = outcome
         if tag == t.TAG_ROWS and isinstance(payload, Table):
-            made = (batch.mades[index], batch.places[index])
+            made = batch.infos[index]
             slot._ref = 0
             slot._known = (tag, payload, self.hold_all(payload.handles(), made))
         elif tag == t.TAG_EXCEPTION and isinstance(payload, int):
@@ -412,7 +429,7 @@ class Recorder(Structures):
         by_call: dict[int, Failure] = {}
         for exception in reply.exceptions:
             position = exception.call
-            made = batch.mades[position - 1] if 0 < position <= len(batch.mades) else None
+            made = batch.infos[position - 1][0] if 0 < position <= len(batch.infos) else None
             failure, is_unseen = self._failure(batch, exception, made, by_call, signalled)
             if isinstance(exception.kind, CameRefused):
                 row = t.ERRORS.get(exception.kind.number)

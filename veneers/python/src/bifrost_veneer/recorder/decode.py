@@ -18,6 +18,7 @@ from .wire import Value
 _WORD: Final = struct.Struct("<Q")
 _SIGNED: Final = struct.Struct("<q")
 _REAL: Final = struct.Struct("<d")
+_PAIR: Final = struct.Struct("<Qq")
 
 
 class Need(Exception):
@@ -175,12 +176,24 @@ def _check_compound(reader: Reader, depth: int) -> None:
             read_value(reader, tag)
 
 
-@dataclass(frozen=True, slots=True)
 class Handle:
     """A reference among the items of a compound, the cells of a row, or the values of an exception."""
 
-    number: int
-    type: int = t.NO_NUMBER
+    __match_args__ = ("number", "type")
+    __slots__ = ("number", "type")
+
+    def __init__(self, number: int, type: int = t.NO_NUMBER) -> None:
+        self.number = number
+        self.type = type
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and (self.number, self.type) == (other.number, other.type)
+
+    def __hash__(self) -> int:
+        return hash((self.number, self.type))
+
+    def __repr__(self) -> str:
+        return f"Handle({self.number}, {self.type})"
 
 
 def compound_type(data: bytes) -> int:
@@ -400,6 +413,18 @@ def _flushed(reader: Reader, count: int) -> Flushed:
     cost = reader.word()
     outcomes: list[Outcome] = []
     for _ in range(count):
+        at = reader.at
+        if at + 16 <= reader.end:
+            # The usual outcomes are two words: an integer, or an object.
+            first, second = _PAIR.unpack_from(reader.data, at)
+            if first == t.TAG_INT:
+                outcomes.append((t.TAG_INT, second))
+                reader.at = at + 16
+                continue
+            if first & 0xFFFF_FFFF == t.TAG_REF and second > 0:
+                outcomes.append(Handle(second, first >> 32))
+                reader.at = at + 16
+                continue
         outcome = _outcome(reader)
         outcomes.append(outcome)
         if not isinstance(outcome, Handle) and outcome[0] == t.TAG_EXCEPTION:

@@ -34,6 +34,11 @@ from .errors import CallName, Closed, Failure, HistoryEntry, Misused, NotSent
 from .numbers import Heading, Numbers
 from .wire import Value, new_words
 
+_new: Any = object.__new__
+
+#: Frames that are shorter are compared with each call.
+_FRAME_BYTES_MIN: Final = 4096
+
 FAILED: Final = -1
 UNDER_WAY: Final = -2
 
@@ -77,6 +82,15 @@ Recorded = int | Failure
 Admission = Failure | None
 
 
+#: A call: the maker of its futures, and its place: one object, or a code and an offset in it.
+Info = tuple[Any, ...]
+
+
+def place_of(info: Info) -> object:
+    """Returns the place of a call."""
+    return info[1] if len(info) == 2 else info[1:]
+
+
 class Slot:
     """The knowledge about a stub. Stubs of generated code are slots themselves."""
 
@@ -92,9 +106,8 @@ class Holder:
 
     __slots__ = ("_dropped", "number")
 
-    def __init__(self, dropped: list[int], number: int) -> None:
-        self._dropped = dropped
-        self.number = number
+    _dropped: list[int]
+    number: int
 
     def __del__(self) -> None:
         self._dropped.append(self.number)
@@ -105,7 +118,7 @@ class Held:
 
     __slots__ = ("holders", "made", "type")
 
-    def __init__(self, made: tuple[int, object] | None) -> None:
+    def __init__(self, made: Info | None) -> None:
         self.holders = 0
         #: The server's number of its type, if it came as a result.
         self.type = t.NO_NUMBER
@@ -235,10 +248,9 @@ class Batch:
         "error_handles",
         "forgiven",
         "futures",
+        "infos",
         "kept",
-        "mades",
         "number",
-        "places",
         "structures",
         "transactions",
         "wait_ms",
@@ -249,8 +261,7 @@ class Batch:
         #: Its number in the session, from 1.
         self.number = number
         self.futures: list[Slot | None] = []
-        self.mades: list[int] = []
-        self.places: list[object] = []
+        self.infos: list[Info] = []
         #: The failed stubs that its calls have as arguments: position, argument, failure.
         self.error_handles: list[tuple[int, int, Failure]] = []
         self.structures: list[Sent] = []
@@ -272,7 +283,8 @@ class Batch:
         first, last = self.transactions
         if first == last:
             return last
-        for made in reversed(self.mades[: max(position - 1, 0)]):
+        for info in reversed(self.infos[: max(position - 1, 0)]):
+            made: int = info[0]
             if made >> KIND_BITS in (COMMIT >> KIND_BITS, ABORT >> KIND_BITS):
                 return (made & 0xFFFF_FFFF) + 1
         return first
@@ -323,14 +335,16 @@ class State:
         self.owner: Any = None
         #: Words not sent yet. Structures stay here until they are whole.
         self.batch: array[int] = new_words()
-        #: VF: the futures of this batch, the makers and the places of their calls.
+        #: VF: the futures of this batch, and their calls.
         self.futures: list[Slot | None] = []
-        self.mades: list[int] = []
-        self.places: list[object] = []
+        self.infos: list[Info] = []
         #: When either is reached, :meth:`due` looks more closely.
         self.attention_words = t.PUBLISH_BYTES // 8
         most = min(bounds.futures, bounds.commands // 2)
         self.attention_futures = max(min(settings.remap_futures, most), 1)
+        #: The futures up to which a call may be recorded without a further look; 0 if numbers are mapped.
+        is_usual = numbers.is_same and bounds.frame_bytes >= _FRAME_BYTES_MIN
+        self.hot_futures = self.attention_futures if is_usual else 0
         #: Commands of this batch without those that have made one future each.
         self.extra = 0
         #: Words of this batch that were sent.
@@ -409,16 +423,14 @@ class State:
         slot._ref = ~len(self.futures)
         slot._known = None
         self.futures.append(slot)
-        self.mades.append(made)
-        self.places.append(place)
+        self.infos.append((made, place))
         self.extra -= 1
         return slot
 
     def skip_result(self, made: int, place: object) -> int:
         """Takes a position for a result that nobody wants; returns its reference."""
         self.futures.append(None)
-        self.mades.append(made)
-        self.places.append(place)
+        self.infos.append((made, place))
         self.extra -= 1
         return -len(self.futures)
 
@@ -497,15 +509,18 @@ class State:
 
     # Handles.
 
-    def hold(self, handle: int, made: tuple[int, object] | None) -> Holder:
+    def hold(self, handle: int, made: Info | None) -> Holder:
         """Returns a further holder of a handle. ``made`` is the call that it came from."""
         held = self.handles.get(handle)
         if held is None:
             held = self.handles[handle] = Held(made)
         held.holders += 1
-        return Holder(self.dropped, handle)
+        holder: Holder = _new(Holder)
+        holder._dropped = self.dropped
+        holder.number = handle
+        return holder
 
-    def hold_all(self, handles: Iterable[int], made: tuple[int, object] | None = None) -> tuple[Holder, ...]:
+    def hold_all(self, handles: Iterable[int], made: Info | None = None) -> tuple[Holder, ...]:
         """Returns a holder for each handle."""
         return tuple([self.hold(handle, made) for handle in handles])
 
@@ -584,9 +599,9 @@ class State:
 
     def call_name(self, batch: Batch, number: int, rounds: tuple[int, ...]) -> CallName:
         """Returns the name of a call of a batch."""
-        if 0 < number <= len(batch.mades):
-            place = self.show_place(batch.places[number - 1])
-            return CallName(self.made_name(batch.mades[number - 1]), number, place, rounds)
+        if 0 < number <= len(batch.infos):
+            info = batch.infos[number - 1]
+            return CallName(self.made_name(info[0]), number, self.show_place(place_of(info)), rounds)
         return CallName("?", number, None, rounds)
 
     def name_of(self, handle: int) -> str | None:
@@ -594,8 +609,8 @@ class State:
         held = self.handles.get(handle)
         if held is None or held.made is None:
             return None
-        made, place = held.made
-        return f"the result of `{self.made_name(made)}` at {self.show_place(place)}"
+        place = self.show_place(place_of(held.made))
+        return f"the result of `{self.made_name(held.made[0])}` at {place}"
 
     def show_place(self, place: object) -> object:
         """Returns the place of a call as messages have it. A caller may have a form of its own."""
@@ -614,6 +629,5 @@ class State:
         extra = self.extra
         del self.batch[words:]
         del self.futures[futures:]
-        del self.mades[futures:]
-        del self.places[futures:]
+        del self.infos[futures:]
         self.extra = extra

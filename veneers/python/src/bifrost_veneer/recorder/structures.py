@@ -227,8 +227,7 @@ class Structures(Calls):
             if scope.batch == self.batch_number:
                 del self.batch[scope.batch_start :]
                 del self.futures[scope.futures_start :]
-                del self.mades[scope.futures_start :]
-                del self.places[scope.futures_start :]
+                del self.infos[scope.futures_start :]
                 self.extra = scope.commands_start - scope.futures_start
                 start = scope.futures_start
                 self.error_handles = [entry for entry in self.error_handles if entry[0] <= start]
