@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import _tables as t
 from . import kinds as k
-from .errors import ConnectError
-from .io.address import AddressError, parse_address
+from .errors import BifrostError, ConnectError
+from .io.address import Address, AddressError, parse_address
 from .io.connection import TimedOut
 from .io.link import Link, open_link
 from .live import AsyncLiveBatch
@@ -28,6 +28,9 @@ from .recorder.state import UNDER_WAY
 from .recording import BatchName, Recording
 from .session import Options, greet_error
 from .values import Nothing, Promise, Stub, place_of
+
+if TYPE_CHECKING:
+    from .trader import Imported
 
 R = TypeVar("R")
 
@@ -54,6 +57,8 @@ class AsyncSession(Recording):
         self._is_delayed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timed_batch = 0
+        #: The server that a trader has named; None if the session was not imported.
+        self.service: Imported | None = None
         link.start(self._on_bytes, self._on_end)
 
     # Bytes.
@@ -386,18 +391,40 @@ class Connecting:
             raise ConnectError(f"no connection to {self._url}: {error}") from error
 
     async def _try(self) -> AsyncSession:
+        if "://" in self._url and self._url.startswith("trader"):
+            return await self._import()
+        return await self._connect(parse_address(self._url), self._options)
+
+    async def _import(self) -> AsyncSession:
+        """Opens a session with a server that traders know, which are asked on a thread."""
+        from .trader import search
+
+        if self._stubs is None:
+            raise ConnectError("a service is imported with generated stubs")
         options = self._options
-        address = parse_address(self._url)
+        found = await asyncio.to_thread(search, self._stubs, self._url, options)
+        for imported, address in found.places:
+            try:
+                async with asyncio.timeout(max(found.within, 0)):
+                    session = await self._connect(address, found.settings(options, address))
+            except (BifrostError, OSError, e.GreetError) as error:
+                found.note(address, error, options)
+                continue
+            session._timeout = options.timeout
+            session.service = imported
+            return session
+        raise found.failed()
+
+    async def _connect(self, address: Address, options: Options) -> AsyncSession:
         try:
-            return await self._greet(await open_link(address, options.tls), "")
+            return await self._greet(await open_link(address, options.tls), "", options)
         except e.GreetError as error:
             asks = isinstance(error.why, e.ByServer) and error.why.number == t.ERROR_BAD_TOKEN
             if not (asks and address.may_ask_for_token and options.token):
                 raise
-        return await self._greet(await open_link(address, options.tls), options.token)
+        return await self._greet(await open_link(address, options.tls), options.token, options)
 
-    async def _greet(self, link: Link, token: str) -> AsyncSession:
-        options = self._options
+    async def _greet(self, link: Link, token: str, options: Options) -> AsyncSession:
         greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
         try:
             while True:

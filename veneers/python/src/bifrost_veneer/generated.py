@@ -156,6 +156,10 @@ class ConnectOptions(TypedDict, total=False):
 
 def connect(stubs: Stubs, url: str, **options: Unpack[ConnectOptions]) -> Session:
     """Opens a session for the stubs of a module."""
+    from .trader import import_session, is_trader
+
+    if is_trader(url):
+        return import_session(Session, stubs, url, Options(**options))
     return open_session(Session, stubs, url, Options(**options))
 
 

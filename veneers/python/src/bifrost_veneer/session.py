@@ -26,14 +26,15 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from . import _tables as t
 from . import kinds as k
 from .errors import BadToken, ConnectError, make_exception
-from .io.address import AddressError, parse_address
+from .io.address import Address, AddressError, parse_address
 from .io.connection import Connection, open_connection
 from .io.tls import TlsOptions
 from .io.wire import Wire
@@ -47,6 +48,9 @@ from .recorder.numbers import Stubs
 from .recorder.state import UNDER_WAY, Settings
 from .recording import BatchName, Recording
 from .values import Nothing, Stub, place_of
+
+if TYPE_CHECKING:
+    from .trader import Imported
 
 R = TypeVar("R")
 
@@ -100,8 +104,10 @@ class Session(Recording):
     def __init__(self, core: Recorder, wire: Wire) -> None:
         super().__init__(core)
         self._wire = wire
+        #: The server that a trader has named; None if the session was not imported.
+        self.service: Imported | None = None
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -319,41 +325,94 @@ class Session(Recording):
 S = TypeVar("S", bound=Session)
 
 
+def open_at(
+    cls: type[S],
+    stubs: Stubs | None,
+    address: Address,
+    options: Options,
+    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+) -> S:
+    """Opens a session with the server at an address. Raises :class:`ConnectError`."""
+    open_one = _Opening(cls, stubs, options, make_stubs)
+
+    def connected() -> Connection:
+        return open_connection(address, options.tls, options.timeout)
+
+    with _told(str(address)):
+        try:
+            return open_one.greet(connected(), "")
+        except e.GreetError as error:
+            # A server asks for the token by refusing a client without.
+            asks = isinstance(error.why, e.ByServer) and error.why.number == t.ERROR_BAD_TOKEN
+            if not (asks and address.may_ask_for_token and options.token):
+                raise
+        return open_one.greet(connected(), options.token)
+
+
+def open_over(
+    cls: type[S],
+    stubs: Stubs | None,
+    connection: Connection,
+    options: Options,
+    make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
+) -> S:
+    """Opens a session over a connection that is there already. The token is shown at once, since there is
+    no second connection to show it on when the server asks. Raises :class:`ConnectError`."""
+    with _told("the connection"):
+        return _Opening(cls, stubs, options, make_stubs).greet(connection, options.token)
+
+
 def open_session(
     cls: type[S],
     stubs: Stubs | None,
     url: str,
     options: Options,
     make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
-    over: Connection | None = None,
 ) -> S:
-    """Opens a session. Raises :class:`ConnectError`."""
+    """Opens a session with the server at a URL. Raises :class:`ConnectError`."""
+    with _told(url):
+        address = parse_address(url)
+    return open_at(cls, stubs, address, options, make_stubs)
 
-    def greet(connection: Connection, token: str) -> S:
+
+class _Opening(Generic[S]):
+    """Greets over connections."""
+
+    def __init__(
+        self,
+        cls: type[S],
+        stubs: Stubs | None,
+        options: Options,
+        make_stubs: Callable[[bytes, bytes], Stubs] | None,
+    ) -> None:
+        self._cls = cls
+        self._stubs = stubs
+        self._options = options
+        self._make_stubs = make_stubs
+
+    def greet(self, connection: Connection, token: str) -> S:
+        """Exchanges greetings. Raises :class:`GreetError`."""
+        options = self._options
         wire = Wire(connection, options.timeout)
+        greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
         try:
-            core = wire.greet(Greeting(stubs, token, options.name, options.settings, make_stubs))
+            return self._cls(wire.greet(greeting), wire)
         except BaseException:
             connection.close()
             raise
-        return cls(core, wire)
 
+
+@contextmanager
+def _told(place: str) -> Iterator[None]:
+    """Turns what goes wrong into :class:`ConnectError`."""
     try:
-        if over is not None:
-            return greet(over, options.token)
-        address = parse_address(url)
-        try:
-            return greet(open_connection(address, options.tls, options.timeout), "")
-        except e.GreetError as error:
-            # A server asks for the token by refusing a client without.
-            asks = isinstance(error.why, e.ByServer) and error.why.number == t.ERROR_BAD_TOKEN
-            if not (asks and address.may_ask_for_token and options.token):
-                raise
-        return greet(open_connection(address, options.tls, options.timeout), options.token)
+        yield
     except e.GreetError as error:
         failure = greet_error(error)
         raise failure from error.__cause__
     except AddressError as error:
         raise ConnectError(str(error)) from None
+    except ConnectError:
+        raise
     except (OSError, ValueError) as error:
-        raise ConnectError(f"no connection to {url}: {error}") from error
+        raise ConnectError(f"no connection to {place}: {error}") from error
