@@ -2574,20 +2574,19 @@ struct Family {
   std::vector<Item> members;
 };
 
+/** The exceptions of the program. */
+namespace signals {
+
 /**
- * An exception of the program.
- *
  * Theta: `bad_format`
  */
-class BadFormatSignal : public bf::Signal {
+class BadFormat : public bf::Signal {
 public:
   static constexpr const char *NAME = "bad_format";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit BadFormatSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit BadFormat(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2595,19 +2594,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `bounds`
  */
-class BoundsSignal : public bf::Signal {
+class Bounds : public bf::Signal {
 public:
   static constexpr const char *NAME = "bounds";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit BoundsSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Bounds(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2615,19 +2610,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `empty`
  */
-class EmptySignal : public bf::Signal {
+class Empty : public bf::Signal {
 public:
   static constexpr const char *NAME = "empty";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit EmptySignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Empty(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2635,21 +2626,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `everything (bool, int, real, char, string)`
  */
-class EverythingSignal : public bf::Signal {
+class Everything : public bf::Signal {
 public:
   static constexpr const char *NAME = "everything";
   using Values = bf::SignalValues<bool, std::int64_t, double, char32_t, std::string>;
-  /** The values, objects as stubs. */
-  const std::tuple<bool, std::int64_t, double, char32_t, std::string> &values() const noexcept { return *values_; }
-  explicit EverythingSignal(const bf::Error &error) : bf::Signal(error) {
-    const std::vector<bf::ErrorValue> &given = bf::Error::values();
-    if (given.size() != 5) throw bf::WrongKind();
-    values_ = std::make_shared<std::tuple<bool, std::int64_t, double, char32_t, std::string>>(bf::TakeValue<bool>::from(given[0]), bf::TakeValue<std::int64_t>::from(given[1]), bf::TakeValue<double>::from(given[2]), bf::TakeValue<char32_t>::from(given[3]), bf::TakeValue<std::string>::from(given[4]));
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<bool, std::int64_t, double, char32_t, std::string> &values() const { return bf::expect_values(values_); }
+  explicit Everything(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2657,19 +2642,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `illegal_char`
  */
-class IllegalCharSignal : public bf::Signal {
+class IllegalChar : public bf::Signal {
 public:
   static constexpr const char *NAME = "illegal_char";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit IllegalCharSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit IllegalChar(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2677,19 +2658,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `negative`
  */
-class NegativeSignal : public bf::Signal {
+class Negative : public bf::Signal {
 public:
   static constexpr const char *NAME = "negative";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit NegativeSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Negative(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2697,19 +2674,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `not_found`
  */
-class NotFoundSignal : public bf::Signal {
+class NotFound : public bf::Signal {
 public:
   static constexpr const char *NAME = "not_found";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit NotFoundSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit NotFound(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2717,21 +2690,17 @@ private:
 };
 
 /**
- * An exception of the program.
+ * The same exception with other values; whoever catches NotFound catches it.
  *
  * Theta: `not_found (string, int)`
  */
-class NotFound_Signal : public bf::Signal {
+class NotFound_ : public NotFound {
 public:
   static constexpr const char *NAME = "not_found";
   using Values = bf::SignalValues<std::string, std::int64_t>;
-  /** The values, objects as stubs. */
-  const std::tuple<std::string, std::int64_t> &values() const noexcept { return *values_; }
-  explicit NotFound_Signal(const bf::Error &error) : bf::Signal(error) {
-    const std::vector<bf::ErrorValue> &given = bf::Error::values();
-    if (given.size() != 2) throw bf::WrongKind();
-    values_ = std::make_shared<std::tuple<std::string, std::int64_t>>(bf::TakeValue<std::string>::from(given[0]), bf::TakeValue<std::int64_t>::from(given[1]));
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<std::string, std::int64_t> &values() const { return bf::expect_values(values_); }
+  explicit NotFound_(const bf::Error &error) : NotFound(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2739,19 +2708,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `not_possible`
  */
-class NotPossibleSignal : public bf::Signal {
+class NotPossible : public bf::Signal {
 public:
   static constexpr const char *NAME = "not_possible";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit NotPossibleSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit NotPossible(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2759,19 +2724,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `nothing`
  */
-class NothingSignal : public bf::Signal {
+class Nothing : public bf::Signal {
 public:
   static constexpr const char *NAME = "nothing";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit NothingSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Nothing(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2779,21 +2740,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `odd (int)`
  */
-class OddSignal : public bf::Signal {
+class Odd : public bf::Signal {
 public:
   static constexpr const char *NAME = "odd";
   using Values = bf::SignalValues<std::int64_t>;
-  /** The values, objects as stubs. */
-  const std::tuple<std::int64_t> &values() const noexcept { return *values_; }
-  explicit OddSignal(const bf::Error &error) : bf::Signal(error) {
-    const std::vector<bf::ErrorValue> &given = bf::Error::values();
-    if (given.size() != 1) throw bf::WrongKind();
-    values_ = std::make_shared<std::tuple<std::int64_t>>(bf::TakeValue<std::int64_t>::from(given[0]));
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<std::int64_t> &values() const { return bf::expect_values(values_); }
+  explicit Odd(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2801,19 +2756,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `overflow`
  */
-class OverflowSignal : public bf::Signal {
+class Overflow : public bf::Signal {
 public:
   static constexpr const char *NAME = "overflow";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit OverflowSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Overflow(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2821,21 +2772,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `rejected (Item, int, struct[x: int, y: int])`
  */
-class RejectedSignal : public bf::Signal {
+class Rejected : public bf::Signal {
 public:
   static constexpr const char *NAME = "rejected";
   using Values = bf::SignalValues<Item, std::int64_t, SpotRef>;
-  /** The values, objects as stubs. */
-  const std::tuple<Item, std::int64_t, SpotRef> &values() const noexcept { return *values_; }
-  explicit RejectedSignal(const bf::Error &error) : bf::Signal(error) {
-    const std::vector<bf::ErrorValue> &given = bf::Error::values();
-    if (given.size() != 3) throw bf::WrongKind();
-    values_ = std::make_shared<std::tuple<Item, std::int64_t, SpotRef>>(bf::TakeValue<Item>::from(given[0]), bf::TakeValue<std::int64_t>::from(given[1]), bf::TakeValue<SpotRef>::from(given[2]));
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<Item, std::int64_t, SpotRef> &values() const { return bf::expect_values(values_); }
+  explicit Rejected(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2843,19 +2788,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `third`
  */
-class ThirdSignal : public bf::Signal {
+class Third : public bf::Signal {
 public:
   static constexpr const char *NAME = "third";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit ThirdSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Third(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2863,19 +2804,15 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `wrong_tag`
  */
-class WrongTagSignal : public bf::Signal {
+class WrongTag : public bf::Signal {
 public:
   static constexpr const char *NAME = "wrong_tag";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit WrongTagSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit WrongTag(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
@@ -2883,44 +2820,42 @@ private:
 };
 
 /**
- * An exception of the program.
- *
  * Theta: `zero`
  */
-class ZeroSignal : public bf::Signal {
+class Zero : public bf::Signal {
 public:
   static constexpr const char *NAME = "zero";
   using Values = bf::SignalValues<>;
-  /** The values, objects as stubs. */
-  const std::tuple<> &values() const noexcept { return *values_; }
-  explicit ZeroSignal(const bf::Error &error) : bf::Signal(error) {
-    values_ = std::make_shared<std::tuple<>>();
-  }
+  /** The values, objects as stubs. Throws bf::WrongKind if the exception came with others. */
+  const std::tuple<> &values() const { return bf::expect_values(values_); }
+  explicit Zero(const bf::Error &error) : bf::Signal(error), values_(Values::take(error.bf::Error::values())) {}
 
 private:
   // Exceptions are copied while they are thrown, and must not fail then.
   std::shared_ptr<const std::tuple<>> values_;
 };
 
-/** The exceptions of the program. */
-inline const bf::Signals &signals() {
+} // namespace signals
+
+/** The classes of the exceptions. */
+inline const bf::Signals &exceptions() {
   static const bf::SignalClass classes[] = {
-    {"bad_format", [](const bf::Error &error) { bf::raise_as<BadFormatSignal>(error); }},
-    {"bounds", [](const bf::Error &error) { bf::raise_as<BoundsSignal>(error); }},
-    {"empty", [](const bf::Error &error) { bf::raise_as<EmptySignal>(error); }},
-    {"everything", [](const bf::Error &error) { bf::raise_as<EverythingSignal>(error); }},
-    {"illegal_char", [](const bf::Error &error) { bf::raise_as<IllegalCharSignal>(error); }},
-    {"negative", [](const bf::Error &error) { bf::raise_as<NegativeSignal>(error); }},
-    {"not_found", [](const bf::Error &error) { bf::raise_as<NotFoundSignal>(error); }},
-    {"not_found", [](const bf::Error &error) { bf::raise_as<NotFound_Signal>(error); }},
-    {"not_possible", [](const bf::Error &error) { bf::raise_as<NotPossibleSignal>(error); }},
-    {"nothing", [](const bf::Error &error) { bf::raise_as<NothingSignal>(error); }},
-    {"odd", [](const bf::Error &error) { bf::raise_as<OddSignal>(error); }},
-    {"overflow", [](const bf::Error &error) { bf::raise_as<OverflowSignal>(error); }},
-    {"rejected", [](const bf::Error &error) { bf::raise_as<RejectedSignal>(error); }},
-    {"third", [](const bf::Error &error) { bf::raise_as<ThirdSignal>(error); }},
-    {"wrong_tag", [](const bf::Error &error) { bf::raise_as<WrongTagSignal>(error); }},
-    {"zero", [](const bf::Error &error) { bf::raise_as<ZeroSignal>(error); }},
+    {"bad_format", [](const bf::Error &error) { bf::raise_as<signals::BadFormat>(error); }},
+    {"bounds", [](const bf::Error &error) { bf::raise_as<signals::Bounds>(error); }},
+    {"empty", [](const bf::Error &error) { bf::raise_as<signals::Empty>(error); }},
+    {"everything", [](const bf::Error &error) { bf::raise_as<signals::Everything>(error); }},
+    {"illegal_char", [](const bf::Error &error) { bf::raise_as<signals::IllegalChar>(error); }},
+    {"negative", [](const bf::Error &error) { bf::raise_as<signals::Negative>(error); }},
+    {"not_found", [](const bf::Error &error) { bf::raise_as<signals::NotFound>(error); }},
+    {"not_found", [](const bf::Error &error) { bf::raise_as<signals::NotFound_>(error); }},
+    {"not_possible", [](const bf::Error &error) { bf::raise_as<signals::NotPossible>(error); }},
+    {"nothing", [](const bf::Error &error) { bf::raise_as<signals::Nothing>(error); }},
+    {"odd", [](const bf::Error &error) { bf::raise_as<signals::Odd>(error); }},
+    {"overflow", [](const bf::Error &error) { bf::raise_as<signals::Overflow>(error); }},
+    {"rejected", [](const bf::Error &error) { bf::raise_as<signals::Rejected>(error); }},
+    {"third", [](const bf::Error &error) { bf::raise_as<signals::Third>(error); }},
+    {"wrong_tag", [](const bf::Error &error) { bf::raise_as<signals::WrongTag>(error); }},
+    {"zero", [](const bf::Error &error) { bf::raise_as<signals::Zero>(error); }},
     {"failure", [](const bf::Error &error) { bf::raise_as<bf::Failure>(error); }},
     {"wrong_type", [](const bf::Error &error) { bf::raise_as<bf::WrongType>(error); }},
   };
@@ -2930,7 +2865,7 @@ inline const bf::Signals &signals() {
 
 /** Opens a session with the server at an address like `unix:///run/bifrost/main`. Throws bf::ConnectError. */
 inline bf::Session connect(const std::string &url, const bf_options *options = nullptr) {
-  return bf::Session(url, interface(), signals(), options);
+  return bf::Session(url, interface(), exceptions(), options);
 }
 
 inline bf::Promise<std::string> Item::name(bf_place at) const {

@@ -202,13 +202,14 @@ public:
 
 /** Throws an exception as one of a class, if its values fit: another heading may have the same name. */
 template <class S> void raise_as(const Error &error) {
-  std::optional<S> made;
-  try {
-    made.emplace(error);
-  } catch (const WrongKind &) {
-    return;
-  }
-  throw *made;
+  S made(error);
+  if (S::Values::fits(error.values())) throw made;
+}
+
+/** Returns the values of an exception, which came with others if there are none. */
+template <class T> const T &expect_values(const std::shared_ptr<const T> &values) {
+  if (values == nullptr) throw WrongKind();
+  return *values;
 }
 
 /** What a session of this layer keeps with that of the library. */

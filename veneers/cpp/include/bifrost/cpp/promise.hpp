@@ -296,7 +296,7 @@ template <class T> struct Placed {
     return operate<Promise<R>>(left.stub(), constant, right.place(), right);                                           \
   }                                                                                                                    \
   template <class L, class = std::enable_if_t<!std::is_base_of_v<Promise, L>>,                                         \
-            class = decltype(Pass<T, L>::argument(std::declval<const L &>()))>                                         \
+            class = decltype(Pass<T, std::decay_t<const L>>::argument(std::declval<const L &>()))>                                         \
   friend Promise<R> operator op(const L &left, const Promise &right) {                                                 \
     return operate_on_value<Promise<R>>(Arg<T>(left), constant, right.stub());                                         \
   }

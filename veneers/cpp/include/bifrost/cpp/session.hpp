@@ -81,8 +81,33 @@ private:
   bf_session *session_;
 };
 
+/** Takes the value of an exception that came, if it has this type. */
+template <class T> struct TakeValue {
+  static bool fits(const ErrorValue &value) {
+    // The object of a call that was not run itself is not there.
+    if constexpr (std::is_base_of_v<Object, T>) return value.index() == 0 || std::holds_alternative<Stub>(value);
+    else return std::holds_alternative<T>(value);
+  }
+  static T from(const ErrorValue &value) {
+    if constexpr (std::is_base_of_v<Object, T>) {
+      const Stub *stub = std::get_if<Stub>(&value);
+      return T(stub ? *stub : Stub());
+    } else {
+      return std::get<T>(value);
+    }
+  }
+};
+
 /** The types of an exception's values. */
 template <class... T> struct SignalValues {
+  using Tuple = std::tuple<T...>;
+  static bool fits(const std::vector<ErrorValue> &values) {
+    return values.size() == sizeof...(T) && fits(values, std::index_sequence_for<T...>());
+  }
+  /** Takes the values that came; none if they are others. */
+  static std::shared_ptr<const Tuple> take(const std::vector<ErrorValue> &values) {
+    return fits(values) ? take(values, std::index_sequence_for<T...>()) : nullptr;
+  }
   template <class F> static void when(bf_session *session, const char *name, F &body, bf_place at) {
     std::array<bf_ref, sizeof...(T) + 1> refs{};
     bf_when(session, name, Types<T...>::get(), bf_refs_(refs.data(), sizeof...(T)), at);
@@ -91,6 +116,15 @@ template <class... T> struct SignalValues {
   }
 
 private:
+  template <std::size_t... I>
+  static bool fits([[maybe_unused]] const std::vector<ErrorValue> &values, std::index_sequence<I...>) {
+    return (TakeValue<T>::fits(values[I]) && ...);
+  }
+  template <std::size_t... I>
+  static std::shared_ptr<const Tuple> take([[maybe_unused]] const std::vector<ErrorValue> &values,
+                                           std::index_sequence<I...>) {
+    return std::make_shared<const Tuple>(TakeValue<T>::from(values[I])...);
+  }
   template <class F, std::size_t... I>
   static void run(F &body, const std::array<bf_ref, sizeof...(T) + 1> &refs, std::index_sequence<I...>) {
     std::tuple<Future<T>...> stubs{Future<T>{Stub{refs[I]}}...};
@@ -99,27 +133,12 @@ private:
   }
 };
 
-/** Takes the value of an exception that came, if it has this type. */
-template <class T> struct TakeValue {
-  static T from(const ErrorValue &value) {
-    if constexpr (std::is_base_of_v<Object, T>) {
-      const Stub *stub = std::get_if<Stub>(&value);
-      // Of a call that was not run itself the object is not there.
-      return T(stub ? *stub : Stub());
-    } else {
-      const T *plain = std::get_if<T>(&value);
-      if (plain == nullptr) throw WrongKind();
-      return *plain;
-    }
-  }
-};
-
 /** The exception that any call may signal: a text for people. */
 class Failure : public Signal {
 public:
   static constexpr const char *NAME = "failure";
   using Values = SignalValues<std::string>;
-  using Signal::Signal;
+  explicit Failure(const Error &error) : Signal(error) {}
 };
 
 /** The exception of `as`: the object has another type. */
@@ -127,7 +146,7 @@ class WrongType : public Signal {
 public:
   static constexpr const char *NAME = "wrong_type";
   using Values = SignalValues<>;
-  using Signal::Signal;
+  explicit WrongType(const Error &error) : Signal(error) {}
 };
 
 /** A table of rows with these columns. It ends with the batch that it was made in: then it can be claimed. */

@@ -130,8 +130,9 @@ template <class T, class From, class = void> struct Pass;
  * long as the call runs. It keeps the place, for operators. */
 template <class T> class Arg {
 public:
-  template <class From, class = decltype(Pass<T, std::decay_t<From>>::argument(std::declval<const From &>()))>
-  Arg(const From &from, bf_place at = here()) : argument_(Pass<T, std::decay_t<From>>::argument(from)), place_(at) {}
+  template <class From, class = decltype(Pass<T, std::decay_t<const From>>::argument(std::declval<const From &>()))>
+  Arg(const From &from, bf_place at = here())
+      : argument_(Pass<T, std::decay_t<const From>>::argument(from)), place_(at) {}
   /** Elements of a sequence, or the parts of a struct. */
   template <class Item, class = decltype(Pass<T, std::vector<Item>>::argument(std::declval<const std::vector<Item> &>()))>
   Arg(std::initializer_list<Item> items, bf_place at = here())
@@ -145,7 +146,9 @@ private:
   bf_place place_;
 };
 
-template <class T, class From> Argument pass(const From &from) { return Pass<T, std::decay_t<From>>::argument(from); }
+template <class T, class From> Argument pass(const From &from) {
+  return Pass<T, std::decay_t<const From>>::argument(from);
+}
 
 template <class T> struct Pass<T, Promise<T>> {
   static Argument argument(const Promise<T> &promise) { return Argument(promise.stub().value()); }
@@ -208,9 +211,6 @@ template <class From>
 struct Pass<std::string, From,
             std::enable_if_t<std::is_convertible_v<const From &, std::string_view> && !std::is_same_v<From, Nil>>> {
   static Argument argument(const From &text) { return Argument::text(std::string_view(text)); }
-};
-template <std::size_t N> struct Pass<std::string, char[N]> {
-  static Argument argument(const char (&text)[N]) { return Argument::text(std::string_view(text)); }
 };
 template <> struct Pass<Bytes, Bytes> {
   static Argument argument(const Bytes &bytes) { return Argument::bytes(bytes.data(), bytes.size()); }
