@@ -122,7 +122,6 @@ static TAKEN: &[&str] = &[
     "is",
     "at",
     "connect",
-    "root",
     "interface",
     "signals",
     "errno",

@@ -535,6 +535,74 @@ BF_CELL_FUNCTIONS_(bf_bytes, bf_bytes_cell)
 #define bf_bytes_cell_get(cell) bf_at_bf_bytes_cell_get(cell, BF_HERE)
 #define bf_bytes_cell_full(cell) bf_at_bf_bytes_cell_full(cell, BF_HERE)
 
+/* Built-in types. */
+
+static inline bf_ref bf_builtin_(bf_ref on, uint32_t row, uint32_t method, bf_values arguments, bf_place place) {
+  return bf_call(on, bf_builtin_method(on.session, row, method), arguments, place);
+}
+
+static inline bf_any bf_at_directory_lookup(bf_directory on, bf_str name, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_str(name)};
+  return bf_of_bf_any(bf_builtin_(on.ref, 1, 0, bf_values_(arguments, 1), place));
+}
+static inline bf_nil bf_at_directory_insert(bf_directory on, bf_str name, bf_ref object, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_str(name), bf_stub_value_(object)};
+  return bf_of_bf_nil(bf_builtin_(on.ref, 1, 1, bf_values_(arguments, 2), place));
+}
+static inline bf_nil bf_at_directory_remove(bf_directory on, bf_str name, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_str(name)};
+  return bf_of_bf_nil(bf_builtin_(on.ref, 1, 2, bf_values_(arguments, 1), place));
+}
+static inline bf_iter_bf_str bf_at_directory_names(bf_directory on, bf_place place) {
+  bf_iter_bf_str iter;
+  iter.call = bf_iterator_(on.ref, bf_builtin_method(on.ref.session, 1, 3), 0, place);
+  return iter;
+}
+static inline bf_iter_bf_str_bf_str bf_at_directory_list(bf_directory on, bf_place place) {
+  bf_iter_bf_str_bf_str iter;
+  iter.call = bf_iterator_(on.ref, bf_builtin_method(on.ref.session, 1, 4), 0, place);
+  return iter;
+}
+static inline bf_int bf_at_bytes_length(bf_bytes on, bf_place place) {
+  return bf_of_bf_int(bf_builtin_(bf_ref_bf_bytes(on), 2, 0, bf_no_values_(), place));
+}
+static inline bf_int bf_at_bytes_fetch(bf_bytes on, bf_int i, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_int(i)};
+  return bf_of_bf_int(bf_builtin_(bf_ref_bf_bytes(on), 2, 1, bf_values_(arguments, 1), place));
+}
+static inline bf_bytes bf_at_bytes_concat(bf_bytes on, bf_bytes x, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_bytes(x)};
+  return bf_of_bf_bytes(bf_builtin_(bf_ref_bf_bytes(on), 2, 2, bf_values_(arguments, 1), place));
+}
+static inline bf_bytes bf_at_bytes_slice(bf_bytes on, bf_int from, bf_int count, bf_place place) {
+  bf_value arguments[] = {bf_arg_bf_int(from), bf_arg_bf_int(count)};
+  return bf_of_bf_bytes(bf_builtin_(bf_ref_bf_bytes(on), 2, 3, bf_values_(arguments, 2), place));
+}
+static inline bf_str bf_at_bytes_to_string(bf_bytes on, bf_place place) {
+  return bf_of_bf_str(bf_builtin_(bf_ref_bf_bytes(on), 2, 4, bf_no_values_(), place));
+}
+
+/** Theta: `lookup (name: string) returns (any) signals (not_found)` */
+#define bf_directory_lookup(on, name) bf_at_directory_lookup(on, name, BF_HERE)
+/** Theta: `insert (name: string, v: any)`; give the stub of an object: x.ref */
+#define bf_directory_insert(on, name, object) bf_drop_(bf_at_directory_insert(on, name, object, BF_HERE))
+/** Theta: `remove (name: string) signals (not_found)` */
+#define bf_directory_remove(on, name) bf_drop_(bf_at_directory_remove(on, name, BF_HERE))
+/** Theta: `names () yields (string)` */
+#define bf_directory_names(on) bf_at_directory_names(on, BF_HERE)
+/** Each name with the name of its object's type. Theta: `list () yields (string, string)` */
+#define bf_directory_list(on) bf_at_directory_list(on, BF_HERE)
+/** Theta: `length () returns (int)` */
+#define bf_bytes_length(on) bf_at_bytes_length(on, BF_HERE)
+/** Theta: `fetch (i: int) returns (int) signals (bounds)` */
+#define bf_bytes_fetch(on, i) bf_at_bytes_fetch(on, i, BF_HERE)
+/** Theta: `concat (x: bytes) returns (bytes)` */
+#define bf_bytes_concat(on, x) bf_at_bytes_concat(on, x, BF_HERE)
+/** Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)` */
+#define bf_bytes_slice(on, from, count) bf_at_bytes_slice(on, from, count, BF_HERE)
+/** Theta: `to_string () returns (string) signals (bad_format)` */
+#define bf_bytes_to_string(on) bf_at_bytes_to_string(on, BF_HERE)
+
 /* Tables. */
 
 /** Makes a table: BF_ROWS(session, BF_TYPE(DataElem), BF_TYPE(bf_int)). */

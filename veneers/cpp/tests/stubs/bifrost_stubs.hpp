@@ -4176,7 +4176,7 @@ inline bf::Iter<std::int64_t> squares(const bf::Session &session, const bf::Arg<
 /**
  * Theta: `root () returns (directory)`
  */
-inline bf::Directory root_(const bf::Session &session, bf_place at = bf::here()) {
+inline bf::Directory root(const bf::Session &session, bf_place at = bf::here()) {
   return std::get<0>(bf::call_routine<std::tuple<bf::Directory>>(session.get(), interface(), 3, at));
 }
 

@@ -6,16 +6,24 @@
 #ifndef BIFROST_CPP_PROMISE_HPP
 #define BIFROST_CPP_PROMISE_HPP
 
+#include <functional>
+
 #include "value.hpp"
 
 namespace bf {
 
+class Executor;
+
 /** What a session of this layer keeps with that of the library. */
-struct Core {
+struct Core : std::enable_shared_from_this<Core> {
+  Core() = default;
+  Core(const bf_interface *interface_, const Signals *signals_) : interface(interface_), signals(signals_) {}
   const bf_interface *interface = nullptr;
   const Signals *signals = nullptr;
-  /** The executor of coroutines: a `bf::Executor`. */
-  void *executor = nullptr;
+  /** The executor of coroutines, and those that wait: see async.hpp. */
+  Executor *executor = nullptr;
+  std::vector<std::function<bool()>> waiting;
+  bool is_posted = false, is_polled = false;
 };
 
 inline Core *core_of(bf_session *session) { return session ? static_cast<Core *>(bf_data(session)) : nullptr; }

@@ -20,8 +20,7 @@ inline Core *lasting_core(const Signals *signals) {
   for (Core &core : cores) {
     if (core.signals == signals) return &core;
   }
-  cores.push_back(Core{nullptr, signals, nullptr});
-  return &cores.back();
+  return &cores.emplace_back(nullptr, signals);
 }
 
 /** Ends the innermost structure when its block is left; one that an exception leaves is refused. */
@@ -224,9 +223,7 @@ public:
   Session(const std::string &url, const bf_interface &interface, const Signals &signals, const bf_options *options) {
     bf_session *session = bf_connect(url.c_str(), &interface, options);
     if (session == nullptr) throw ConnectError(Error(bf_connect_error()));
-    auto core = std::make_unique<Core>();
-    core->interface = &interface;
-    core->signals = &signals;
+    auto core = std::make_shared<Core>(&interface, &signals);
     bf_set_data(session, core.get());
     held_ = std::shared_ptr<Held>(new Held{session, std::move(core)});
   }
@@ -375,12 +372,12 @@ public:
     if (bf_finish(get(), at) != BF_OK) fail(get());
   }
   /** Sets the executor of coroutines, for `co_await`: see async.hpp. */
-  void set_executor(void *executor) const { held_->core->executor = executor; }
+  void set_executor(Executor *executor) const { held_->core->executor = executor; }
 
 private:
   struct Held {
     bf_session *session;
-    std::unique_ptr<Core> core;
+    std::shared_ptr<Core> core;
     ~Held() {
       // Stubs that are left tell exceptions of the program all the same.
       bf_set_data(session, lasting_core(core->signals));
