@@ -5,7 +5,7 @@
 //! opened it.
 
 use std::collections::HashMap;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub struct Session {
     pub(crate) procedures: Vec<Defined>,
     /// The transaction that is recorded as a batch: the stub of its end.
     pub(crate) shipping: Option<Slot>,
+    /// The batch that was explained last.
+    pub(crate) explained: CString,
     /// A pointer of the program.
     pub(crate) data: *mut c_void,
     /// The pointer to the session that its stubs have.
@@ -193,6 +195,7 @@ impl Session {
             texts: HashMap::new(),
             procedures: Vec::new(),
             shipping: None,
+            explained: CString::default(),
             data: std::ptr::null_mut(),
             this: None,
             stubs,

@@ -69,7 +69,8 @@ int main(void) {
   const bf_items *rows;
   ok(s, BF_CLAIM_TABLE(users, &rows));
   for (size_t i = 0; i < bf_items_rows(rows); i++) {
-    printf("%s: %" PRId64 " visits\n", bf_value_str(bf_table_cell(rows, i, 0)), bf_value_int(bf_table_cell(rows, i, 1)));
+    printf("%s: %" PRId64 " visits\n", bf_value_str(bf_table_cell(rows, i, 0)),
+           bf_value_int(bf_table_cell(rows, i, 1)));
   }
   bf_items_free(s, (bf_items *)rows);
 

@@ -12,7 +12,7 @@
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \
     if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                         \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                          \
       exit(1);                                                                                                         \
     }                                                                                                                  \
   } while (0)
@@ -22,7 +22,7 @@
   do {                                                                                                                 \
     bf_status status_ = (status);                                                                                      \
     if (status_ != (wanted)) {                                                                                         \
-      fprintf(stderr, "%s:%d: status %u, not %s: %s\n", __FILE__, __LINE__, (unsigned)status_, #wanted,               \
+      fprintf(stderr, "%s:%d: status %u, not %s: %s\n", __FILE__, __LINE__, (unsigned)status_, #wanted,                \
               bf_error_text(session));                                                                                 \
       exit(1);                                                                                                         \
     }                                                                                                                  \
@@ -35,7 +35,7 @@
     int64_t value_ = -999;                                                                                             \
     OK(session, BF_CLAIM_INT(promise, &value_));                                                                       \
     if (value_ != (wanted)) {                                                                                          \
-      fprintf(stderr, "%s:%d: %lld, not %s\n", __FILE__, __LINE__, (long long)value_, #wanted);                       \
+      fprintf(stderr, "%s:%d: %lld, not %s\n", __FILE__, __LINE__, (long long)value_, #wanted);                        \
       exit(1);                                                                                                         \
     }                                                                                                                  \
   } while (0)
@@ -52,7 +52,7 @@
     const char *value_ = NULL;                                                                                         \
     OK(session, BF_CLAIM_STR(promise, &value_));                                                                       \
     if (strcmp(value_, wanted) != 0) {                                                                                 \
-      fprintf(stderr, "%s:%d: \"%s\", not \"%s\"\n", __FILE__, __LINE__, value_, wanted);                             \
+      fprintf(stderr, "%s:%d: \"%s\", not \"%s\"\n", __FILE__, __LINE__, value_, wanted);                              \
       exit(1);                                                                                                         \
     }                                                                                                                  \
   } while (0)
@@ -63,7 +63,7 @@
     IS(session, status, BF_E_SIGNAL);                                                                                  \
     const char *name_ = bf_error_name(bf_error_root(bf_error_last(session)));                                          \
     if (strcmp(name_, wanted) != 0) {                                                                                  \
-      fprintf(stderr, "%s:%d: %s, not %s\n", __FILE__, __LINE__, name_, wanted);                                      \
+      fprintf(stderr, "%s:%d: %s, not %s\n", __FILE__, __LINE__, name_, wanted);                                       \
       exit(1);                                                                                                         \
     }                                                                                                                  \
   } while (0)

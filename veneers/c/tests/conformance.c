@@ -1,6 +1,6 @@
 /* The cases of crates/cli/tests/conformance.rs, in C: one name is one case, without a name all are run.
  *
- * Each case has a session of its own. BIFROST_URL is a server of crates/cli/tests/conformance/conformance.theta. */
+ * Each case has a session of its own. BIFROST_URL is a server of cases/programs/conformance.theta. */
 
 #include "check.h"
 
@@ -73,14 +73,18 @@ static void values_come_back_as_they_went(bf_session *s, Probe p) {
 
 static void results_of_all_shapes(bf_session *s, Probe p) {
   Probe_divide_results parts = Probe_divide(p, bf_i(17), bf_i(5));
-  Probe_item_and_length_results made = Probe_item_and_length(p, bf_s("gr\xc3\xbc\xc3\x9f" "e"));
+  Probe_item_and_length_results made = Probe_item_and_length(p, bf_s("gr\xc3\xbc\xc3\x9f"
+                                                                     "e"));
   bf_str name = Item_name(made.r1);
   bf_str text = Probe_all(p, bf_b(true), bf_int_add(parts.r1, bf_i(1)), bf_r(0.5), bf_c(0xdf),
                           bf_str_concat(name, bf_s("!")), made.r1);
   IS_INT(s, parts.r1, 3);
   IS_INT(s, parts.r2, 2);
   IS_INT(s, made.r2, 5);
-  IS_STR(s, text, "true 4 0.5 \xc3\x9f gr\xc3\xbc\xc3\x9f" "e! gr\xc3\xbc\xc3\x9f" "e");
+  IS_STR(s, text,
+         "true 4 0.5 \xc3\x9f gr\xc3\xbc\xc3\x9f"
+         "e! gr\xc3\xbc\xc3\x9f"
+         "e");
   CHECK(crossings(s) == 1);
   /* A failed call fails all its results. */
   Probe_divide_results failed = Probe_divide(p, bf_i(1), bf_i(0));
@@ -110,8 +114,8 @@ static void records_oneofs_and_anys_are_stubs(bf_session *s, Probe p) {
   Point point = Tagged_point(t, bf_i(3), bf_i(4));
   Point_set_x(point, bf_i(5));
   StructOfNameStringAndAtPointRef labelled = Tagged_labelled(t, point, bf_s("here"));
-  bf_str name = StructOfNameStringAndAtPointRef_name(
-      StructOfNameStringAndAtPointRef_replace_name(labelled, bf_s("there")));
+  bf_str name =
+      StructOfNameStringAndAtPointRef_name(StructOfNameStringAndAtPointRef_replace_name(labelled, bf_s("there")));
   bf_int x = Point_x(StructOfNameStringAndAtPointRef_at(labelled));
   AnswerRef number = Tagged_answer(t, bf_i(3)), text = Tagged_answer(t, bf_i(12)), nothing = Tagged_answer(t, bf_i(0));
   bf_int value = AnswerRef_value_number(number);
@@ -278,8 +282,10 @@ static void structures_nest(bf_session *s, Probe p) {
       char one[32] = "";
       if (j % 2 == 0) continue;
       if (j > i + 3) break;
-      if (i == 2) strcpy(one, "two ");
-      else snprintf(one, sizeof one, "%d:%d ", i, j);
+      if (i == 2)
+        strcpy(one, "two ");
+      else
+        snprintf(one, sizeof one, "%d:%d ", i, j);
       strcat(expected, one);
     }
   }
@@ -475,7 +481,8 @@ static void procedures_are_kept_by_the_session(bf_session *s, Probe p) {
   bf_value negative = bf_arg_bf_str(bf_s("negative"));
   bf_int n = bf_of_bf_int(given[1]);
   BF_IF(s, bf_int_lt(n, bf_i(0))) bf_return(s, &negative, BF_HERE);
-  bf_str text = bf_str_concat(bf_str_concat(bf_of_bf_str(given[0]), bf_int_unparse(n)), Item_name(bf_of_Item(given[2])));
+  bf_str text =
+      bf_str_concat(bf_str_concat(bf_of_bf_str(given[0]), bf_int_unparse(n)), Item_name(bf_of_Item(given[2])));
   bf_value result = bf_arg_bf_str(text);
   bf_procedure_end(s, label, &result, BF_HERE);
   bf_str one = bf_of_bf_str(
@@ -499,7 +506,8 @@ static void procedures_are_kept_by_the_session(bf_session *s, Probe p) {
   CHECK(crossings(s) == 2);
   /* Recursion. */
   bf_ref number[1];
-  uint32_t factorial = bf_procedure(s, "factorial", BF_TYPES(BF_TYPE(bf_int)), BF_TYPE(bf_int), bf_refs_(number, 1), BF_HERE);
+  uint32_t factorial =
+      bf_procedure(s, "factorial", BF_TYPES(BF_TYPE(bf_int)), BF_TYPE(bf_int), bf_refs_(number, 1), BF_HERE);
   bf_int of = bf_of_bf_int(number[0]);
   bf_value unit = bf_arg_bf_int(bf_i(1));
   BF_IF(s, bf_int_le(of, bf_i(1))) bf_return(s, &unit, BF_HERE);
@@ -690,8 +698,8 @@ static void values_cross_with_all_their_items(bf_session *s, Probe p) {
   Numbers twice = Values_twice(v, Numbers_of_ints(three, 2));
   bf_int again = Values_total(v, twice);
   bf_contents contents = Numbers_get(twice);
-  bf_int distance = Values_distance(
-      v, LineRef_of(bf_s("ab"), SpotRef_of(bf_i(1), bf_i(2)), SpotRef_of(bf_i(5), bf_i(9))));
+  bf_int distance =
+      Values_distance(v, LineRef_of(bf_s("ab"), SpotRef_of(bf_i(1), bf_i(2)), SpotRef_of(bf_i(5), bf_i(9))));
   bf_str areas[] = {Values_area(v, ShapeRef_of_circle(bf_r(2.5))), Values_area(v, ShapeRef_of_nothing()),
                     Values_area(v, ShapeRef_of_dot(SpotRef_of(bf_i(1), bf_i(2)))),
                     Values_area(v, Values_shape(v, bf_i(1)))};
@@ -815,6 +823,14 @@ static void live_batches_see_changes(bf_session *s, Probe p) {
   bf_close(other);
 }
 
+static void batches_are_explained(bf_session *s, Probe p) {
+  bf_int one = Probe_same_int(p, bf_i(7));
+  CHECK(strstr(bf_explain(s), "same_int(7)"));
+  IS_INT(s, one, 7);
+  CHECK(strstr(bf_explain_last(s), "same_int(7)") && strstr(bf_explain_last(s), "conformance.c:"));
+  CHECK(!strstr(bf_explain(s), "same_int"));
+}
+
 /* Cases of servers with limits of their own. */
 
 static void only_kept_stubs_have_a_handle(bf_session *s, Probe p) { /* limits.handles_max=8 */
@@ -935,7 +951,8 @@ typedef struct test {
   void (*run)(bf_session *, Probe);
 } test;
 
-#define TEST(name) {#name, name}
+#define TEST(name)                                                                                                     \
+  { #name, name }
 
 static const test TESTS[] = {
     TEST(values_come_back_as_they_went),
@@ -966,6 +983,7 @@ static const test TESTS[] = {
     TEST(scopes_release_stubs),
     TEST(transactions_commit_or_tell),
     TEST(live_batches_see_changes),
+    TEST(batches_are_explained),
 };
 
 /* Run by their names only, against servers with the limits of their comments. */

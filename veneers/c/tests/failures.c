@@ -110,13 +110,20 @@ static void thread(void) {
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
-  if (strcmp(what, "killed") == 0) killed(false);
-  else if (strcmp(what, "killed_waiting") == 0) killed(true);
-  else if (strcmp(what, "cut") == 0) cut();
-  else if (strcmp(what, "token") == 0) token();
-  else if (strcmp(what, "stranger") == 0) stranger();
-  else if (strcmp(what, "thread") == 0) thread();
-  else return 2;
+  if (strcmp(what, "killed") == 0)
+    killed(false);
+  else if (strcmp(what, "killed_waiting") == 0)
+    killed(true);
+  else if (strcmp(what, "cut") == 0)
+    cut();
+  else if (strcmp(what, "token") == 0)
+    token();
+  else if (strcmp(what, "stranger") == 0)
+    stranger();
+  else if (strcmp(what, "thread") == 0)
+    thread();
+  else
+    return 2;
   printf("case %s ok\n", what);
   return 0;
 }

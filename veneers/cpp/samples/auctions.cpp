@@ -27,12 +27,13 @@ int main() {
   std::cout << "clock: " << price.claim() << "\n";
 
   // Bids in a loop: all are sent before the first is awaited. Each failure is told with its round.
-  s.foreach (s.value(1).to(5), [&](auto n) { lamp.bid(n * 5); });
+  s.foreach(s.value(1).to(5), [&](auto n) { lamp.bid(n * 5); });
   auto best = lamp.price();
   try {
     best.claim();
   } catch (const bf::Unseen &error) {
-    for (const auto &part : error.parts()) std::cout << "round " << part.rounds().at(0) << ": " << part.signal() << "\n";
+    for (const auto &part : error.parts())
+      std::cout << "round " << part.rounds().at(0) << ": " << part.signal() << "\n";
   }
   std::cout << "lamp: " << best.claim() << "\n";
 

@@ -21,7 +21,9 @@ int main() {
   // A loop over an iterator of the server. It crosses as a whole; the block runs once, here.
   auto total = s.cell_with<std::int64_t>(0);
   BF_FOREACH(s, db.users(), DataElem e) {
-    BF_IF(s, e.visits() > 0) { total.put(total.get() + e.visits()); };
+    BF_IF(s, e.visits() > 0) {
+      total.put(total.get() + e.visits());
+    };
   };
   std::cout << "visits in all: " << total.get().claim() << "\n";
 
@@ -57,7 +59,7 @@ int main() {
   // The root directory has objects of any type. A cast inside a loop makes them what they are.
   auto root = stubs::root(s);
   auto eves = s.rows<std::string, std::int64_t>();
-  s.foreach (root.list(), [&](bf::Promise<std::string> name, auto) {
+  s.foreach(root.list(), [&](bf::Promise<std::string> name, auto) {
     auto object = root.lookup(name);
     s.if_(object.is<DataBase>(), [&] { eves.push(name, object.as<DataBase>().fetch("eve").visits()); });
   });

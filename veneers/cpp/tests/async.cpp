@@ -1,6 +1,6 @@
 // Coroutines: many await results of few crossings, on one thread.
 //
-// BIFROST_URL is a server of crates/cli/tests/conformance/conformance.theta.
+// BIFROST_URL is a server of cases/programs/conformance.theta.
 
 #include "check.hpp"
 

@@ -1,6 +1,6 @@
 // The cases of crates/cli/tests/conformance.rs and values.rs, in C++: one name is one case, without a name all are run.
 //
-// Each case has a session of its own. BIFROST_URL is a server of crates/cli/tests/conformance/conformance.theta.
+// Each case has a session of its own. BIFROST_URL is a server of cases/programs/conformance.theta.
 
 #include <cmath>
 #include <cstring>
@@ -111,7 +111,7 @@ static void records_oneofs_and_anys_are_stubs(const bf::Session &s, const Probe 
   auto sum = t.sum(t.found(2)), none = t.sum(t.found(0));
   auto other = t.found(0).value_or(point).y();
   auto total = s.cell_with<Int>(0);
-  s.foreach (t.answers(4), [&](AnswerRef answer) { total.put(total.get() + answer.value_number()); });
+  s.foreach(t.answers(4), [&](AnswerRef answer) { total.put(total.get() + answer.value_number()); });
   std::vector<Text> what;
   for (Int n : {0, 7, 12}) what.push_back(t.what(t.thing(n)));
   SAME(name.claim(), "there");
@@ -132,12 +132,12 @@ static void records_oneofs_and_anys_are_stubs(const bf::Session &s, const Probe 
 static void iterators_of_methods_routines_and_values(const bf::Session &s, const Probe &p) {
   auto out = s.cell_with<std::string>("");
   auto say = [&](const Text &text) { out.put(out.get() + text + " "); };
-  s.foreach (p.numbers(3), [&](IntPromise n) { say(n.unparse()); });
-  s.foreach (p.pairs(2), [&](IntPromise n, Text text) { say(text + n.unparse()); });
-  s.foreach (p.items(), [&](Item item) { say(item.name()); });
-  s.foreach (squares(s, 3), [&](IntPromise n) { say(n.unparse()); });
-  s.foreach (s.value(8).to(9), [&](IntPromise n) { say(n.unparse()); });
-  s.foreach (p.numbers(0), [&](IntPromise n) { say(n.unparse()); });
+  s.foreach(p.numbers(3), [&](IntPromise n) { say(n.unparse()); });
+  s.foreach(p.pairs(2), [&](IntPromise n, Text text) { say(text + n.unparse()); });
+  s.foreach(p.items(), [&](Item item) { say(item.name()); });
+  s.foreach(squares(s, 3), [&](IntPromise n) { say(n.unparse()); });
+  s.foreach(s.value(8).to(9), [&](IntPromise n) { say(n.unparse()); });
+  s.foreach(p.numbers(0), [&](IntPromise n) { say(n.unparse()); });
   SAME(out.get().claim(), "1 2 3 11 22 a b c counter 1 4 9 8 9 ");
   CHECK(crossings(s) == 1);
 }
@@ -254,12 +254,18 @@ static void structures_nest(const bf::Session &s, const Probe &p) {
   }
   auto out = s.cell_with<std::string>("");
   BF_FOREACH(s, p.numbers(5), IntPromise i) {
-    BF_IF(s, i == 4) { BF_BREAK(s); };
+    BF_IF(s, i == 4) {
+      BF_BREAK(s);
+    };
     auto j = s.cell_with<Int>(0);
     BF_WHILE(s, j.get() < 10) {
       j.put(j.get() + 1);
-      BF_IF(s, j.get() % 2 == 0) { BF_CONTINUE(s); };
-      BF_IF(s, j.get() > i + 3) { BF_BREAK(s); }
+      BF_IF(s, j.get() % 2 == 0) {
+        BF_CONTINUE(s);
+      };
+      BF_IF(s, j.get() > i + 3) {
+        BF_BREAK(s);
+      }
       BF_ELSE {
         s.if_(i == 2, [&] { out.put(out.get() + "two "); }).else_([&] {
           out.put(out.get() + i.unparse() + ":" + j.get().unparse() + " ");
@@ -283,16 +289,15 @@ static void structures_nest(const bf::Session &s, const Probe &p) {
 static void handlers_get_names_and_values(const bf::Session &s, const Probe &p) {
   auto out = s.cell_with<std::string>("");
   auto say = [&](const Text &text) { out.put(out.get() + text + " "); };
-  s.foreach (p.numbers(8), [&](IntPromise i) {
+  s.foreach(p.numbers(8), [&](IntPromise i) {
     s.except([&] {
        s.if_(i == 8, [&] { p.item("zoe"); });
        say(p.choose(i).unparse());
      })
         .when<signals::Third>([&] { say(p.same_string("third")); })
         .when<signals::Odd>([&](IntPromise n) { say(n.unparse() + "!"); })
-        .when<signals::Everything>([&](auto b, auto n, auto r, auto c, auto text) {
-          say(p.all(b, n, r, c, text, p.item("a")));
-        })
+        .when<signals::Everything>(
+            [&](auto b, auto n, auto r, auto c, auto text) { say(p.all(b, n, r, c, text, p.item("a"))); })
         .others([&](Text name) { say(name); });
   });
   SAME(out.get().claim(), "1! 2 third 4 5! true 6 0.5 x ß a 7! not_found ");
@@ -313,7 +318,7 @@ static void handlers_get_names_and_values(const bf::Session &s, const Probe &p) 
 static void exceptions_in_loops_say_the_round(const bf::Session &s, const Probe &p) {
   // An exception that nothing handles ends the structure, and the batch goes on behind it.
   auto cell = s.cell_with<Int>(0);
-  s.foreach (p.numbers(4), [&](IntPromise i) {
+  s.foreach(p.numbers(4), [&](IntPromise i) {
     cell.put(i);
     p.choose(i + 1);
     p.counter().add(1);
@@ -325,9 +330,8 @@ static void exceptions_in_loops_say_the_round(const bf::Session &s, const Probe 
   SAME(ended.claim(), 1);
   CHECK(s.exceptions().at(0).rounds() == std::vector<std::uint32_t>({2}));
   s.clear_exceptions();
-  s.foreach (p.numbers(4), [&](IntPromise i) {
-    s.foreach (p.numbers(2), [&](IntPromise j) { p.choose(i * i * 2 + (j - 1) * 2); });
-  });
+  s.foreach(p.numbers(4),
+            [&](IntPromise i) { s.foreach(p.numbers(2), [&](IntPromise j) { p.choose(i * i * 2 + (j - 1) * 2); }); });
   THROWS(bf::Unseen, (s.flush(), 0), SAME(error.parts().at(0).signal(), "third"));
   auto history = s.exceptions();
   CHECK(history.size() == 1 && history[0].rounds() == std::vector<std::uint32_t>({3, 1}));
@@ -356,7 +360,7 @@ static void misuse_is_an_error_and_the_session_goes_on(const bf::Session &s, con
   // A claim where the batch cannot end.
   auto before = p.same_int(1);
   auto total = s.cell_with<Int>(0);
-  s.foreach (p.numbers(3), [&](IntPromise i) {
+  s.foreach(p.numbers(3), [&](IntPromise i) {
     THROWS(bf::Misuse, before.claim(), CHECK(error.status() == BF_E_OPEN_STRUCTURE));
     THROWS(bf::Misuse, (s.flush(), 0), CHECK(error.status() == BF_E_OPEN_STRUCTURE));
     total.put(total.get() + i);
@@ -366,7 +370,7 @@ static void misuse_is_an_error_and_the_session_goes_on(const bf::Session &s, con
   CHECK(crossings(s) == 1);
   // A stub that is used after its structure.
   std::optional<Item> inside;
-  s.foreach (p.items(), [&](Item item) { inside = item; });
+  s.foreach(p.items(), [&](Item item) { inside = item; });
   THROWS(bf::Misuse, inside->name().claim(), CHECK(error.status() == BF_E_OUT_OF_SCOPE));
   SAME(p.same_int(2).claim(), 2);
   // Outside of loops and procedures.
@@ -376,7 +380,7 @@ static void misuse_is_an_error_and_the_session_goes_on(const bf::Session &s, con
   // A block that an exception leaves: its structure is not sent.
   auto count = s.cell_with<Int>(0);
   try {
-    s.foreach (p.numbers(3), [&](IntPromise i) {
+    s.foreach(p.numbers(3), [&](IntPromise i) {
       count.put(i);
       throw 7;
     });
@@ -413,7 +417,7 @@ static void procedures_are_kept_by_the_session(const bf::Session &s, const Probe
   auto found = s.find_procedure<Label>("label");
   CHECK(found.has_value());
   auto out = s.cell_with<std::string>("");
-  s.foreach (p.numbers(3), [&](IntPromise i) { out.put(out.get() + (*found)(":", i, p.item("b"))); });
+  s.foreach(p.numbers(3), [&](IntPromise i) { out.put(out.get() + (*found)(":", i, p.item("b"))); });
   SAME(out.get().claim(), ":1b:2b:3b");
   CHECK(crossings(s) == 2);
   // Recursion.
@@ -492,9 +496,8 @@ static void rows_come_from_structures_and_procedures(const bf::Session &s, const
   auto rows = s.rows<Int, bool>();
   rows.push(0, true);
   auto odd = s.procedure<void(Int)>("odd", [&](auto &, IntPromise n) { rows.push(n, false); });
-  s.foreach (p.numbers(4), [&](IntPromise n) {
-    s.if_(n % 2 == 0, [&] { rows.push(n * 10, true); }).else_([&] { odd(n); });
-  });
+  s.foreach(p.numbers(4),
+            [&](IntPromise n) { s.if_(n % 2 == 0, [&] { rows.push(n * 10, true); }).else_([&] { odd(n); }); });
   auto claimed = rows.claim();
   CHECK(claimed.size() == 5 && claimed[0] == std::make_tuple(Int{0}, true));
   for (const auto &[n, even] : claimed) CHECK((n % 2 == 0) == even);
@@ -537,7 +540,7 @@ static void objects_are_seen_as_what_they_are(const bf::Session &s, const Probe 
   // In a loop, with a handler.
   p.add_item(item);
   auto values = s.rows<std::string, Int>();
-  s.foreach (p.items(), [&](Item each) {
+  s.foreach(p.items(), [&](Item each) {
     s.except([&] { values.push(each.name(), each.as<Counter>().value()); }).when<bf::WrongType>([&] {
       values.push(each.name(), -1);
     });
@@ -551,8 +554,7 @@ static void sequences_are_vectors(const bf::Session &s, const Probe &p) {
   auto v = p.values();
   auto n = s.value(4);
   std::vector<IntPromise> sums = {v.total({1, 2, 3}), v.total(std::vector<Int>{5}), v.total(std::vector<Int>{}),
-                                  v.total({n, n + 1}),
-                                  v.nested(std::vector<std::vector<Int>>{{1, 2}, {}, {3}})};
+                                  v.total({n, n + 1}), v.nested(std::vector<std::vector<Int>>{{1, 2}, {}, {3}})};
   auto twice = v.twice({1, 2});
   auto again = v.total(twice);
   auto contents = twice.get();
@@ -630,7 +632,7 @@ static void contents_of_collections_and_records(const bf::Session &s, const Prob
   SAME(p.tagged().sum(std::optional<Point>(point)).claim(), 9);
   SAME(p.tagged().sum(std::nullopt).claim(), 0);
   // Not inside a structure.
-  s.foreach (v.spots(3), [&](SpotRef spot) { spot.get(); });
+  s.foreach(v.spots(3), [&](SpotRef spot) { spot.get(); });
   THROWS(bf::Unseen, (s.flush(), 0), CHECK(error.parts().at(0).status() == BF_E_CONTENTS_INSIDE));
 }
 
@@ -639,7 +641,9 @@ static void rows_and_procedures_have_values(const bf::Session &s, const Probe &p
   auto spots = s.collect(v.spots(3), [&](SpotRef spot) { return std::make_tuple(spot, spot.x()); });
   auto rows = spots.claim();
   CHECK(rows.size() == 3 && std::get<0>(rows[2]) == (Spot{3, -3}) && std::get<1>(rows[2]) == 3);
-  auto pair = s.procedure<Numbers(Int)>("pair", [&](auto &, IntPromise n) { return std::vector<IntPromise>{n, n + 1}; });
+  auto pair = s.procedure<Numbers(Int)>("pair", [&](auto &, IntPromise n) {
+    return std::vector<IntPromise>{n, n + 1};
+  });
   auto total = s.procedure<Int(Numbers)>("total", [&](auto &, Numbers ns) { return v.total(ns); });
   auto contents = pair(4).get();
   auto one = v.total(pair(1)), two = total(std::vector<Int>{5, 6});
@@ -735,6 +739,16 @@ static void sessions_end_with_their_last_stub(const bf::Session &s, const Probe 
   CHECK(s.is_open());
 }
 
+static void batches_are_explained(const bf::Session &s, const Probe &p) {
+  auto one = p.same_int(7);
+  std::string now = s.explain();
+  CHECK(now.find("same_int(7)") != std::string::npos);
+  SAME(one.claim(), 7);
+  std::string last = s.explain_last();
+  CHECK(last.find("same_int(7)") != std::string::npos && last.find("conformance.cpp:") != std::string::npos);
+  CHECK(s.explain().find("same_int") == std::string::npos);
+}
+
 static void only_kept_stubs_have_a_handle(const bf::Session &s, const Probe &p) { // limits.handles_max=8
   for (int i = 0; i < 1000000; ++i) p.fresh();
   s.flush();
@@ -754,7 +768,8 @@ struct Test {
   bool is_limited = false;
 };
 
-#define TEST(name) {#name, name}
+#define TEST(name)                                                                                                     \
+  { #name, name }
 
 static const Test TESTS[] = {
     TEST(values_come_back_as_they_went),
@@ -791,6 +806,7 @@ static const Test TESTS[] = {
     TEST(transactions_commit_or_throw),
     TEST(live_batches_see_changes),
     TEST(sessions_end_with_their_last_stub),
+    TEST(batches_are_explained),
     {"only_kept_stubs_have_a_handle", only_kept_stubs_have_a_handle, true},
 };
 

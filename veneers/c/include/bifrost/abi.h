@@ -1028,6 +1028,17 @@ bool bf_is_open(struct bf_session *session);
 void bf_counters(struct bf_session *session, struct bf_counts *counters);
 
 /**
+ * Returns the batch that is recorded, a line for each command in the text form: what the next
+ * crossing brings to the server. The text lives until this or `bf_explain_last` is called again.
+ */
+bf_chars bf_explain(struct bf_session *session);
+
+/**
+ * Returns the batch that was sent last, with its account, as `bf_explain`; empty if none was.
+ */
+bf_chars bf_explain_last(struct bf_session *session);
+
+/**
  * Keeps a pointer of the program with the session: of a layer over this header.
  */
 void bf_set_data(struct bf_session *session, void *data);

@@ -260,7 +260,8 @@ BF_STUB_FUNCTIONS_(bf_directory)
 
 /* Types. */
 
-#define BF_CELLS_NONE_ {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}
+#define BF_CELLS_NONE_                                                                                                 \
+  { UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX }
 
 static const bf_type bf_type_bf_nil = {BF_FAMILY_BASIC, 0, BF_CELLS_NONE_, NULL, "null"};
 static const bf_type bf_type_bf_bool = {BF_FAMILY_BASIC, 1, BF_CELLS_NONE_, NULL, "bool"};
@@ -618,7 +619,8 @@ static inline bf_str bf_at_bytes_to_string(bf_bytes on, bf_place place) {
 #define BF_CALL(session, procedure, ...)                                                                               \
   bf_procedure_call(                                                                                                   \
       session, procedure,                                                                                              \
-      bf_values_((const bf_value[]){__VA_ARGS__}, sizeof((const bf_value[]){__VA_ARGS__}) / sizeof(bf_value)), BF_HERE)
+      bf_values_((const bf_value[]){__VA_ARGS__}, sizeof((const bf_value[]){__VA_ARGS__}) / sizeof(bf_value)),         \
+      BF_HERE)
 
 /* Structures. Each macro is followed by a block, which runs once here, while it is recorded, and at the server as often
  * as the structure says. A native `break`, `goto` or `return` out of the block refuses the structure
@@ -710,42 +712,42 @@ static inline bf_block bf_block_others_(bf_session *session, size_t count, bf_pl
 }
 
 /** Repeats the block at the server while the condition is true. */
-#define BF_WHILE(session_, condition)                                                                                   \
-  BF_OUTER_(BF_NAME_, bf_block_open_(session_, BF_STRUCTURE_WHILE, BF_HERE))                                            \
+#define BF_WHILE(session_, condition)                                                                                  \
+  BF_OUTER_(BF_NAME_, bf_block_open_(session_, BF_STRUCTURE_WHILE, BF_HERE))                                           \
   BF_INNER_(BF_NAME_, bf_condition(BF_NAME_.session, bf_arg_bf_bool(condition), BF_HERE))
 
 /** Runs the block at the server if the condition holds. */
-#define BF_IF(session_, condition)                                                                                      \
-  BF_OUTER_(BF_NAME_, bf_block_open_(session_, BF_STRUCTURE_IF, BF_HERE))                                               \
+#define BF_IF(session_, condition)                                                                                     \
+  BF_OUTER_(BF_NAME_, bf_block_open_(session_, BF_STRUCTURE_IF, BF_HERE))                                              \
   BF_INNER_(BF_NAME_, bf_condition(BF_NAME_.session, bf_arg_bf_bool(condition), BF_HERE))
 
 /** Runs the block at the server if the condition of the BF_IF before it does not hold. */
 #define BF_ELSE(session_) BF_OUTER_(BF_NAME_, bf_block_else_(session_, BF_HERE)) BF_INNER_(BF_NAME_, (void)0)
 
 /** Runs the block at the server for each step of an iterator: BF_FOREACH(s, DataElem, e, DataBase_users(db)). */
-#define BF_FOREACH(session_, T, variable, iterator)                                                                     \
-  BF_OUTER_(BF_NAME_, BF_FOREACH_(session_, bf_iter_##T, iterator, 1))                                                  \
+#define BF_FOREACH(session_, T, variable, iterator)                                                                    \
+  BF_OUTER_(BF_NAME_, BF_FOREACH_(session_, bf_iter_##T, iterator, 1))                                                 \
   for (T variable = bf_of_##T(BF_NAME_.variables[0]); (void)variable, bf_block_enter_(&BF_NAME_);                      \
        BF_NAME_.state = BF_BLOCK_DONE_)
 
 /** As BF_FOREACH, for an iterator that yields two values at each step. */
-#define BF_FOREACH2(session_, T1, variable1, T2, variable2, iterator)                                                   \
-  BF_OUTER_(BF_NAME_, BF_FOREACH_(session_, bf_iter_##T1##_##T2, iterator, 2))                                          \
+#define BF_FOREACH2(session_, T1, variable1, T2, variable2, iterator)                                                  \
+  BF_OUTER_(BF_NAME_, BF_FOREACH_(session_, bf_iter_##T1##_##T2, iterator, 2))                                         \
   for (T1 variable1 = bf_of_##T1(BF_NAME_.variables[0]); BF_NAME_.state == BF_BLOCK_OPEN_;)                            \
     for (T2 variable2 = bf_of_##T2(BF_NAME_.variables[1]);                                                             \
          (void)variable1, (void)variable2, bf_block_enter_(&BF_NAME_); BF_NAME_.state = BF_BLOCK_DONE_)
 
-#define BF_FOREACH_(session_, I, iterator, count)                                                                       \
+#define BF_FOREACH_(session_, I, iterator, count)                                                                      \
   bf_block_foreach_(session_, &((I[]){iterator})[0].call, count, BF_HERE)
 
 /** Runs the block at the server; exceptions of its calls go to the handlers that follow. */
-#define BF_EXCEPT(session_)                                                                                             \
+#define BF_EXCEPT(session_)                                                                                            \
   BF_OUTER_(BF_NAME_, bf_block_open_(session_, BF_STRUCTURE_EXCEPT, BF_HERE)) BF_INNER_(BF_NAME_, (void)0)
 
 /** Runs the block at the server when a call of the BF_EXCEPT before it signals the exception, with its values:
  * BF_WHEN(s, not_found, values) has values.v1, values.v2, ... */
-#define BF_WHEN(session_, signal, values)                                                                               \
-  BF_OUTER_(BF_NAME_, bf_block_when_(session_, bf_signal_##signal##_name_, bf_signal_##signal##_types_(), BF_HERE))     \
+#define BF_WHEN(session_, signal, values)                                                                              \
+  BF_OUTER_(BF_NAME_, bf_block_when_(session_, bf_signal_##signal##_name_, bf_signal_##signal##_types_(), BF_HERE))    \
   for (bf_signal_##signal values = bf_signal_##signal##_of_(BF_NAME_.variables);                                       \
        (void)values, bf_block_enter_(&BF_NAME_); BF_NAME_.state = BF_BLOCK_DONE_)
 
@@ -754,8 +756,8 @@ static inline bf_block bf_block_others_(bf_session *session, size_t count, bf_pl
 #define BF_OTHERS(session_) BF_OUTER_(BF_NAME_, bf_block_others_(session_, 0, BF_HERE)) BF_INNER_(BF_NAME_, (void)0)
 
 /** As BF_OTHERS, with the name of the exception: a bf_str. */
-#define BF_OTHERS_NAMED(session_, variable)                                                                             \
-  BF_OUTER_(BF_NAME_, bf_block_others_(session_, 1, BF_HERE))                                                           \
+#define BF_OTHERS_NAMED(session_, variable)                                                                            \
+  BF_OUTER_(BF_NAME_, bf_block_others_(session_, 1, BF_HERE))                                                          \
   for (bf_str variable = bf_of_bf_str(BF_NAME_.variables[0]); (void)variable, bf_block_enter_(&BF_NAME_);              \
        BF_NAME_.state = BF_BLOCK_DONE_)
 
@@ -851,8 +853,8 @@ static inline bool bf_shipping_enter_(bf_shipping *shipping) {
 
 /** Records the block as a transaction of its own, sends it, and waits until it is committed; puts the outcome into
  * `*status`. `how` may be null. Nothing can be claimed in the block. */
-#define BF_TRANSACTION(session_, how, status)                                                                           \
-  for (BF_GUARDED_(bf_shipping_close_) bf_shipping BF_NAME_ = bf_shipping_(session_, how, status, BF_HERE);             \
+#define BF_TRANSACTION(session_, how, status)                                                                          \
+  for (BF_GUARDED_(bf_shipping_close_) bf_shipping BF_NAME_ = bf_shipping_(session_, how, status, BF_HERE);            \
        BF_NAME_.state != BF_BLOCK_ENDED_; bf_shipping_close_(&BF_NAME_))                                               \
     for (; bf_shipping_enter_(&BF_NAME_); BF_NAME_.state = BF_BLOCK_DONE_)
 

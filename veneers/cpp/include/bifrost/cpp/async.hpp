@@ -60,8 +60,10 @@ private:
     int count = ::poll(polled.data(), static_cast<nfds_t>(polled.size()), LOOK_AGAIN_MS);
     std::vector<Wait> waits = std::exchange(waits_, {});
     for (std::size_t i = 0; i < waits.size(); ++i) {
-      if (count <= 0 || polled[i].revents != 0) waits[i].ready();
-      else waits_.push_back(std::move(waits[i]));
+      if (count <= 0 || polled[i].revents != 0)
+        waits[i].ready();
+      else
+        waits_.push_back(std::move(waits[i]));
     }
   }
   std::vector<std::function<void()>> soon_;

@@ -71,8 +71,7 @@ inline std::string to_string(bf_text text) { return text.length ? std::string(te
 /** The failure of a call, a structure or a session. */
 class Error : public std::runtime_error {
 public:
-  explicit Error(const bf_error *error)
-      : std::runtime_error(bf_error_message(error)), status_(bf_error_status(error)) {
+  explicit Error(const bf_error *error) : std::runtime_error(bf_error_message(error)), status_(bf_error_status(error)) {
     // The root, whose exception a program handles.
     const bf_error *root = bf_error_root(error);
     if (root == nullptr) return;
@@ -222,7 +221,8 @@ struct Core;
       if (error.signal() == signals->classes[i].name) signals->classes[i].raise(error);
     }
     throw Signal(error);
-  case BF_E_REFUSED: case BF_E_NOT_REACHED: throw Refused(error);
+  case BF_E_REFUSED:
+  case BF_E_NOT_REACHED: throw Refused(error);
   case BF_E_UNSEEN: throw Unseen(error);
   case BF_E_CLOSED: throw Closed(error);
   case BF_E_CONNECT: throw ConnectError(error);

@@ -87,7 +87,8 @@ public:
   explicit Kept(const Argument &argument) : kept_(argument.kept()), value_(argument.value()) {
     switch (value_.tag) {
     case BF_VALUE_STUB: stub_ = Stub(bf_retain(value_.stub)); break;
-    case BF_VALUE_TEXT: case BF_VALUE_BYTES:
+    case BF_VALUE_TEXT:
+    case BF_VALUE_BYTES:
       text_ = std::make_shared<std::string>(to_string(value_.text));
       value_.text.data = text_->data();
       break;
@@ -107,7 +108,8 @@ private:
 template <class... T> class [[nodiscard]] Iter {
 public:
   /** Makes a call of an iterator of an object. */
-  template <class... A> static Iter of_method(const Stub &on, std::uint32_t number, bf_place at, const A &...arguments) {
+  template <class... A>
+  static Iter of_method(const Stub &on, std::uint32_t number, bf_place at, const A &...arguments) {
     Iter iter(number, at, {Kept(arguments.argument())...});
     iter.on_ = on;
     return iter;
@@ -275,7 +277,7 @@ private:
   Stub stub_;
 };
 
-/** The value that a call will have returned. It can be an argument or a receiver of further calls before it is known. */
+/** The value that a call will have returned. It can be an argument or a receiver of further calls before that. */
 template <class T> class Promise : public PromiseBase<T> {
 public:
   using PromiseBase<T>::PromiseBase;
@@ -304,7 +306,7 @@ template <class T> struct Placed {
     return operate<Promise<R>>(left.stub(), constant, right.place(), right);                                           \
   }                                                                                                                    \
   template <class L, class = std::enable_if_t<!std::is_base_of_v<Promise, L>>,                                         \
-            class = decltype(Pass<T, std::decay_t<const L>>::argument(std::declval<const L &>()))>                                         \
+            class = decltype(Pass<T, std::decay_t<const L>>::argument(std::declval<const L &>()))>                     \
   friend Promise<R> operator op(const L &left, const Promise &right) {                                                 \
     return operate_on_value<Promise<R>>(Arg<T>(left), constant, right.stub());                                         \
   }
@@ -327,7 +329,9 @@ template <class T> struct Placed {
 template <> class Promise<bool> : public PromiseBase<bool> {
 public:
   using PromiseBase<bool>::PromiseBase;
-  friend Promise operator!(const Placed<bool> &x) { return operate<Promise>(x.promise.stub(), BF_OPERATOR_BOOL_NOT, x.at); }
+  friend Promise operator!(const Placed<bool> &x) {
+    return operate<Promise>(x.promise.stub(), BF_OPERATOR_BOOL_NOT, x.at);
+  }
   BF_EQUALITY_(bool, BOOL)
   /** True if both hold. The other is computed at the server, and only if this one holds. */
   template <class F> Promise and_(F other, bf_place at = here()) const;
@@ -435,7 +439,9 @@ public:
   using Object::Object;
   using Plain = Directory;
   static const bf_type *bf_type_() { return &bf_type_bf_directory; }
-  Any lookup(const Arg<std::string> &name, bf_place at = here()) const { return bf::call<Any>(stub(), of(0), at, name); }
+  Any lookup(const Arg<std::string> &name, bf_place at = here()) const {
+    return bf::call<Any>(stub(), of(0), at, name);
+  }
   Promise<Nil> insert(const Arg<std::string> &name, const Arg<Any> &v, bf_place at = here()) const {
     return bf::call<Promise<Nil>>(stub(), of(1), at, name, v);
   }
@@ -466,7 +472,9 @@ public:
     return Promise<Nil>(Stub(bf_cell_put(stub().ref(), Element<T>::type(), value.value(), at)));
   }
   /** The value stored last; `not_possible` is signalled if there is none. */
-  Future<T> get(bf_place at = here()) const { return Future<T>(Stub(bf_cell_get(stub().ref(), Element<T>::type(), at))); }
+  Future<T> get(bf_place at = here()) const {
+    return Future<T>(Stub(bf_cell_get(stub().ref(), Element<T>::type(), at)));
+  }
   /** True if a value has been stored. */
   Promise<bool> full(bf_place at = here()) const {
     return Promise<bool>(Stub(bf_cell_full(stub().ref(), Element<T>::type(), at)));

@@ -30,8 +30,10 @@ public:
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
   ~Block() {
-    if (std::uncaught_exceptions() > exceptions_) bf_abandon(session_);
-    else bf_end(session_);
+    if (std::uncaught_exceptions() > exceptions_)
+      bf_abandon(session_);
+    else
+      bf_end(session_);
   }
 
 private:
@@ -72,8 +74,10 @@ public:
     bf_ref name[1] = {};
     bf_others(session_, bf_refs_(name, is_named ? 1 : 0), at);
     Block block(session_);
-    if constexpr (is_named) body(Promise<std::string>(Stub(name[0])));
-    else body();
+    if constexpr (is_named)
+      body(Promise<std::string>(Stub(name[0])));
+    else
+      body();
   }
 
 private:
@@ -84,8 +88,10 @@ private:
 template <class T> struct TakeValue {
   static bool fits(const ErrorValue &value) {
     // The object of a call that was not run itself is not there.
-    if constexpr (std::is_base_of_v<Object, T>) return value.index() == 0 || std::holds_alternative<Stub>(value);
-    else return std::holds_alternative<T>(value);
+    if constexpr (std::is_base_of_v<Object, T>)
+      return value.index() == 0 || std::holds_alternative<Stub>(value);
+    else
+      return std::holds_alternative<T>(value);
   }
   static T from(const ErrorValue &value) {
     if constexpr (std::is_base_of_v<Object, T>) {
@@ -127,8 +133,10 @@ private:
   template <class F, std::size_t... I>
   static void run(F &body, const std::array<bf_ref, sizeof...(T) + 1> &refs, std::index_sequence<I...>) {
     std::tuple<Future<T>...> stubs{Future<T>{Stub{refs[I]}}...};
-    if constexpr (std::is_invocable_v<F, Future<T>...>) std::apply(body, std::move(stubs));
-    else body();
+    if constexpr (std::is_invocable_v<F, Future<T>...>)
+      std::apply(body, std::move(stubs));
+    else
+      body();
   }
 };
 
@@ -181,16 +189,10 @@ private:
 };
 
 /** The type of a column for a stub that is a cell of a row. */
-template <class T> struct ColumnOf {
-  using type = T;
-};
-template <class T> struct ColumnOf<Promise<T>> {
-  using type = T;
-};
+template <class T> struct ColumnOf { using type = T; };
+template <class T> struct ColumnOf<Promise<T>> { using type = T; };
 template <class T> struct RowsOf;
-template <class... T> struct RowsOf<std::tuple<T...>> {
-  using type = Rows<typename ColumnOf<T>::type...>;
-};
+template <class... T> struct RowsOf<std::tuple<T...>> { using type = Rows<typename ColumnOf<T>::type...>; };
 
 /** A procedure of the session: a batch with a name, kept by the server. */
 template <class F> class Procedure;
@@ -235,14 +237,18 @@ public:
     return T(Stub(bf_lookup(get(), held_->core->interface, name.c_str(), Element<T>::type(), at)));
   }
   /** Makes a promise of a value that is there, so that it can be a receiver. */
-  template <class T> Promise<T> value(const Arg<T> &value) const { return Promise<T>(Stub(bf_value_stub(get(), value.value()))); }
+  template <class T> Promise<T> value(const Arg<T> &value) const {
+    return Promise<T>(Stub(bf_value_stub(get(), value.value())));
+  }
   Promise<std::int64_t> value(int number) const { return value<std::int64_t>(number); }
   Promise<std::int64_t> value(std::int64_t number) const { return value<std::int64_t>(number); }
   Promise<double> value(double number) const { return value<double>(number); }
   Promise<bool> value(bool truth) const { return value<bool>(truth); }
   Promise<std::string> value(const char *text) const { return value<std::string>(text); }
   /** Makes an empty cell. */
-  template <class T> Cell<T> cell(bf_place at = here()) const { return Cell<T>(Stub(bf_cell(get(), Element<T>::type(), at))); }
+  template <class T> Cell<T> cell(bf_place at = here()) const {
+    return Cell<T>(Stub(bf_cell(get(), Element<T>::type(), at)));
+  }
   /** Makes a cell with its first value. */
   template <class T> Cell<T> cell_with(const Arg<T> &value, bf_place at = here()) const {
     Cell<T> cell = this->cell<T>(at);
@@ -268,7 +274,7 @@ public:
     return If(get());
   }
   /** Runs `body` at the server for each step of an iterator, with the values that it yields. */
-  template <class F, class... T> void foreach (const Iter<T...> &iterator, F body, bf_place at = here()) const {
+  template <class F, class... T> void foreach(const Iter<T...> &iterator, F body, bf_place at = here()) const {
     std::tuple<Future<T>...> variables = iterator.open(get(), at);
     Block block(get());
     std::apply(body, std::move(variables));
@@ -365,6 +371,10 @@ public:
     bf_counters(get(), &counts);
     return counts;
   }
+  /** The batch that is recorded, a line for each command: what the next crossing brings to the server. */
+  std::string explain() const { return bf_explain(get()); }
+  /** The batch that was sent last, with its account; empty if none was. */
+  std::string explain_last() const { return bf_explain_last(get()); }
   /** True if the server has not ended the session, as far as is known without waiting. */
   bool is_open() const { return bf_is_open(get()); }
   /** Flushes, and ends the session; its stubs say so from then on. */
@@ -444,7 +454,7 @@ private:
   template <class... C, class F, class... T>
   Rows<C...> collect_into(Rows<C...>, const Iter<T...> &iterator, F &row, bf_place at) const {
     Rows<C...> table = rows<C...>(at);
-    foreach (
+    foreach(
         iterator,
         [&](const Future<T> &...variables) {
           std::apply([&](const auto &...cells) { table.push(cells..., at); }, row(variables...));

@@ -126,15 +126,16 @@ private:
 /** How a C++ value becomes an argument where a `T` is wanted. Generated headers add their types. */
 template <class T, class From, class = void> struct Pass;
 
-/** An argument where a `T` is wanted: a value or promise of it, or a stub of a subtype. Implicit on purpose; it lives as
- * long as the call runs. It keeps the place, for operators. */
+/** An argument where a `T` is wanted: a value or promise of it, or a stub of a subtype. Implicit on purpose; it lives
+ * as long as the call runs. It keeps the place, for operators. */
 template <class T> class Arg {
 public:
   template <class From, class = decltype(Pass<T, std::decay_t<const From>>::argument(std::declval<const From &>()))>
   Arg(const From &from, bf_place at = here())
       : argument_(Pass<T, std::decay_t<const From>>::argument(from)), place_(at) {}
   /** Elements of a sequence, or the parts of a struct. */
-  template <class Item, class = decltype(Pass<T, std::vector<Item>>::argument(std::declval<const std::vector<Item> &>()))>
+  template <class Item,
+            class = decltype(Pass<T, std::vector<Item>>::argument(std::declval<const std::vector<Item> &>()))>
   Arg(std::initializer_list<Item> items, bf_place at = here())
       : argument_(Pass<T, std::vector<Item>>::argument(std::vector<Item>(items))), place_(at) {}
   const bf_value &value() const noexcept { return argument_.value(); }
@@ -161,8 +162,9 @@ template <class T> struct Pass<T, Arg<T>> {
 };
 /** An object, where its type or one above it is wanted. */
 template <class T, class From>
-struct Pass<T, From, std::enable_if_t<Below<From, T>::value && std::is_class_v<From> &&
-                                      std::is_same_v<typename From::IsObject, std::true_type>>> {
+struct Pass<T, From,
+            std::enable_if_t<Below<From, T>::value && std::is_class_v<From> &&
+                             std::is_same_v<typename From::IsObject, std::true_type>>> {
   static Argument argument(const From &object) { return Argument(object.stub().value()); }
 };
 
@@ -177,11 +179,11 @@ template <> struct Pass<bool, bool> {
     return Argument(made);
   }
 };
-template <class From> struct IsInteger
-    : std::bool_constant<std::is_integral_v<From> && !std::is_same_v<From, bool> && !std::is_same_v<From, char> &&
-                         !std::is_same_v<From, char16_t> && !std::is_same_v<From, char32_t> &&
-                         !std::is_same_v<From, wchar_t> &&
-                         (std::is_signed_v<From> || sizeof(From) < sizeof(std::int64_t))> {};
+template <class From>
+struct IsInteger : std::bool_constant<std::is_integral_v<From> && !std::is_same_v<From, bool> &&
+                                      !std::is_same_v<From, char> && !std::is_same_v<From, char16_t> &&
+                                      !std::is_same_v<From, char32_t> && !std::is_same_v<From, wchar_t> &&
+                                      (std::is_signed_v<From> || sizeof(From) < sizeof(std::int64_t))> {};
 template <class From> struct Pass<std::int64_t, From, std::enable_if_t<IsInteger<From>::value>> {
   static Argument argument(From value) {
     bf_value made;
@@ -222,8 +224,9 @@ template <class T, std::size_t N> struct IsList<std::array<T, N>> : std::true_ty
 template <class T> struct IsList<std::initializer_list<T>> : std::true_type {};
 /** For lists of elements that can be passed where a `T` is wanted. */
 template <class T, class List>
-using EnableElements = std::enable_if_t<IsList<List>::value, std::void_t<decltype(Pass<T, std::decay_t<decltype(*std::begin(
-                                                                 std::declval<const List &>()))>>::argument)>>;
+using EnableElements = std::enable_if_t<
+    IsList<List>::value,
+    std::void_t<decltype(Pass<T, std::decay_t<decltype(*std::begin(std::declval<const List &>()))>>::argument)>>;
 /** For values that can be passed where a `T` is wanted. */
 template <class T, class From> using EnablePass = std::void_t<decltype(Pass<T, From>::argument)>;
 

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Builds libbifrost and the veneers of C and C++ below the checkout's `target/`, and runs their tests: with gcc and
+# with clang, with sanitizers, under valgrind, and from projects outside that use the installed packages.
+# BIFROST_BIN is the program `bifrost` (target/debug/bifrost).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root="$PWD"
+export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}" CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+target="${CARGO_TARGET_DIR:-$root/target}"
+bin="${BIFROST_BIN:-$target/debug/bifrost}"
+jobs="${CARGO_BUILD_JOBS}"
+unset BIFROST_BIN
+
+step() {
+  printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"
+  "$@"
+}
+
+if [ ! -x "$bin" ]; then
+  echo "error: there is no program $bin: \`cargo build -p bifrost-cli\`, or set BIFROST_BIN" >&2
+  exit 1
+fi
+
+# The compilers, and the tools that look for mistakes of memory.
+for program in cmake gcc g++ make clang valgrind pkg-config dpkg-deb:dpkg; do
+  package="${program#*:}"
+  program="${program%%:*}"
+  if ! command -v "$program" >/dev/null; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
+      echo "error: $program is missing; install it, with \`sudo apt-get install $package\` or alike" >&2
+      exit 1
+    fi
+    step apt-get update -qq
+    step apt-get install -y -qq --no-install-recommends "$package"
+  fi
+done
+
+build="$target/veneers/c"
+mkdir -p "$target/veneers"
+
+# gcc: all tests.
+step cmake -S veneers/c -B "$build" -DBIFROST_BIN="$bin" -DCMAKE_BUILD_TYPE=Debug
+step cmake --build "$build" -j "$jobs"
+step ctest --test-dir "$build" -j "$jobs" --output-on-failure
+
+# clang, with the address and undefined-behaviour sanitizers: the tests that run.
+step cmake -S veneers/c -B "$build-clang" -DBIFROST_BIN="$bin" -DCMAKE_BUILD_TYPE=Debug \
+  -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DBIFROST_SANITIZE=address,undefined
+step cmake --build "$build-clang" -j "$jobs"
+step ctest --test-dir "$build-clang" -j "$jobs" --output-on-failure -E 'refused|allowed|million|_tcp|_ws'
+
+# valgrind: no mistake, and nothing that is lost. A million stubs would take minutes.
+memcheck=(valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite
+  --errors-for-leak-kinds=definite)
+conformance="$root/cases/programs/conformance.theta"
+for program in conformance_c conformance_cpp async_cpp; do
+  BIFROST_BIN="$bin" step veneers/c/tests/serve.sh "$conformance" unix -- "${memcheck[@]}" "$build/$program"
+done
+
+# Projects outside: with the installed packages of CMake and of pkg-config, and against the archive.
+step veneers/c/tests/outside.sh "$build" "$bin"
+
+echo "the veneers of C and C++ passed in ${SECONDS} s"

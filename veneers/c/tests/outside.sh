@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Makes Debian's packages, unpacks them into a folder, and builds and runs projects outside that know nothing but it:
+# outside.sh BUILD BIFROST.
+set -euo pipefail
+build="$1" bin="$2"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+root="$(cd "$here/../../.." && pwd)"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+(cd "$build" && cpack -B "$folder/packages" > "$folder/cpack.log") || { cat "$folder/cpack.log" >&2; exit 1; }
+library=("$folder"/packages/libbifrost0_*.deb) development=("$folder"/packages/libbifrost-dev_*.deb)
+
+# The library's package has no development files.
+dpkg-deb -x "${library[0]}" "$folder/root"
+if find "$folder/root" -name '*.h' -o -name '*.a' -o -name '*.so' -o -name '*.pc' | grep .; then
+  echo "error: libbifrost0 has development files" >&2
+  exit 1
+fi
+dpkg-deb -x "${development[0]}" "$folder/root"
+dpkg-deb -f "${development[0]}" Depends | grep -q '^libbifrost0 (= '
+prefix="$folder/root/usr"
+
+# The functions have versions, and nothing else is exported.
+nm -D --defined-only "$(find "$prefix" -name libbifrost.so.0)" > "$folder/symbols"
+grep -q ' T bf_connect@@BIFROST_0$' "$folder/symbols"
+if grep -v -e '@@BIFROST_0$' -e ' A BIFROST_0$' "$folder/symbols"; then
+  echo "error: libbifrost.so.0 exports more than its functions" >&2
+  exit 1
+fi
+
+project="$folder/project"
+mkdir "$project"
+cp "$root/examples/database/database.theta" "$root/veneers/c/samples/database.c" \
+  "$root/veneers/cpp/samples/database.cpp" "$project"
+expected="$root/veneers/c/samples/database.txt"
+run() {
+  BIFROST_BIN="$bin" "$here/serve.sh" "$project/database.theta" unix -- "$here/says.sh" "$expected" "$@"
+  echo "ok: ${1#"$folder"/}"
+}
+
+# CMake.
+cat > "$project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.20)
+project(outside LANGUAGES C CXX)
+find_package(Bifrost 0.1 REQUIRED NAMES bifrost Bifrost)
+add_executable(database_c database.c)
+bifrost_stubs(database_c c database.theta)
+target_link_libraries(database_c PRIVATE Bifrost::bifrost)
+add_executable(database_cpp database.cpp)
+set_target_properties(database_cpp PROPERTIES CXX_STANDARD 17)
+bifrost_stubs(database_cpp cpp database.theta)
+target_link_libraries(database_cpp PRIVATE Bifrost::static)
+END
+cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$prefix" -DBIFROST_BIN="$bin" > "$folder/cmake.log"
+cmake --build "$project/build" > "$folder/build.log" || { cat "$folder/build.log" >&2; exit 1; }
+run "$project/build/database_c"
+run "$project/build/database_cpp"
+
+# pkg-config.
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name bifrost.pc)")
+"$bin" veneer --lang c "$project/database.theta" -o "$project" 2> /dev/null
+# The output of pkg-config is options, each a word.
+# shellcheck disable=SC2046
+cc -std=c11 "$project/database.c" $(pkg-config --cflags --libs bifrost) \
+  "-Wl,-rpath,$(pkg-config --variable=libdir bifrost)" -o "$project/database_pkg_config"
+run "$project/database_pkg_config"
