@@ -115,7 +115,7 @@ fn body(language: &Language, paths: &[String], name: &str) -> Option<String> {
                 && plain(line).contains(&wanted)
                 && (key.ends_with(&wanted) || named)
         };
-        let Some(at) = all.iter().position(|line| is_head(&line)) else { continue };
+        let Some(at) = all.iter().position(is_head) else { continue };
         let depth = |line: &str| line.len() - line.trim_start().len();
         let least = depth(all[at]);
         let inside = all[at + 1..].iter().take_while(|line| line.trim().is_empty() || depth(line) > least);

@@ -376,7 +376,7 @@ fn dropped_stubs_leave_nothing() {
 
 #[test]
 fn a_connection_that_is_cut() {
-    let (mut server, _s, p) = probe(&[]);
+    let (server, _s, p) = probe(&[]);
     let one = p.same_int(1);
     assert_eq!(one.claim().unwrap(), 1);
     let two = p.same_int(2);

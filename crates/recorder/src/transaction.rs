@@ -95,6 +95,11 @@ impl<S: Source> Recorder<S> {
         self.commands == 0 && !self.is_under_way()
     }
 
+    /// True while a batch that is a transaction is recorded.
+    pub fn is_shipping(&self) -> bool {
+        self.shipping
+    }
+
     /// Begins a batch that is a transaction; it has one result, whose slot is returned. The caller
     /// has flushed before, with [`Recorder::begin_flush_for`].
     ///
