@@ -202,6 +202,68 @@ fn more_random_scripts_follow_the_rules() {
     println!("wrote {}", path.display());
 }
 
+/// The bytes of the scripts in `vectors/recorder` are those that a server could find nothing wrong
+/// with, either.
+#[test]
+fn scripts_of_the_vectors_follow_the_rules() {
+    let client = Client::new();
+    let mut count = 0;
+    for entry in std::fs::read_dir(root().join("vectors/recorder")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let cases: Vec<Json> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for case in cases {
+            let whole = outputs(&client, &case, Cut::Whole);
+            count += 1;
+            if let Err(why) = check(&client, &case, &whole) {
+                panic!("{}: {why}", case["case"]);
+            }
+        }
+    }
+    assert!(count > 130, "{count} cases");
+}
+
+/// The check finds what is wrong.
+#[test]
+fn mistakes_are_found() {
+    use bifrost_wire::encode;
+    use bifrost_wire::{MethodNumber, Ref, TypeNumber, Value, op};
+
+    let client = Client::new();
+    let wrong: [(&str, fn(&mut Vec<u8>)); 9] = [
+        ("-1 cannot be named", |out| encode::call(out, MethodNumber(1), Ref::future(1), &[])),
+        ("is not held", |out| encode::call(out, MethodNumber(1), Ref(5), &[])),
+        ("is not kept", |out| encode::get(out, Ref(-(1 << 32 | 1)))),
+        ("is not held", |out| encode::free(out, &[Ref(5)], 0)),
+        ("a structure is open", |out| {
+            encode::plain(out, op::EXCEPT);
+            encode::flush(out, [], false);
+        }),
+        ("no condition", |out| {
+            encode::plain(out, op::IF);
+            encode::plain(out, op::END_IF);
+        }),
+        ("outside a loop", |out| encode::plain(out, op::BREAK)),
+        ("2 cannot be named", |out| {
+            encode::constant(out, &Value::Nil);
+            encode::flush(out, [2], false);
+        }),
+        ("inside a structure", |out| {
+            encode::plain(out, op::EXCEPT);
+            encode::lookup(out, "a", Some(TypeNumber(7)));
+        }),
+    ];
+    for (why, write) in wrong {
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        let outputs = json!({"crossings": [{"sent": [script::json::hex(&bytes)], "answered": null}]});
+        let found = check(&client, &json!({}), &outputs).unwrap_err();
+        assert!(found.contains(why), "{found}, not {why}");
+    }
+}
+
 /// Every step of the scripts, and every kind of error, is in the file.
 #[test]
 fn random_scripts_have_all_steps() {
