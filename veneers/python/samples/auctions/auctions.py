@@ -31,7 +31,7 @@ def main() -> None:
         try:
             price.claim()
         except bf.Unseen as unseen:
-            for failure in unseen.exceptions:
+            for failure in unseen.failures:
                 assert isinstance(failure, TooLow)
                 assert failure.call is not None
                 print(f"round {failure.call.rounds[0]}: {failure.signal} ({failure.values[0]})")

@@ -93,7 +93,7 @@ def exceptions(s: bf.Session, db: DataBase) -> None:
     try:
         s.flush()
     except bf.Unseen as unseen:
-        print(f"the flush: {brief(unseen.exceptions[0])}")
+        print(f"the flush: {brief(unseen.failures[0])}")
     # All of them are in the history.
     for failure in s.exceptions():
         print(f"history: {brief(failure)}")

@@ -37,6 +37,7 @@ from .live import AsyncLiveBatch, LiveBatch
 from .procedures import Procedure
 from .recorder.state import Counters
 from .recording import BatchName, Recording
+from .remote import Remote, RemoteError, remote
 from .runtime import DynamicSession, aconnect, connect
 from .session import Session
 from .values import (
@@ -111,6 +112,8 @@ __all__ = [
     "RealArg",
     "Recording",
     "Refused",
+    "Remote",
+    "RemoteError",
     "Rows",
     "Session",
     "Signal",
@@ -124,4 +127,5 @@ __all__ = [
     "WrongType",
     "aconnect",
     "connect",
+    "remote",
 ]

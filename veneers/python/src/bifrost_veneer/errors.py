@@ -168,6 +168,17 @@ class Unseen(ExceptionGroup[BifrostError], BifrostError):
     #: The number of failures beyond those in the group.
     omitted: int = 0
 
+    @property
+    def failures(self) -> list[BifrostError]:
+        """The failures of the group, oldest first; those of groups in it one by one."""
+        found: list[BifrostError] = []
+        for one in self.exceptions:
+            if isinstance(one, Unseen):
+                found.extend(one.failures)
+            elif isinstance(one, BifrostError):
+                found.append(one)
+        return found
+
     def derive(self, excs: Sequence[Any]) -> Any:
         return Unseen(self.message, excs)
 
