@@ -7,7 +7,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(cd "$here/../../.." && pwd)"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-(cd "$build" && cpack -B "$folder/packages" > "$folder/cpack.log") || { cat "$folder/cpack.log" >&2; exit 1; }
+(cd "$build" && cpack -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip -B "$folder/packages" > "$folder/cpack.log") || { cat "$folder/cpack.log" >&2; exit 1; }
 library=("$folder"/packages/libbifrost0_*.deb) development=("$folder"/packages/libbifrost-dev_*.deb)
 
 # The library's package has no development files.
