@@ -383,7 +383,7 @@ static void exceptions_in_loops_say_the_round(bf_session *s, Probe p) {
   CHECK(crossings(s) == 2);
 }
 
-static void a_dependent_of_a_failure_says_why(bf_session *s, Probe p) {
+static void what_depends_on_a_failure_says_why(bf_session *s, Probe p) {
   Item zoe = Probe_item(p, bf_s("zoe"));
   bf_str name = Item_name(zoe), passed = Probe_name_of(p, zoe);
   bf_int further = bf_int_add(bf_str_length(Probe_same_string(p, name)), bf_i(1));
@@ -408,7 +408,7 @@ static void leave_by_return(bf_session *s, Probe p, bf_int_cell count) {
   }
 }
 
-static void misuse_is_a_status_and_the_session_goes_on(bf_session *s, Probe p) {
+static void misuse_is_a_value_and_the_session_goes_on(bf_session *s, Probe p) {
   /* A claim where the batch cannot end. */
   bf_int before = Probe_same_int(p, bf_i(1));
   bf_int_cell total = bf_int_cell_new(s, bf_i(0));
@@ -528,7 +528,7 @@ static void procedures_are_kept_by_the_session(bf_session *s, Probe p) {
   IS_INT(s, Counter_value(Probe_counter(p)), 10);
 }
 
-static void numbers_signal_overflow_and_zero(bf_session *s, Probe p) {
+static void numbers_signal_what_has_no_result(bf_session *s, Probe p) {
   (void)p;
   bf_int least = bf_int_stub(s, INT64_MIN), most = bf_int_stub(s, INT64_MAX), one = bf_int_stub(s, 1);
   bf_int overflows[] = {bf_int_add(most, bf_i(1)), bf_int_sub(least, bf_i(1)), bf_int_mul(most, bf_i(2)),
@@ -654,7 +654,7 @@ static void a_row_that_fails_is_told(bf_session *s, Probe p) {
   bf_items_free(s, (bf_items *)rows);
 }
 
-static void objects_are_seen_as_what_they_are(bf_session *s, Probe p) {
+static void types_at_run_time(bf_session *s, Probe p) {
   Tagged tagged = Probe_tagged(p);
   bf_any number = Tagged_thing(tagged, bf_i(1));
   bf_int one = BF_AS(bf_int, number);
@@ -686,7 +686,7 @@ static void objects_are_seen_as_what_they_are(bf_session *s, Probe p) {
   bf_items_free(s, (bf_items *)rows);
 }
 
-static void values_cross_with_all_their_items(bf_session *s, Probe p) {
+static void compounds_cross_by_value(bf_session *s, Probe p) {
   Values v = Probe_values(p);
   bf_int n = bf_int_stub(s, 4);
   static const int64_t three[] = {1, 2, 3};
@@ -823,6 +823,55 @@ static void live_batches_see_changes(bf_session *s, Probe p) {
   bf_close(other);
 }
 
+static void signals_carry_objects_and_compounds(bf_session *s, Probe p) {
+  Item item = Probe_fresh(p);
+  bf_nil rejected = bf_at_Values_reject(Probe_values(p), item, bf_i(3), BF_HERE);
+  bf_nil nothing = bf_at_Values_reject(Probe_values(p), item, bf_i(0), BF_HERE);
+  SIGNALS(s, BF_CLAIM_NIL(rejected), "rejected");
+  const bf_items *items = bf_signal_items(rejected.ref);
+  bf_values got = bf_items_values(items);
+  CHECK(got.count == 3 && bf_value_int(got.items[1]) == 3);
+  CHECK(bf_same(bf_value_ref(got.items[0]), item.ref));
+  IS_INT(s, SpotRef_x(bf_of_SpotRef(bf_value_ref(got.items[2]))), 3);
+  bf_items_free(s, (bf_items *)items);
+  SIGNALS(s, BF_CLAIM_NIL(nothing), "nothing");
+  CHECK(bf_error_values(bf_error_last(s)).count == 0);
+}
+
+static void names_of_the_root_directory(bf_session *s, Probe p) {
+  bf_directory root = stubs_root(s);
+  bf_str name = Counter_name(BF_AS(Counter, bf_directory_lookup(root, bf_s("counter"))));
+  bf_any gone = bf_directory_lookup(root, bf_s("again"));
+  bf_str_cell all = bf_str_cell_new(s, bf_s(""));
+  BF_FOREACH(s, bf_str, n, bf_directory_names(root)) say(all, n);
+  bf_nil refused = bf_at_directory_insert(root, bf_s("again"), Probe_counter(p).ref, BF_HERE);
+  IS_STR(s, bf_str_cell_get(all), "counter probe ");
+  IS_STR(s, name, "counter");
+  SIGNALS(s, bf_claim(gone.ref, BF_HERE), "not_found");
+  IS(s, BF_CLAIM_NIL(refused), BF_E_REFUSED);
+}
+
+static void and_by_a_cell_live(bf_session *s, Probe p) {
+  bf_bool_cell both = BF_CELL(s, bf_bool_cell);
+  BF_AND(s, both, bf_bool_stub(s, false), (Probe_choose(p, bf_i(3)), bf_b(true)));
+  IS_BOOL(s, bf_bool_cell_get(both), false);
+  CHECK(bf_exceptions(s) == 0);
+}
+
+static void commands_are_sent_early(bf_session *s, Probe p) {
+  for (int i = 0; i < 300; i++) Probe_nothing(p);
+  IS_INT(s, Probe_same_int(p, bf_i(1)), 1);
+  bf_counts counts;
+  bf_counters(s, &counts);
+  CHECK(counts.crossings == 1 && counts.calls == 302);
+}
+
+static void a_session_is_left(bf_session *s, Probe p) {
+  Probe_nothing(p);
+  OK(s, bf_finish(s, BF_HERE));
+  IS(s, BF_CLAIM_INT(Probe_same_int(p, bf_i(1)), NULL), BF_E_CLOSED);
+}
+
 static void batches_are_explained(bf_session *s, Probe p) {
   bf_int one = Probe_same_int(p, bf_i(7));
   CHECK(strstr(bf_explain(s), "same_int(7)"));
@@ -833,7 +882,7 @@ static void batches_are_explained(bf_session *s, Probe p) {
 
 /* Cases of servers with limits of their own. */
 
-static void only_kept_stubs_have_a_handle(bf_session *s, Probe p) { /* limits.handles_max=8 */
+static void only_what_is_kept_gets_a_handle(bf_session *s, Probe p) { /* limits.handles_max=8 */
   for (int i = 0; i < 1000; i++) Item_release(Probe_fresh(p));
   OK(s, BF_FLUSH(s));
   /* Together with `p` these are all, again and again, for a stub that is released is given back. */
@@ -902,7 +951,7 @@ static void misused(bf_session *s, bf_status wanted) {
 }
 
 /* limits.batch_commands_max=200, limits.depth_max=4, limits.frame_bytes_max=65536 */
-static void a_batch_that_is_too_long_is_not_sent(bf_session *s, Probe p) {
+static void what_is_too_long_is_not_sent(bf_session *s, Probe p) {
   static char text[65537];
   OK(s, BF_FLUSH(s));
   memset(text, 'x', 65536);
@@ -928,6 +977,15 @@ static void a_batch_that_is_too_long_is_not_sent(bf_session *s, Probe p) {
   IS_INT(s, last, 999);
   CHECK(crossings(s) - before >= 5 && crossings(s) - before <= 12);
   CHECK(bf_exceptions(s) == 3);
+}
+
+/* limits.futures_max=50 */
+static void futures_are_mapped_again_live(bf_session *s, Probe p) {
+  (void)p;
+  bf_int_cell total = bf_int_cell_new(s, bf_i(0));
+  for (int i = 0; i < 40; i++) bf_int_cell_put(total, bf_int_add(bf_int_cell_get(total), bf_i(1)));
+  IS_INT(s, bf_int_cell_get(total), 40);
+  CHECK(crossings(s) == 3);
 }
 
 /* limits.fuel_max=10000, limits.batch_time_ms_max=60000 */
@@ -968,29 +1026,33 @@ static const test TESTS[] = {
     TEST(structures_nest),
     TEST(handlers_get_names_and_values),
     TEST(exceptions_in_loops_say_the_round),
-    TEST(a_dependent_of_a_failure_says_why),
-    TEST(misuse_is_a_status_and_the_session_goes_on),
+    TEST(what_depends_on_a_failure_says_why),
+    TEST(misuse_is_a_value_and_the_session_goes_on),
     TEST(procedures_are_kept_by_the_session),
-    TEST(numbers_signal_overflow_and_zero),
+    TEST(numbers_signal_what_has_no_result),
     TEST(messages_name_objects_by_the_calls_that_they_came_from),
     TEST(a_table_is_one_crossing),
     TEST(rows_come_from_structures_and_procedures),
     TEST(a_table_of_an_earlier_batch_takes_no_rows),
     TEST(a_row_that_fails_is_told),
-    TEST(objects_are_seen_as_what_they_are),
-    TEST(values_cross_with_all_their_items),
+    TEST(types_at_run_time),
+    TEST(compounds_cross_by_value),
     TEST(batches_overlap),
     TEST(scopes_release_stubs),
     TEST(transactions_commit_or_tell),
     TEST(live_batches_see_changes),
     TEST(batches_are_explained),
+    TEST(signals_carry_objects_and_compounds),
+    TEST(names_of_the_root_directory),
+    TEST(and_by_a_cell_live),
+    TEST(commands_are_sent_early),
+    TEST(a_session_is_left),
 };
 
 /* Run by their names only, against servers with the limits of their comments. */
 static const test LIMITED[] = {
-    TEST(only_kept_stubs_have_a_handle),
-    TEST(a_million_dropped_stubs_leave_nothing),
-    TEST(a_batch_that_is_too_long_is_not_sent),
+    TEST(only_what_is_kept_gets_a_handle), TEST(a_million_dropped_stubs_leave_nothing),
+    TEST(what_is_too_long_is_not_sent),    TEST(futures_are_mapped_again_live),
     TEST(endless_batches_are_ended),
 };
 

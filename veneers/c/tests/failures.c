@@ -55,7 +55,7 @@ static void killed(bool waits) {
   bf_close(s);
 }
 
-static void cut(void) {
+static void a_connection_that_is_cut(void) {
   bf_session *s = open_session();
   Probe p = Probe_lookup(s, "probe");
   OK(s, Probe_claim(p));
@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
   else if (strcmp(what, "killed_waiting") == 0)
     killed(true);
   else if (strcmp(what, "cut") == 0)
-    cut();
+    a_connection_that_is_cut();
   else if (strcmp(what, "token") == 0)
     token();
   else if (strcmp(what, "stranger") == 0)

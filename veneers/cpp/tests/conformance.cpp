@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include <sys/socket.h>
+
 #include "check.hpp"
 
 #include "bifrost_stubs.hpp"
@@ -341,7 +343,7 @@ static void exceptions_in_loops_say_the_round(const bf::Session &s, const Probe 
   CHECK(crossings(s) == 2);
 }
 
-static void a_dependent_of_a_failure_says_why(const bf::Session &s, const Probe &p) {
+static void what_depends_on_a_failure_says_why(const bf::Session &s, const Probe &p) {
   auto zoe = p.item("zoe");
   auto name = zoe.name(), passed = p.name_of(zoe);
   auto further = p.same_string(name).length() + 1;
@@ -356,7 +358,7 @@ static void a_dependent_of_a_failure_says_why(const bf::Session &s, const Probe 
   CHECK(crossings(s) == 2);
 }
 
-static void misuse_is_an_error_and_the_session_goes_on(const bf::Session &s, const Probe &p) {
+static void misuse_is_a_value_and_the_session_goes_on(const bf::Session &s, const Probe &p) {
   // A claim where the batch cannot end.
   auto before = p.same_int(1);
   auto total = s.cell_with<Int>(0);
@@ -436,7 +438,7 @@ static void procedures_are_kept_by_the_session(const bf::Session &s, const Probe
   SAME(p.counter().value().claim(), 10);
 }
 
-static void numbers_signal_overflow_and_zero(const bf::Session &s, const Probe &) {
+static void numbers_signal_what_has_no_result(const bf::Session &s, const Probe &) {
   auto least = s.value(std::numeric_limits<Int>::min()), most = s.value(std::numeric_limits<Int>::max());
   auto one = s.value(1);
   for (const auto &promise : {most + 1, least - 1, most * 2, least / -1, -least}) {
@@ -523,7 +525,7 @@ static void a_row_that_fails_is_told(const bf::Session &s, const Probe &p) {
   rows.claim();
 }
 
-static void objects_are_seen_as_what_they_are(const bf::Session &s, const Probe &p) {
+static void types_at_run_time(const bf::Session &s, const Probe &p) {
   auto tagged = p.tagged();
   auto number = tagged.thing(1);
   auto integer = number.as<Int>();
@@ -569,7 +571,7 @@ static void sequences_are_vectors(const bf::Session &s, const Probe &p) {
   SAME(v.twice(many).get().claim()[9999], 19998);
 }
 
-static void structs_and_oneofs_are_structs_and_variants(const bf::Session &s, const Probe &p) {
+static void compounds_cross_by_value(const bf::Session &s, const Probe &p) {
   auto v = p.values();
   Line line{"ab", Spot{1, 2}, Spot{5, 9}};
   auto distance = v.distance(line);
@@ -652,7 +654,7 @@ static void rows_and_procedures_have_values(const bf::Session &s, const Probe &p
   SAME(two.claim(), 11);
 }
 
-static void exceptions_carry_objects(const bf::Session &s, const Probe &p) {
+static void signals_carry_objects_and_compounds(const bf::Session &s, const Probe &p) {
   auto v = p.values();
   auto item = p.fresh();
   auto rejected = v.reject(item, 3), nothing = v.reject(item, 0);
@@ -739,6 +741,40 @@ static void sessions_end_with_their_last_stub(const bf::Session &s, const Probe 
   CHECK(s.is_open());
 }
 
+static void names_of_the_root_directory(const bf::Session &s, const Probe &p) {
+  auto directory = root(s);
+  auto name = directory.lookup("counter").as<Counter>().name();
+  auto gone = directory.lookup("again");
+  auto all = s.cell_with<std::string>("");
+  s.foreach(directory.names(), [&](Text n) { all.put(all.get() + n + " "); });
+  auto refused = directory.insert("again", p.counter());
+  SAME(all.get().claim(), "counter probe ");
+  SAME(name.claim(), "counter");
+  THROWS(signals::NotFound, (gone.resolve(), 0));
+  THROWS(bf::Refused, refused.claim());
+}
+
+static void and_by_a_cell_live(const bf::Session &s, const Probe &p) {
+  auto both = s.value(false).and_([&] {
+    p.choose(3);
+    return s.value(true);
+  });
+  CHECK(!both.claim());
+  CHECK(s.exceptions().empty());
+}
+
+static void commands_are_sent_early(const bf::Session &s, const Probe &p) {
+  for (int i = 0; i < 300; ++i) p.nothing();
+  SAME(p.same_int(1).claim(), 1);
+  CHECK(crossings(s) == 1 && s.counters().calls == 302);
+}
+
+static void a_session_is_left(const bf::Session &s, const Probe &p) {
+  p.nothing();
+  s.close();
+  THROWS(bf::Closed, p.same_int(1).claim());
+}
+
 static void batches_are_explained(const bf::Session &s, const Probe &p) {
   auto one = p.same_int(7);
   std::string now = s.explain();
@@ -749,7 +785,7 @@ static void batches_are_explained(const bf::Session &s, const Probe &p) {
   CHECK(s.explain().find("same_int") == std::string::npos);
 }
 
-static void only_kept_stubs_have_a_handle(const bf::Session &s, const Probe &p) { // limits.handles_max=8
+static void only_what_is_kept_gets_a_handle(const bf::Session &s, const Probe &p) { // limits.handles_max=8
   for (int i = 0; i < 1000000; ++i) p.fresh();
   s.flush();
   CHECK(bf_stubs_alive(s.get()) == 1);
@@ -760,6 +796,43 @@ static void only_kept_stubs_have_a_handle(const bf::Session &s, const Probe &p) 
     for (const auto &item : kept) item.resolve();
   }
   SAME(p.same_int(1).claim(), 1);
+}
+
+static void futures_are_mapped_again_live(const bf::Session &s, const Probe &) { // limits.futures_max=50
+  auto total = s.cell_with<Int>(0);
+  for (int i = 0; i < 40; ++i) total.put(total.get() + 1);
+  SAME(total.get().claim(), 40);
+}
+
+static void what_is_too_long_is_not_sent(const bf::Session &s, const Probe &p) { // limits.batch_commands_max=200
+  s.flush();
+  auto count = s.cell_with<Int>(0);
+  s.flush();
+  auto before = crossings(s);
+  s.foreach(p.numbers(1), [&](IntPromise) {
+    for (int i = 0; i < 3000; ++i) count.put(1);
+  });
+  THROWS(bf::Unseen, (s.flush(), 0), CHECK(error.parts().at(0).status() == BF_E_TOO_LONG));
+  CHECK(crossings(s) == before);
+  SAME(count.get().claim(), 0);
+}
+
+static void endless_batches_are_ended(const bf::Session &s, const Probe &p) { // limits.fuel_max=10000
+  s.while_([&] { return s.value(true) == true; }, [&] { p.nothing(); });
+  THROWS(bf::Refused, p.same_int(1).claim(), CHECK(error.number() == 21));
+  SAME(p.same_int(2).claim(), 2);
+  s.clear_exceptions();
+  THROWS(bf::Refused, s.commit().claim());
+  s.clear_exceptions();
+  s.abort().claim();
+  s.commit().claim();
+}
+
+static void a_connection_that_is_cut(const bf::Session &s, const Probe &p) {
+  p.resolve();
+  CHECK(::shutdown(s.descriptor(), SHUT_RDWR) == 0);
+  THROWS(bf::Closed, p.same_int(1).claim());
+  CHECK(!s.is_open());
 }
 
 struct Test {
@@ -785,29 +858,37 @@ static const Test TESTS[] = {
     TEST(structures_nest),
     TEST(handlers_get_names_and_values),
     TEST(exceptions_in_loops_say_the_round),
-    TEST(a_dependent_of_a_failure_says_why),
-    TEST(misuse_is_an_error_and_the_session_goes_on),
+    TEST(what_depends_on_a_failure_says_why),
+    TEST(misuse_is_a_value_and_the_session_goes_on),
     TEST(procedures_are_kept_by_the_session),
-    TEST(numbers_signal_overflow_and_zero),
+    TEST(numbers_signal_what_has_no_result),
     TEST(messages_name_objects_by_the_calls_that_they_came_from),
     TEST(a_table_is_one_crossing),
     TEST(rows_come_from_structures_and_procedures),
     TEST(a_table_of_an_earlier_batch_takes_no_rows),
     TEST(a_row_that_fails_is_told),
-    TEST(objects_are_seen_as_what_they_are),
+    TEST(types_at_run_time),
     TEST(sequences_are_vectors),
-    TEST(structs_and_oneofs_are_structs_and_variants),
+    TEST(compounds_cross_by_value),
     TEST(maybe_is_an_optional),
     TEST(objects_in_values_are_stubs),
     TEST(contents_of_collections_and_records),
     TEST(rows_and_procedures_have_values),
-    TEST(exceptions_carry_objects),
+    TEST(signals_carry_objects_and_compounds),
     TEST(batches_overlap),
     TEST(transactions_commit_or_throw),
     TEST(live_batches_see_changes),
     TEST(sessions_end_with_their_last_stub),
     TEST(batches_are_explained),
-    {"only_kept_stubs_have_a_handle", only_kept_stubs_have_a_handle, true},
+    TEST(names_of_the_root_directory),
+    TEST(and_by_a_cell_live),
+    TEST(commands_are_sent_early),
+    TEST(a_session_is_left),
+    {"only_what_is_kept_gets_a_handle", only_what_is_kept_gets_a_handle, true},
+    {"futures_are_mapped_again_live", futures_are_mapped_again_live, true},
+    {"what_is_too_long_is_not_sent", what_is_too_long_is_not_sent, true},
+    {"endless_batches_are_ended", endless_batches_are_ended, true},
+    {"a_connection_that_is_cut", a_connection_that_is_cut, true},
 };
 
 int main(int argc, char **argv) {
