@@ -232,7 +232,8 @@ fn mistakes_are_found() {
     use bifrost_wire::{MethodNumber, Ref, TypeNumber, Value, op};
 
     let client = Client::new();
-    let wrong: [(&str, fn(&mut Vec<u8>)); 9] = [
+    type Write = fn(&mut Vec<u8>);
+    let wrong: [(&str, Write); 9] = [
         ("-1 cannot be named", |out| encode::call(out, MethodNumber(1), Ref::future(1), &[])),
         ("is not held", |out| encode::call(out, MethodNumber(1), Ref(5), &[])),
         ("is not kept", |out| encode::get(out, Ref(-(1 << 32 | 1)))),
