@@ -105,7 +105,10 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-recorder", &["bifrost-wire"]),
     ("bifrost-trader", &["bifrost-wire"]),
     ("bifrost-trader-etcd", &["bifrost-trader"]),
-    ("bifrost-veneer", &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport"]),
+    (
+        "bifrost-veneer",
+        &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport", "bifrost-veneer-macros"],
+    ),
     ("bifrost-veneergen", &["bifrost-recorder", "bifrost-wire"]),
 ];
 
