@@ -31,8 +31,8 @@ pub struct Args {
     /// The client language
     #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
     lang: Lang,
-    /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the file
-    /// `NAME`. docs/book/templates.md describes what templates get
+    /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the
+    /// file `NAME`. docs/book/templates.md describes what templates get
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
     template: Option<PathBuf>,
     /// The files of the program

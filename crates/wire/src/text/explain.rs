@@ -29,7 +29,10 @@ use super::print;
 /// translator.line("$e := lookup database: DataBase", &mut bytes, &mut String::new()).unwrap();
 /// translator.line("$e.fetch(\"eve\").touch()", &mut bytes, &mut String::new()).unwrap();
 /// let lines = Explainer::new(&numbering, &[]).lines(&bytes);
-/// assert_eq!(lines, "@1 := lookup database: DataBase\n@2 := @1.fetch(\"eve\")\n@3 := @2.touch()\n");
+/// let mut lines = lines.lines();
+/// assert_eq!(lines.next(), Some("@1 := lookup database: DataBase"));
+/// assert_eq!(lines.next(), Some("@2 := @1.fetch(\"eve\")"));
+/// assert_eq!(lines.next(), Some("@3 := @2.touch()"));
 /// ```
 pub struct Explainer<'n> {
     numbering: &'n Numbering,
