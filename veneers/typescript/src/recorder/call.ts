@@ -1,0 +1,412 @@
+// Recording calls: receivers, arguments, and the commands that are no structures.
+//
+// Each function takes the admission that the caller got, and returns the maker of the results, whose
+// slots the caller makes with `newResult`; or the failure of a call that was refused, of which it
+// makes slots with `newFailed`.
+
+import { earlierReference } from "./crossing.js";
+import { Failure, misuse, type Plain } from "./failure.js";
+import { caught, type Stubs } from "./numbers.js";
+import {
+  type Admission,
+  AS_OF,
+  CELL_OF,
+  CONSTANT_OF,
+  EMIT_OF,
+  GET_OF,
+  IS_OF,
+  LOOKUP_OF,
+  madeName,
+  makerOf,
+  type Maker,
+  METHOD,
+  PROCEDURE_CALL,
+  type Recorded,
+  type Recorder,
+  refuse,
+  refuseMisuse,
+  ROUTINE,
+  ROWS_OF,
+} from "./recorder.js";
+import { FAILED, FREE, FUTURE, HANDLE, newResult, release, Slot, UNDER_WAY } from "./slots.js";
+import {
+  AS,
+  CALL,
+  CALL_PROCEDURE,
+  CALL_ROUTINE,
+  CELL,
+  COMPOUND_DEPTH_MAX,
+  CONSTANT,
+  EMIT,
+  GET,
+  IS,
+  LOOKUP,
+  ROWS,
+  TAG_BYTES,
+  TAG_COMPOUND,
+  TAG_REF,
+  TAG_STRING,
+  TAG_TABLE,
+} from "./tables.js";
+import { type Compound, type Words } from "./words.js";
+
+/** The way in which arguments of a type are written. */
+export interface Encoder {
+  /**
+   * Appends an argument of the call that is recorded, and returns its tag. `argument` counts from 1.
+   * Throws a failure that refuses the call, or an error for a value of another type.
+   */
+  put(r: Recorder, value: unknown, argument: number): number;
+}
+
+/** A receiver or condition: a stub, a value, or the failure with which the call is refused. */
+export type Operand = Slot | Plain | Failure;
+
+/** The most arguments of a call. */
+const ARGUMENTS_MAX = 255;
+
+/**
+ * Records a call of a method, by its number in the stubs. The arguments are pairs of an encoder and
+ * a value.
+ */
+export function call(
+  r: Recorder,
+  admitted: Admission,
+  receiver: Slot,
+  method: number,
+  args: readonly unknown[],
+  place: unknown,
+  code = CALL,
+): Recorded {
+  if (!admitted) {
+    const { tag, lo, hi } = receiver;
+    if (tag === FUTURE) {
+      r.lo = -lo;
+      r.hi = -1;
+    } else if (tag === HANDLE) {
+      r.lo = lo;
+      r.hi = hi;
+    } else {
+      const found = reference(r, receiver, place);
+      if (found) admitted = found;
+    }
+  }
+  return recordMethod(r, code, method, admitted, args, place);
+}
+
+/** Records a method's call of the reference that was found, unless that failed. */
+export function recordMethod(
+  r: Recorder,
+  code: number,
+  method: number,
+  refused: Failure | null,
+  args: readonly unknown[],
+  place: unknown,
+): Recorded {
+  const made = METHOD + method;
+  if (!refused) {
+    const number = r.numbers.method(method);
+    if (number < 0) refused = caught(() => r.numbers.expectType(NaN, r.numbers.methodName(method))) as Failure;
+    else {
+      refused = recordTo(r, code, number, args);
+      if (!refused) return made;
+    }
+  }
+  return refuse(r, madeName(r, made), place, refused);
+}
+
+/** Records a command with the reference that was found as receiver. */
+function recordTo(r: Recorder, code: number, number: number, args: readonly unknown[]): Failure | null {
+  const start = r.batch.n;
+  r.batch.word(code, number);
+  r.batch.word(r.lo, r.hi);
+  return record(r, start, code, args);
+}
+
+/** Records a call without receiver. `number` throws a failure if there is none. */
+export function recordPlain(
+  r: Recorder,
+  admitted: Admission,
+  code: number,
+  number: () => number,
+  made: Maker,
+  args: readonly unknown[],
+  place: unknown,
+): Recorded {
+  let refused = admitted;
+  if (!refused) {
+    const found = caught(number);
+    if (found instanceof Failure) refused = found;
+    else {
+      const start = r.batch.n;
+      r.batch.word(code, found);
+      refused = record(r, start, code, args);
+      if (!refused) return made;
+    }
+  }
+  return refuse(r, madeName(r, made), place, refused);
+}
+
+/**
+ * Puts the arguments behind the words that are there already from `start` on, and the tags into the
+ * first of them. Leaves nothing of a call that cannot be recorded.
+ */
+function record(r: Recorder, start: number, code: number, args: readonly unknown[]): Failure | null {
+  const { batch } = r;
+  const count = args.length >> 1;
+  try {
+    if (count > ARGUMENTS_MAX) throw misuse("TooLong");
+    const tagsAt = batch.n;
+    for (let more = count - 4; more > 0; more -= 16) batch.word(0, 0);
+    let tags = 0;
+    for (let index = 0; index < count; index++) {
+      r.depth = 0;
+      const tag = (args[2 * index] as Encoder).put(r, args[2 * index + 1], index + 1);
+      if (index < 4) tags |= tag << (4 * index);
+      else (batch.i32[tagsAt + ((index - 4) >> 3)] as number) |= tag << (4 * ((index - 4) & 7));
+    }
+    if (4 * (batch.n - start) > (r.bounds["frame_bytes_max"] as number)) throw misuse("TooLong");
+    batch.i32[start] = code | (count << 8) | (tags << 16);
+    r.commands += 1;
+    return null;
+  } catch (error) {
+    batch.n = start;
+    if (error instanceof Failure) return error;
+    throw error;
+  }
+}
+
+/** Records a call of a routine, by the number that `stubs` give it. */
+export const callRoutine = (
+  r: Recorder,
+  admitted: Admission,
+  stubs: Stubs,
+  routine: number,
+  args: readonly unknown[],
+  place: unknown,
+): Recorded =>
+  recordPlain(r, admitted, CALL_ROUTINE, () => r.numbers.routine(stubs, routine), ROUTINE + routine, args, place);
+
+/** Records a call of a batched procedure. `refused` is the failure of a definition that was not sent. */
+export const callProcedure = (
+  r: Recorder,
+  admitted: Admission,
+  procedure: number,
+  refused: Failure | null,
+  args: readonly unknown[],
+  place: unknown,
+): Recorded => {
+  const number = (): number => {
+    if (refused) throw refused;
+    return procedure;
+  };
+  return recordPlain(r, admitted, CALL_PROCEDURE, number, PROCEDURE_CALL + (refused ? 0xffffffff : procedure), args, place);
+};
+
+/** Records a command; `write` throws the failure with which it is refused. */
+function command(r: Recorder, admitted: Admission, made: Maker, place: unknown, write: () => void): Recorded {
+  let refused = admitted;
+  if (!refused) {
+    const failure = caught(write);
+    if (!(failure instanceof Failure)) {
+      r.commands += 1;
+      return made;
+    }
+    refused = failure;
+  }
+  return refuse(r, madeName(r, made), place, refused);
+}
+
+/** Records the lookup of a well-known object. Refused inside a structure. */
+export const lookup = (
+  r: Recorder,
+  admitted: Admission,
+  stubs: Stubs | null,
+  name: string,
+  type: number,
+  typeName: string,
+  place: unknown,
+): Recorded =>
+  command(r, admitted, LOOKUP_OF, place, () => {
+    if (stubs && stubs !== r.numbers.stubs) throw misuse("OtherInterface");
+    if (r.scopes.length > 0) throw misuse("LookupInside");
+    const start = r.batch.n;
+    r.batch.head(LOOKUP, 0, r.numbers.expectType(type, typeName));
+    r.batch.string(name);
+    if (4 * (r.batch.n - start) > (r.bounds["frame_bytes_max"] as number)) {
+      r.batch.n = start;
+      throw misuse("TooLong");
+    }
+  });
+
+/** Records the making of an empty cell, by the type of its values. */
+export const cell = (r: Recorder, admitted: Admission, type: number, typeName: string, place: unknown): Recorded =>
+  command(r, admitted, CELL_OF, place, () => {
+    r.batch.head(CELL, 0, r.numbers.expectType(type, `cell of ${typeName}`));
+  });
+
+/** Records the making of an empty table, by the types of its columns. Refused inside a structure. */
+export function rows(
+  r: Recorder,
+  admitted: Admission,
+  types: readonly (readonly [type: number, name: string])[],
+  place: unknown,
+): Recorded {
+  const made = command(r, admitted, ROWS_OF, place, () => {
+    if (r.scopes.length > 0) throw misuse("TableInside");
+    if (types.length === 0 || types.length > ARGUMENTS_MAX) throw misuse("TooLong");
+    const columns = types.map(([type, name]) => r.numbers.expectType(type, name));
+    r.batch.head(ROWS, columns.length, 0);
+    for (const column of columns) r.batch.word(column, 0);
+  });
+  if (!(made instanceof Failure)) r.tables += 1;
+  return made;
+}
+
+/** Records a row of a table. Its one result is nil. */
+export function emit(r: Recorder, admitted: Admission, table: Slot, cells: readonly unknown[], place: unknown): Recorded {
+  let refused = admitted;
+  if (!refused) {
+    refused =
+      table.tag === FUTURE || table.tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
+    refused ??= recordTo(r, EMIT, 0, cells);
+    if (!refused) return EMIT_OF;
+  }
+  return refuse(r, madeName(r, EMIT_OF), place, refused);
+}
+
+/** Records that an object is seen as one of another type, or the test if it is one: `AS` or `IS`. */
+export const withType = (
+  r: Recorder,
+  admitted: Admission,
+  code: typeof AS | typeof IS,
+  object: Slot,
+  type: number,
+  typeName: string,
+  place: unknown,
+): Recorded =>
+  command(r, admitted, code === AS ? AS_OF : IS_OF, place, () => {
+    const number = r.numbers.expectType(type, typeName);
+    expectReference(r, object, place);
+    r.batch.head(code, 0, number);
+    r.batch.word(r.lo, r.hi);
+  });
+
+/** Records that the contents of an object are taken. Refused inside a structure. */
+export const get = (r: Recorder, admitted: Admission, object: Slot, place: unknown): Recorded =>
+  command(r, admitted, GET_OF, place, () => {
+    expectReference(r, object, place);
+    if (r.scopes.length > 0) throw misuse("ContentsInside");
+    r.batch.head(GET, 0, 0);
+    r.batch.word(r.lo, r.hi);
+  });
+
+/** Returns the reason why a stub cannot be used at all: its call was never sent. */
+function unusable(slot: Slot): Failure | null {
+  if (slot.tag !== FAILED) return slot.tag === FREE ? misuse("OutOfScope") : null;
+  const failure = slot.data as Failure;
+  return failure.kind === "not_sent" || failure.kind === "misuse" ? failure : null;
+}
+
+/** Notes a stub whose call failed as an argument of the next call, which the server cannot know. */
+function noteErrorHandle(r: Recorder, slot: Slot, argument: number): void {
+  if (slot.tag === FAILED) {
+    r.errorHandles.push([r.futures.length + 1, argument, (slot.data as Failure).asCause()]);
+  }
+}
+
+/** Appends a value, whose tag stands elsewhere. */
+export function putPlain(words: Words, { tag, lo, hi, data }: Plain): number {
+  if (tag === TAG_STRING) words.string(data as string);
+  else if (tag === TAG_BYTES) words.bytes(data as Uint8Array);
+  else if (tag === TAG_COMPOUND) {
+    const items = (data as Compound).words;
+    words.word(4 * items.length, 0);
+    words.reserve(items.length);
+    words.i32.set(items, words.n);
+    words.n += items.length;
+  } else words.word(lo, hi);
+  return tag;
+}
+
+/** Finds a reference to a stub, for a marker or a receiver; a value is recorded as a constant. */
+export function expectReference(r: Recorder, slot: Slot, place: unknown): void {
+  const failure = reference(r, slot, place);
+  if (failure) throw failure;
+}
+
+/** As `expectReference`, with the failure as its result. */
+export function reference(r: Recorder, slot: Slot, place: unknown): Failure | null {
+  const { tag } = slot;
+  if (tag === FUTURE || tag === HANDLE) {
+    r.lo = tag === FUTURE ? -slot.lo : slot.lo;
+    r.hi = tag === FUTURE ? -1 : slot.hi;
+    return null;
+  }
+  const failure = unusable(slot);
+  if (failure) return failure;
+  if (tag === UNDER_WAY) return earlierReference(r, slot);
+  if (tag === FAILED || tag === TAG_TABLE) {
+    // The error-handle of Bogle and Liskov 1994, 7.1.
+    noteErrorHandle(r, slot, 0);
+    r.lo = r.hi = 0;
+    return null;
+  }
+  constant(r, slot, place);
+  return null;
+}
+
+/** Records a constant for one use, and finds its reference. */
+function constant(r: Recorder, value: Plain, place: unknown): void {
+  r.batch.head(CONSTANT, value.tag, 0);
+  putPlain(r.batch, value);
+  r.commands += 1;
+  const slot = newResult(r, new Slot(), CONSTANT_OF, place);
+  r.lo = -slot.lo;
+  r.hi = -1;
+  release(r, slot);
+}
+
+/** Finds a reference to an operand. Throws a failure. */
+export function operandReference(r: Recorder, operand: Operand, place: unknown): void {
+  if (operand instanceof Failure) throw operand;
+  if (operand instanceof Slot) expectReference(r, operand, place);
+  else if (operand.tag === TAG_COMPOUND) throw misuse("Untyped");
+  else constant(r, operand, place);
+}
+
+/** Appends a stub that is an argument, and returns its tag. */
+export function putStub(r: Recorder, slot: Slot, argument: number): number {
+  const { tag, lo, hi } = slot;
+  if (tag === FUTURE) r.batch.word(-lo, -1);
+  else if (tag === HANDLE) r.batch.word(lo, hi);
+  else {
+    const failure = unusable(slot) ?? (tag === UNDER_WAY ? earlierReference(r, slot) : null);
+    if (failure) throw failure;
+    if (tag === UNDER_WAY) r.batch.word(r.lo, r.hi);
+    else if (tag === FAILED || tag === TAG_TABLE) {
+      noteErrorHandle(r, slot, argument);
+      r.batch.word(0, 0);
+    } else return putPlain(r.batch, slot);
+  }
+  return TAG_REF;
+}
+
+/** Appends a compound with the type of its place, whose items `item` appends, each with its tag. */
+export function putItems(r: Recorder, count: number, item: (index: number) => number): number {
+  if (++r.depth > COMPOUND_DEPTH_MAX) throw misuse("ValueTooDeep");
+  const { batch } = r;
+  const start = batch.n;
+  batch.word(0, 0);
+  batch.word(-1, count);
+  for (let more = count; more > 0; more -= 16) batch.word(0, 0);
+  for (let index = 0; index < count; index++) {
+    const tag = item(index);
+    (batch.i32[start + 4 + (index >> 3)] as number) |= tag << (4 * (index & 7));
+  }
+  batch.i32[start] = 4 * (batch.n - start - 2);
+  r.depth -= 1;
+  return TAG_COMPOUND;
+}
+
+export { AS, IS, makerOf, refuseMisuse };

@@ -1,0 +1,99 @@
+// The begin of a session: hello, welcome, and the server's interface if it is another one.
+
+import { badReply, byServer } from "./crossing.js";
+import { type Ending } from "./failure.js";
+import { type InterfaceJson, Numbers, parseInterface, type Stubs } from "./numbers.js";
+import { defaultBounds, Recorder, setBound, type Settings } from "./recorder.js";
+import { Replies, type Reply } from "./reply.js";
+import { DESCRIBE, ERROR, INTERFACE, MAGIC_HIGH, MAGIC_LOW, VERSION, WELCOME } from "./tables.js";
+import { Words } from "./words.js";
+
+/** No session came of a greeting. */
+export class Refusal extends Error {
+  readonly ending: Ending;
+
+  constructor(ending: Ending) {
+    super(ending.text);
+    this.ending = ending;
+  }
+}
+
+/** A session that is being opened. It becomes a `Recorder`. */
+export class Greeting {
+  /** The bytes to be sent now. */
+  questions: Uint8Array;
+  /** The digest of the server's interface, once it is known. */
+  digest = "";
+  private readonly stubs: Stubs;
+  private readonly settings: Settings;
+  private readonly bounds = defaultBounds();
+  private readonly replies: Replies;
+  private readonly client: () => InterfaceJson;
+
+  /**
+   * Begins a session. `name` is the client's name in the server's logs. `client` returns the
+   * description of the stubs' interface; it is called only if the server has another one.
+   */
+  constructor(stubs: Stubs, token: string, name: string, settings: Settings, client: () => InterfaceJson) {
+    this.stubs = stubs;
+    this.settings = settings;
+    this.replies = new Replies(settings.replyBytesMax);
+    this.client = client;
+    const out = new Words(64);
+    out.word(MAGIC_LOW, MAGIC_HIGH);
+    out.word(VERSION, 0);
+    for (let at = 0; at < 64; at += 16) {
+      const half = (from: number): number => {
+        const [a, b, c, d] = [0, 2, 4, 6].map((more) => parseInt(stubs.digest.substr(from + more, 2), 16)) as [number, number, number, number];
+        return a | (b << 8) | (c << 16) | (d << 24);
+      };
+      out.word(half(at), half(at + 8));
+    }
+    out.string(token);
+    out.string(name);
+    this.questions = out.slice();
+  }
+
+  /** Takes bytes of the server. Returns the recorder when it has answered; null if more are needed. */
+  handleBytes(bytes: Uint8Array): Recorder | null {
+    let reply: Reply | null;
+    try {
+      reply = this.replies.next(bytes);
+    } catch (error) {
+      throw new Refusal(badReply(error));
+    }
+    if (!reply) return null;
+    if (reply.code === ERROR) throw new Refusal(byServer(reply));
+    const wrong = (text: string): never => {
+      throw new Refusal({ by: "wrong_reply", text: `the server sent an unexpected reply: ${text}` });
+    };
+    // Each question is asked alone, so nothing can follow its answer.
+    if (!this.replies.isEmpty) wrong("more than one reply");
+    const { replyBytesMax, remapFutures } = this.settings;
+    const recorder = (numbers: Numbers): Recorder =>
+      new Recorder(numbers, this.bounds, new Replies(replyBytesMax), remapFutures);
+    if (this.digest) {
+      if (reply.code !== INTERFACE) return wrong("an interface was expected");
+      let server: InterfaceJson;
+      try {
+        server = parseInterface(new TextDecoder("utf-8", { fatal: true }).decode(reply.json));
+      } catch (error) {
+        const text = `the interface description cannot be read: ${String(error)}`;
+        throw new Refusal({ by: "bad_reply", text, cause: error });
+      }
+      return recorder(new Numbers(this.stubs, this.client(), server));
+    }
+    if (reply.code !== WELCOME) return wrong("a welcome was expected");
+    if (reply.version !== VERSION) {
+      const text = `the server has version ${reply.version} of the wire form, this client version ${VERSION}`;
+      throw new Refusal({ by: "wrong_reply", text });
+    }
+    for (const [number, value] of reply.limits) setBound(this.bounds, number, value);
+    this.digest = reply.digest;
+    if (reply.digest === this.stubs.digest) return recorder(new Numbers(this.stubs));
+    const out = new Words(1);
+    out.head(DESCRIBE, 0, 0);
+    this.questions = out.slice();
+    return null;
+  }
+}

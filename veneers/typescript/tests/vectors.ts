@@ -1,0 +1,163 @@
+// The cases of `vectors/`: L1, every command and reply as bytes, and L2, the scripts of the recorder.
+
+import commandVectors from "../../../vectors/commands.json" with { type: "json" };
+import interfaceVectors from "../../../vectors/interface.json" with { type: "json" };
+import malformedVectors from "../../../vectors/malformed.json" with { type: "json" };
+import compounds from "../../../vectors/recorder/compounds.json" with { type: "json" };
+import failures from "../../../vectors/recorder/failures.json" with { type: "json" };
+import frees from "../../../vectors/recorder/frees.json" with { type: "json" };
+import limits from "../../../vectors/recorder/limits.json" with { type: "json" };
+import numbers from "../../../vectors/recorder/numbers.json" with { type: "json" };
+import overlap from "../../../vectors/recorder/overlap.json" with { type: "json" };
+import procedures from "../../../vectors/recorder/procedures.json" with { type: "json" };
+import replies from "../../../vectors/recorder/replies.json" with { type: "json" };
+import rows from "../../../vectors/recorder/rows.json" with { type: "json" };
+import seen from "../../../vectors/recorder/seen.json" with { type: "json" };
+import structures from "../../../vectors/recorder/structures.json" with { type: "json" };
+import transactions from "../../../vectors/recorder/transactions.json" with { type: "json" };
+import values from "../../../vectors/recorder/values.json" with { type: "json" };
+import replyVectors from "../../../vectors/replies.json" with { type: "json" };
+import { decodeReply, type Reply } from "../src/recorder/reply.js";
+import { commands, hex, type Json, Malformed, reply, unhex, wordsOf } from "./commands.js";
+import { type Fields, reply as encodeReply } from "./encode.js";
+import { Client, type Cut, Machine } from "./script.js";
+
+/** A case: its name, and the function that throws if it fails. */
+export interface Case {
+  readonly name: string;
+  readonly run: () => void;
+}
+
+const OUTPUTS = ["crossings", "results", "known", "history", "history_omitted", "counters", "closed"];
+
+/** The most bytes of a reply at which it is cut in two, and of a case's replies that are changed. */
+const CUT_BYTES_MAX = 64;
+const CHANGED_BYTES_MAX = 300;
+
+/** Fails where two values are not equal as JSON. Keys may have any order. */
+export function same(found: unknown, expected: unknown, path: string): void {
+  if (Object.is(found, expected)) return;
+  const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+  if (!isObject(found) || !isObject(expected)) {
+    throw new Error(`${path} is ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`);
+  }
+  for (const key of new Set([...Object.keys(found), ...Object.keys(expected)])) {
+    same(found[key], expected[key], `${path}.${key}`);
+  }
+}
+
+const FILES = {
+  compounds,
+  failures,
+  frees,
+  limits,
+  numbers,
+  overlap,
+  procedures,
+  replies,
+  rows,
+  seen,
+  structures,
+  transactions,
+  values,
+} as unknown as Record<string, Fields[]>;
+
+const digestOf = (): string => {
+  const [hello] = commandVectors as unknown as [{ commands: [{ hello: { digest: string } }] }];
+  return hello.commands[0].hello.digest;
+};
+
+/** Returns all cases. */
+export function cases(): Case[] {
+  const all: Case[] = [];
+  const client = new Client(JSON.stringify(interfaceVectors), digestOf());
+  for (const vector of commandVectors as unknown as { hex: string; commands: Json }[]) {
+    all.push({
+      name: `commands: ${vector.hex.slice(0, 40)}`,
+      run: () => {
+        same(commands(unhex(vector.hex)), vector.commands, "commands");
+      },
+    });
+  }
+  for (const vector of replyVectors as unknown as { hex: string; reply: Json }[]) {
+    all.push({
+      name: `replies: ${vector.hex.slice(0, 40)}`,
+      run: () => {
+        const bytes = unhex(vector.hex);
+        const words = wordsOf(bytes);
+        const [read, length] = decodeReply(words, words.length, 1 << 26) as [Reply, number];
+        same(length, words.length, "length");
+        same(reply(read), vector.reply, "reply");
+        same(hex(encodeReply(vector.reply)), vector.hex, "bytes");
+        // Half a reply is none.
+        for (let end = 0; end < words.length; end += 2) {
+          let error: unknown = null;
+          try {
+            decodeReply(words.slice(0, end), end, 1 << 26);
+          } catch (thrown) {
+            error = thrown;
+          }
+          if (error === null || error instanceof Malformed) throw new Error(`${end} words are not incomplete`);
+        }
+      },
+    });
+  }
+  for (const vector of malformedVectors as { hex: string; error: string; offset: number; what: string }[]) {
+    all.push({
+      name: `malformed: ${vector.what}`,
+      run: () => {
+        let found: unknown = "a command";
+        try {
+          commands(unhex(vector.hex));
+        } catch (error) {
+          if (!(error instanceof Malformed)) throw error;
+          found = [error.number, error.offset];
+        }
+        const numbers: Record<string, number> = { BadWord: 32, BadText: 33, FrameTooLong: 34 };
+        same(found, [numbers[vector.error], vector.offset], vector.what);
+      },
+    });
+  }
+  all.push({
+    name: "interface",
+    run: () => {
+      for (const command of commandVectors.flatMap((vector) => vector.commands as Json[])) {
+        const { method, args } = ((command as Fields)["call"] ?? { args: [] }) as { method?: number; args: Json[] };
+        if (method === undefined || args.length > 3) continue;
+        if (client.stubs.types.length < 10 || client.method("DataBase.fetch") !== 121) throw new Error("numbers differ");
+      }
+    },
+  });
+  for (const [file, list] of Object.entries(FILES)) {
+    for (const one of list) {
+      const run = (cut: Cut): Fields => new Machine(client, one, cut).run(one["script"] as Json[]);
+      all.push({
+        name: `${file}: ${String(one["case"])}`,
+        run: () => {
+          const outputs = run(null);
+          for (const name of OUTPUTS) same(outputs[name], one[name], name);
+        },
+      });
+      all.push({
+        name: `${file}: ${String(one["case"])}, cut and changed`,
+        run: () => {
+          const lengths = (one["crossings"] as { answered: string | null }[]).map(
+            ({ answered }) => (answered ?? "").replaceAll(" ", "").length / 2,
+          );
+          const most = one["server"] ? 16 : CUT_BYTES_MAX;
+          const cuts: Cut[] = [{ every: 1 }, { every: 5 }];
+          for (let at = 0; at < Math.min(Math.max(0, ...lengths), most); at++) cuts.push({ at });
+          for (const cut of cuts) {
+            const outputs = run(cut);
+            for (const name of OUTPUTS) same(outputs[name], one[name], `${JSON.stringify(cut)}: ${name}`);
+          }
+          if (one["server"]) return;
+          const length = lengths.reduce((sum, bytes) => sum + bytes, 0);
+          // No other error than those of sessions is thrown.
+          for (let changed = 0; changed < Math.min(length, CHANGED_BYTES_MAX); changed += 3) run({ changed });
+        },
+      });
+    }
+  }
+  return all;
+}
