@@ -1,8 +1,8 @@
 // The decoder of commands, which a client does not need, and commands and replies as JSON.
 
-import { type Exception, type Reply, REFUSED, type Rows, SIGNALLED } from "../src/recorder/reply.js";
+import { type Exception, type Reply, type Rows } from "../src/recorder/reply.js";
 import { type FailurePlace, type Plain } from "../src/recorder/failure.js";
-import * as t from "../src/recorder/tables.js";
+import * as t from "../src/tables.js";
 import { bigintOf, type Compound, Incomplete, Malformed, Reader, realOf, unsigned } from "../src/recorder/words.js";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
@@ -69,7 +69,7 @@ function outcome(one: Plain): Json {
       return { exception: one.lo };
     case t.TAG_ABSENT:
       return "absent";
-    case t.TAG_TABLE: {
+    case t.TAG_ROWS: {
       const rows = one.data as Rows;
       const cells: Json[] = [];
       let at = 0;
@@ -86,7 +86,7 @@ function outcome(one: Plain): Json {
 
 function exception(e: Exception): Json {
   const head = { call: e.call, iterations: [...e.rounds] };
-  if (e.kind === SIGNALLED) {
+  if (e.kind === t.EXCEPTION_SIGNAL) {
     const signal: Record<string, Json> = { name: e.name, values: e.values.map(outcome) };
     if (e.places.length > 0) {
       signal["places"] = e.places.map(place);
@@ -94,7 +94,7 @@ function exception(e: Exception): Json {
     }
     return { ...head, signal };
   }
-  if (e.kind === REFUSED) return { ...head, refused: { number: e.number, text: e.text } };
+  if (e.kind === t.EXCEPTION_REFUSED) return { ...head, refused: { number: e.number, text: e.text } };
   const unhandled: Record<string, Json> = { argument: e.argument, cause: e.cause };
   if (e.back > 0) unhandled["back"] = e.back;
   return { ...head, unhandled };
@@ -102,7 +102,7 @@ function exception(e: Exception): Json {
 
 export function reply(r: Reply): Json {
   switch (r.code) {
-    case t.WELCOME:
+    case t.OP_WELCOME:
       return {
         welcome: {
           version: r.version,
@@ -112,7 +112,7 @@ export function reply(r: Reply): Json {
           limits: r.limits as unknown as Json,
         },
       };
-    case t.FLUSHED:
+    case t.OP_FLUSHED:
       return {
         flushed: {
           outcomes: r.outcomes.map(outcome),
@@ -122,34 +122,34 @@ export function reply(r: Reply): Json {
           fuel: r.fuel,
         },
       };
-    case t.INTERFACE:
+    case t.OP_INTERFACE:
       return { interface: new TextDecoder().decode(r.json) };
-    case t.EXCEPTIONS:
+    case t.OP_EXCEPTIONS:
       return { exceptions: { list: r.list.map(([batch, e]) => [batch, exception(e)]), omitted: r.omitted } };
-    case t.FAREWELL:
+    case t.OP_FAREWELL:
       return "farewell";
-    case t.ERROR:
+    case t.OP_ERROR:
       return { error: { number: r.number, position: r.position, text: r.text } };
   }
 }
 
 const PLAIN: Readonly<Record<number, string>> = {
-  [t.DESCRIBE]: "describe",
-  [t.COMMIT]: "commit",
-  [t.ABORT]: "abort",
-  [t.BYE]: "bye",
-  [t.WHILE]: "while",
-  [t.END_WHILE]: "end_while",
-  [t.IF]: "if",
-  [t.ELSE]: "else",
-  [t.END_IF]: "end_if",
-  [t.FOREACH]: "foreach",
-  [t.END_FOREACH]: "end_foreach",
-  [t.BREAK]: "break",
-  [t.CONTINUE]: "continue",
-  [t.EXCEPT]: "except",
-  [t.END_EXCEPT]: "end_except",
-  [t.END_PROCEDURE]: "end_procedure",
+  [t.OP_DESCRIBE]: "describe",
+  [t.OP_COMMIT]: "commit",
+  [t.OP_ABORT]: "abort",
+  [t.OP_BYE]: "bye",
+  [t.OP_WHILE]: "while",
+  [t.OP_END_WHILE]: "end_while",
+  [t.OP_IF]: "if",
+  [t.OP_ELSE]: "else",
+  [t.OP_END_IF]: "end_if",
+  [t.OP_FOREACH]: "foreach",
+  [t.OP_END_FOREACH]: "end_foreach",
+  [t.OP_BREAK]: "break",
+  [t.OP_CONTINUE]: "continue",
+  [t.OP_EXCEPT]: "except",
+  [t.OP_END_EXCEPT]: "end_except",
+  [t.OP_END_PROCEDURE]: "end_procedure",
 };
 
 const TRACE = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
@@ -200,7 +200,11 @@ export function command(reader: Reader): Json {
     }
     return Array.from({ length: count }, (_, index) => {
       const rest = index - 4;
-      return one(index < 4 ? (tags >>> (4 * index)) & 15 : ((reader.i32[more + (rest >> 3)] as number) >>> (4 * (rest & 7))) & 15);
+      return one(
+        index < 4
+          ? (tags >>> (4 * index)) & 15
+          : ((reader.i32[more + (rest >> 3)] as number) >>> (4 * (rest & 7))) & 15,
+      );
     });
   };
   const plain = PLAIN[code];
@@ -209,7 +213,7 @@ export function command(reader: Reader): Json {
     return plain;
   }
   switch (code) {
-    case t.HELLO: {
+    case t.OP_HELLO: {
       reader.check(reader.lo === t.MAGIC_LOW && reader.hi === t.MAGIC_HIGH, "the magic word of hello");
       reader.word();
       const [version, traced] = [reader.lo >>> 0, reader.hi];
@@ -224,42 +228,42 @@ export function command(reader: Reader): Json {
       }
       return { hello };
     }
-    case t.CALL:
-    case t.SEND: {
+    case t.OP_CALL:
+    case t.OP_SEND: {
       const receiver = reference();
-      return { [code === t.CALL ? "call" : "send"]: { method: number, receiver, args: args() } };
+      return { [code === t.OP_CALL ? "call" : "send"]: { method: number, receiver, args: args() } };
     }
-    case t.CALL_ROUTINE:
+    case t.OP_CALL_ROUTINE:
       return { call_routine: { routine: number, args: args() } };
-    case t.CALL_PROCEDURE:
+    case t.OP_CALL_PROCEDURE:
       return { call_procedure: { procedure: number, args: args() } };
-    case t.LOOKUP:
+    case t.OP_LOOKUP:
       reader.check(flags === 0, "zeros between code and number");
       return { lookup: { name: reader.string(), expected: optional(number) } };
-    case t.CONSTANT:
+    case t.OP_CONSTANT:
       reader.check(number === 0 && flags <= 255, "zeros after the tag");
       reader.check(flags !== t.TAG_REF, "the tag of a value");
       return { constant: one(flags) };
-    case t.CELL:
+    case t.OP_CELL:
       reader.check(flags === 0, "zeros between code and number");
       return { cell: { element: number } };
-    case t.ROWS:
+    case t.OP_ROWS:
       reader.check(number === 0 && flags >= 1 && flags <= 255, "a count of columns");
       return { rows: { columns: types(flags) } };
-    case t.EMIT: {
+    case t.OP_EMIT: {
       const rows = reference();
       const values = args();
       reader.check(number === 0, "zeros after the tags");
       return { emit: { rows, values } };
     }
-    case t.AS:
-    case t.IS:
+    case t.OP_AS:
+    case t.OP_IS:
       reader.check(flags === 0, "zeros between code and number");
-      return { [code === t.AS ? "as" : "is"]: { type: number, object: reference() } };
-    case t.GET:
+      return { [code === t.OP_AS ? "as" : "is"]: { type: number, object: reference() } };
+    case t.OP_GET:
       bare();
       return { get: { object: reference() } };
-    case t.FREE: {
+    case t.OP_FREE: {
       reader.check(flags <= 255, "a number of batches");
       const handles: Json[] = [];
       for (let at = reader.take(8 * number); at < reader.at; at += 2) {
@@ -267,7 +271,7 @@ export function command(reader: Reader): Json {
       }
       return { free: flags === 0 ? handles : { handles, unanswered: flags } };
     }
-    case t.FLUSH: {
+    case t.OP_FLUSH: {
       const [keeps, unanswered] = [(flags & 2) !== 0, flags >>> 8];
       const good = (flags & 0xfc) === 0 && unanswered <= 255 && (keeps || unanswered === 0);
       reader.check(good, "flags and a number of batches");
@@ -283,10 +287,10 @@ export function command(reader: Reader): Json {
       if (keeps) flush["kept"] = unanswered;
       return { flush };
     }
-    case t.HISTORY:
+    case t.OP_HISTORY:
       reader.check(number === 0 && flags <= 1, "a flag");
       return flags === 1 ? "clear_history" : "history";
-    case t.TRANSACTION: {
+    case t.OP_TRANSACTION: {
       reader.check(number === 0 && (flags & 255) <= 1, "a flag and a number of tries");
       let batch: Json = null;
       if ((flags & 1) === 1) {
@@ -299,29 +303,29 @@ export function command(reader: Reader): Json {
       }
       return { transaction: { tries: flags >>> 8, batch } };
     }
-    case t.WAIT:
+    case t.OP_WAIT:
       reader.check(flags === 0, "zeros between code and number");
       return { wait: { ms: number } };
-    case t.DO:
+    case t.OP_DO:
       bare();
       return { do: { test: reference() } };
-    case t.THEN:
+    case t.OP_THEN:
       bare();
       return { then: { test: reference() } };
-    case t.WHEN: {
+    case t.OP_WHEN: {
       reader.check(number === 0 && flags <= 255, "a count");
       const name = reader.string();
       return { when: { name, values: types(flags) } };
     }
-    case t.OTHERS:
+    case t.OP_OTHERS:
       reader.check(number === 0 && flags <= 1, "a flag");
       return { others: { named: flags === 1 } };
-    case t.PROCEDURE: {
+    case t.OP_PROCEDURE: {
       reader.check(flags <= 255, "a count");
       const name = reader.string();
       return { procedure: { name, params: types(flags), result: optional(number) } };
     }
-    case t.RETURN: {
+    case t.OP_RETURN: {
       reader.check(number === 0, "zeros after the tag");
       if (flags === 0) return { return: null };
       reader.check((flags & 255) === 1 && flags >>> 16 === 0, "a count and a tag");

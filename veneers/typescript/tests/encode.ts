@@ -3,7 +3,7 @@
 import { putItems, putPlain } from "../src/recorder/call.js";
 import { type Plain } from "../src/recorder/failure.js";
 import { type Recorder } from "../src/recorder/recorder.js";
-import * as t from "../src/recorder/tables.js";
+import * as t from "../src/tables.js";
 import { Compound, Words } from "../src/recorder/words.js";
 import { type Json, unhex } from "./commands.js";
 
@@ -46,7 +46,10 @@ export function valueOf(json: Json): Plain {
       const batch = new Words(64);
       putItems({ batch, depth: 0 } as unknown as Recorder, items.length, (index) => {
         const item = items[index] as Fields;
-        return putPlain(batch, "ref" in item ? { ...int(BigInt(item["ref"] as number)), tag: t.TAG_REF } : valueOf(item));
+        return putPlain(
+          batch,
+          "ref" in item ? { ...int(BigInt(item["ref"] as number)), tag: t.TAG_REF } : valueOf(item),
+        );
       });
       const words = new Int32Array(batch.slice(2).buffer);
       words[0] = type ?? -1;
@@ -69,7 +72,7 @@ function outcome(out: Words, json: Json): void {
   } else if ("rows" in fields) {
     const { columns, cells } = fields["rows"] as unknown as { columns: [number, number][]; cells: Json[] };
     const start = out.n;
-    out.head(t.TAG_TABLE, 0, cells.length / columns.length);
+    out.head(t.TAG_ROWS, 0, cells.length / columns.length);
     out.word(0, 0);
     out.word(columns.length, 0);
     for (const [tag, type] of columns) out.head(tag, 0, type);
@@ -129,9 +132,15 @@ function begin(out: Words, code: number, number: number): () => void {
   };
 }
 
-export function flushed(outcomes: readonly Json[], exceptions: readonly Json[] = [], omitted = 0, calls = 0, fuel = 0): Uint8Array {
+export function flushed(
+  outcomes: readonly Json[],
+  exceptions: readonly Json[] = [],
+  omitted = 0,
+  calls = 0,
+  fuel = 0,
+): Uint8Array {
   const out = new Words(64);
-  const end = begin(out, t.FLUSHED, outcomes.length);
+  const end = begin(out, t.OP_FLUSHED, outcomes.length);
   out.word(exceptions.length, omitted);
   out.word(calls, fuel);
   for (const one of outcomes) outcome(out, one);
@@ -140,9 +149,14 @@ export function flushed(outcomes: readonly Json[], exceptions: readonly Json[] =
   return out.slice();
 }
 
-export function welcome(digest: string, limits: readonly [number, number][], session = 1, server = "script"): Uint8Array {
+export function welcome(
+  digest: string,
+  limits: readonly [number, number][],
+  session = 1,
+  server = "script",
+): Uint8Array {
   const out = new Words(64);
-  const end = begin(out, t.WELCOME, t.VERSION);
+  const end = begin(out, t.OP_WELCOME, t.VERSION);
   out.word(session, 0);
   const bytes = new Int32Array(unhex(digest).buffer);
   for (let at = 0; at < 8; at += 2) out.word(bytes[at] as number, bytes[at + 1] as number);
@@ -158,7 +172,7 @@ export function welcome(digest: string, limits: readonly [number, number][], ses
 
 export function interfaceReply(json: string): Uint8Array {
   const out = new Words(64);
-  const end = begin(out, t.INTERFACE, 0);
+  const end = begin(out, t.OP_INTERFACE, 0);
   out.string(json);
   end();
   return out.slice();
@@ -166,7 +180,7 @@ export function interfaceReply(json: string): Uint8Array {
 
 export function reply(json: Json): Uint8Array {
   const out = new Words(64);
-  if (json === "farewell") begin(out, t.FAREWELL, 0);
+  if (json === "farewell") begin(out, t.OP_FAREWELL, 0);
   else if (json === "welcome") return welcome("00".repeat(32), [], 1, "");
   else if (json === "interface") return interfaceReply("{}");
   else {
@@ -184,7 +198,7 @@ export function reply(json: Json): Uint8Array {
     if ("interface" in fields) return interfaceReply(fields["interface"] as string);
     if ("exceptions" in fields) {
       const { list, omitted } = fields["exceptions"] as { list: [number, Fields][]; omitted: number };
-      const end = begin(out, t.EXCEPTIONS, list.length);
+      const end = begin(out, t.OP_EXCEPTIONS, list.length);
       out.word(omitted, 0);
       for (const [batch, one] of list) {
         out.word(batch, 0);
@@ -195,7 +209,7 @@ export function reply(json: Json): Uint8Array {
     }
     if ("error" in fields) {
       const { number, position, text } = fields["error"] as { number: number; position: number; text: string };
-      const end = begin(out, t.ERROR, number);
+      const end = begin(out, t.OP_ERROR, number);
       out.word(position, 0);
       out.string(text);
       end();

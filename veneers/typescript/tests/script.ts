@@ -5,7 +5,7 @@ import * as call from "../src/recorder/call.js";
 import * as crossing from "../src/recorder/crossing.js";
 import { Failure, misuse, type CallName, type Plain } from "../src/recorder/failure.js";
 import { Greeting } from "../src/recorder/greeting.js";
-import { type InterfaceJson, NONE, parseInterface, type Stubs } from "../src/recorder/numbers.js";
+import { type InterfaceJson, parseInterface, type Stubs } from "../src/recorder/numbers.js";
 import * as procedure from "../src/recorder/procedure.js";
 import * as rec from "../src/recorder/recorder.js";
 import { type Rows } from "../src/recorder/reply.js";
@@ -13,7 +13,7 @@ import * as seen from "../src/recorder/seen.js";
 import * as slots from "../src/recorder/slots.js";
 import { Slot } from "../src/recorder/slots.js";
 import * as structures from "../src/recorder/structures.js";
-import * as t from "../src/recorder/tables.js";
+import * as t from "../src/tables.js";
 import * as transaction from "../src/recorder/transaction.js";
 import { bigintOf, type Compound } from "../src/recorder/words.js";
 import { commands, hex, type Json, value } from "./commands.js";
@@ -71,17 +71,7 @@ export class Client {
     this.interface.types.forEach((type, number) => {
       for (const name of type.names ?? []) if (!this.types.has(name)) this.types.set(name, number);
     });
-    const kinds: Record<string, string> = { Bool: "bool", Int: "int", Real: "real", String: "string", Char: "char", Bytes: "bytes" };
-    const methods: Record<string, string> = {
-      Not: "bnot",
-      ToBy: "to_by",
-      ToReal: "to_real",
-    };
-    const operators = Object.keys(t.OPERATOR).map((name) => {
-      const [, kind, rest] = /^(Bool|Int|Real|Char|Bytes|String)(.*)$/.exec(name) as unknown as [string, string, string];
-      const method = methods[rest] ?? rest.toLowerCase();
-      return this.methods.get(`${kinds[kind]}.${method}`) ?? NONE;
-    });
+    const operators = t.OPERATORS.map(([, kind, method]) => this.methods.get(`${kind}.${method}`) ?? t.NO_NUMBER);
     this.stubs = {
       digest,
       json: () => json,
@@ -97,6 +87,10 @@ export class Client {
     const number = this.methods.get(name);
     if (number === undefined) throw new Error(`there is no method ${name}`);
     return number;
+  }
+
+  operator(name: string): number {
+    return this.stubs.operators[t.OPERATORS.findIndex(([known]) => known === name)] ?? t.NO_NUMBER;
   }
 
   type(name: string): number {
@@ -169,7 +163,9 @@ function alone(failure: Failure): Fields {
       if (by === "server") {
         return { kind, by, number: number as number, position: position as number, text: cause as string };
       }
-      return by === "bad_reply" ? { kind, by, error: t.ERRORS[number as number] as string } : { kind, by };
+      return by === "bad_reply"
+        ? { kind, by, error: t.ERROR_NAMES[number as keyof typeof t.ERROR_NAMES] }
+        : { kind, by };
     }
   }
 }
@@ -219,9 +215,9 @@ export class Machine {
       replyBytesMax: (script["reply_bytes_max"] ?? t.REPLY_BYTES_MAX) as number,
     };
     const limits = Object.entries((script["limits"] ?? {}) as Record<string, number>).map(([name, value]) => {
-      const row = t.LIMITS.find(([, known]) => known === name);
+      const row = Object.entries(t.LIMIT_NAMES).find(([, known]) => known === name);
       if (!row) throw new Error(`there is no limit ${name}`);
-      return [row[0], value] as [number, number];
+      return [Number(row[0]), value] as [number, number];
     });
     const json = client.stubs.json() as string;
     const server = script["server"] as Fields | undefined;
@@ -238,7 +234,8 @@ export class Machine {
       const result = this.step(step as Fields);
       if (result !== undefined) this.results.push([index + 1, result]);
     });
-    if (this.replies.length > 0 && !(this.cut && "changed" in this.cut)) throw new Error("replies that nobody asked for");
+    if (this.replies.length > 0 && !(this.cut && "changed" in this.cut))
+      throw new Error("replies that nobody asked for");
     if (this.sent.length > 0) this.cross(null);
     const known: Fields = {};
     for (const [name, slot] of this.stubs) known[name] = this.known(slot);
@@ -366,7 +363,7 @@ export class Machine {
         return { handle: Number(bigintOf(slot.lo, slot.hi)) };
       case slots.FAILED:
         return { failed: errorJson(slot.data as Failure) };
-      case t.TAG_TABLE:
+      case t.TAG_ROWS:
         return { rows: (slot.data as Rows).count };
       case slots.FREE:
         return "free";
@@ -431,13 +428,12 @@ export class Machine {
       }
       case "call":
       case "operator": {
-        const method =
-          op === "call" ? client.method(text) : (client.stubs.operators[t.OPERATOR[text as keyof typeof t.OPERATOR]] as number);
+        const method = op === "call" ? client.method(text) : client.operator(text);
         this.take(step, call.call(r, this.admit(), this.slot(step["on"]), method, args, place));
         return;
       }
       case "send":
-        this.take(step, call.call(r, this.admit(), this.slot(step["on"]), client.method(text), args, place, t.SEND));
+        this.take(step, call.call(r, this.admit(), this.slot(step["on"]), client.method(text), args, place, t.OP_SEND));
         return;
       case "routine":
         this.take(step, call.callRoutine(r, this.admit(), client.stubs, client.routine(text), args, place));
@@ -470,7 +466,7 @@ export class Machine {
         return;
       case "cast":
       case "test_type": {
-        const code = op === "cast" ? t.AS : t.IS;
+        const code = op === "cast" ? t.OP_AS : t.OP_IS;
         this.take(step, call.withType(r, this.admit(), code, this.slot(step["on"]), client.type(text), text, place));
         return;
       }
@@ -539,7 +535,7 @@ export class Machine {
     };
     let read: Json = null;
     if (slot.tag === t.TAG_COMPOUND) read = items(slot.data as Compound);
-    if (slot.tag === t.TAG_TABLE) {
+    if (slot.tag === t.TAG_ROWS) {
       const rows = slot.data as Rows;
       const cells = items(rows);
       read = Array.from({ length: rows.count }, (_, at) =>
@@ -576,11 +572,10 @@ export class Machine {
         let iteration: structures.Iteration;
         if (on === undefined) iteration = { stubs: client.stubs, routine: client.routine(text) };
         else {
-          const operator = t.OPERATOR[text as keyof typeof t.OPERATOR] as number | undefined;
           const foreign = typeof on === "object";
           iteration = {
             receiver: foreign ? misuse("OtherSession") : this.slot(on),
-            method: operator === undefined ? client.method(text) : (client.stubs.operators[operator] as number),
+            method: text.includes(".") ? client.method(text) : client.operator(text),
           };
         }
         this.take(step, structures.foreach(r, admitted, iteration, args, place));

@@ -124,7 +124,8 @@ export function cases(): Case[] {
       for (const command of commandVectors.flatMap((vector) => vector.commands as Json[])) {
         const { method, args } = ((command as Fields)["call"] ?? { args: [] }) as { method?: number; args: Json[] };
         if (method === undefined || args.length > 3) continue;
-        if (client.stubs.types.length < 10 || client.method("DataBase.fetch") !== 121) throw new Error("numbers differ");
+        if (client.stubs.types.length < 10 || client.method("DataBase.fetch") !== 121)
+          throw new Error("numbers differ");
       }
     },
   });

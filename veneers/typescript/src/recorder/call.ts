@@ -30,24 +30,26 @@ import {
 } from "./recorder.js";
 import { FAILED, FREE, FUTURE, HANDLE, newResult, release, Slot, UNDER_WAY } from "./slots.js";
 import {
-  AS,
-  CALL,
-  CALL_PROCEDURE,
-  CALL_ROUTINE,
-  CELL,
+  ARGUMENTS_MAX,
+  OP_AS,
+  OP_CALL,
+  OP_CALL_PROCEDURE,
+  OP_CALL_ROUTINE,
+  OP_CELL,
   COMPOUND_DEPTH_MAX,
-  CONSTANT,
-  EMIT,
-  GET,
-  IS,
-  LOOKUP,
-  ROWS,
+  OP_CONSTANT,
+  OP_EMIT,
+  OP_GET,
+  OP_IS,
+  OP_LOOKUP,
+  OP_ROWS,
   TAG_BYTES,
   TAG_COMPOUND,
   TAG_REF,
   TAG_STRING,
-  TAG_TABLE,
-} from "./tables.js";
+  TAG_ROWS,
+  LIMIT_FRAME_BYTES,
+} from "../tables.js";
 import { type Compound, type Words } from "./words.js";
 
 /** The way in which arguments of a type are written. */
@@ -62,9 +64,6 @@ export interface Encoder {
 /** A receiver or condition: a stub, a value, or the failure with which the call is refused. */
 export type Operand = Slot | Plain | Failure;
 
-/** The most arguments of a call. */
-const ARGUMENTS_MAX = 255;
-
 /**
  * Records a call of a method, by its number in the stubs. The arguments are pairs of an encoder and
  * a value.
@@ -76,7 +75,7 @@ export function call(
   method: number,
   args: readonly unknown[],
   place: unknown,
-  code = CALL,
+  code = OP_CALL,
 ): Recorded {
   if (!admitted) {
     const { tag, lo, hi } = receiver;
@@ -165,7 +164,7 @@ function record(r: Recorder, start: number, code: number, args: readonly unknown
       if (index < 4) tags |= tag << (4 * index);
       else (batch.i32[tagsAt + ((index - 4) >> 3)] as number) |= tag << (4 * ((index - 4) & 7));
     }
-    if (4 * (batch.n - start) > (r.bounds["frame_bytes_max"] as number)) throw misuse("TooLong");
+    if (4 * (batch.n - start) > r.bounds[LIMIT_FRAME_BYTES]) throw misuse("TooLong");
     batch.i32[start] = code | (count << 8) | (tags << 16);
     r.commands += 1;
     return null;
@@ -185,7 +184,7 @@ export const callRoutine = (
   args: readonly unknown[],
   place: unknown,
 ): Recorded =>
-  recordPlain(r, admitted, CALL_ROUTINE, () => r.numbers.routine(stubs, routine), ROUTINE + routine, args, place);
+  recordPlain(r, admitted, OP_CALL_ROUTINE, () => r.numbers.routine(stubs, routine), ROUTINE + routine, args, place);
 
 /** Records a call of a batched procedure. `refused` is the failure of a definition that was not sent. */
 export const callProcedure = (
@@ -200,7 +199,15 @@ export const callProcedure = (
     if (refused) throw refused;
     return procedure;
   };
-  return recordPlain(r, admitted, CALL_PROCEDURE, number, PROCEDURE_CALL + (refused ? 0xffffffff : procedure), args, place);
+  return recordPlain(
+    r,
+    admitted,
+    OP_CALL_PROCEDURE,
+    number,
+    PROCEDURE_CALL + (refused ? 0xffffffff : procedure),
+    args,
+    place,
+  );
 };
 
 /** Records a command; `write` throws the failure with which it is refused. */
@@ -231,9 +238,9 @@ export const lookup = (
     if (stubs && stubs !== r.numbers.stubs) throw misuse("OtherInterface");
     if (r.scopes.length > 0) throw misuse("LookupInside");
     const start = r.batch.n;
-    r.batch.head(LOOKUP, 0, r.numbers.expectType(type, typeName));
+    r.batch.head(OP_LOOKUP, 0, r.numbers.expectType(type, typeName));
     r.batch.string(name);
-    if (4 * (r.batch.n - start) > (r.bounds["frame_bytes_max"] as number)) {
+    if (4 * (r.batch.n - start) > r.bounds[LIMIT_FRAME_BYTES]) {
       r.batch.n = start;
       throw misuse("TooLong");
     }
@@ -242,7 +249,7 @@ export const lookup = (
 /** Records the making of an empty cell, by the type of its values. */
 export const cell = (r: Recorder, admitted: Admission, type: number, typeName: string, place: unknown): Recorded =>
   command(r, admitted, CELL_OF, place, () => {
-    r.batch.head(CELL, 0, r.numbers.expectType(type, `cell of ${typeName}`));
+    r.batch.head(OP_CELL, 0, r.numbers.expectType(type, `cell of ${typeName}`));
   });
 
 /** Records the making of an empty table, by the types of its columns. Refused inside a structure. */
@@ -256,7 +263,7 @@ export function rows(
     if (r.scopes.length > 0) throw misuse("TableInside");
     if (types.length === 0 || types.length > ARGUMENTS_MAX) throw misuse("TooLong");
     const columns = types.map(([type, name]) => r.numbers.expectType(type, name));
-    r.batch.head(ROWS, columns.length, 0);
+    r.batch.head(OP_ROWS, columns.length, 0);
     for (const column of columns) r.batch.word(column, 0);
   });
   if (!(made instanceof Failure)) r.tables += 1;
@@ -264,28 +271,33 @@ export function rows(
 }
 
 /** Records a row of a table. Its one result is nil. */
-export function emit(r: Recorder, admitted: Admission, table: Slot, cells: readonly unknown[], place: unknown): Recorded {
+export function emit(
+  r: Recorder,
+  admitted: Admission,
+  table: Slot,
+  cells: readonly unknown[],
+  place: unknown,
+): Recorded {
   let refused = admitted;
   if (!refused) {
-    refused =
-      table.tag === FUTURE || table.tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
-    refused ??= recordTo(r, EMIT, 0, cells);
+    refused = table.tag === FUTURE || table.tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
+    refused ??= recordTo(r, OP_EMIT, 0, cells);
     if (!refused) return EMIT_OF;
   }
   return refuse(r, madeName(r, EMIT_OF), place, refused);
 }
 
-/** Records that an object is seen as one of another type, or the test if it is one: `AS` or `IS`. */
+/** Records that an object is seen as one of another type, or the test if it is one: `OP_AS` or `OP_IS`. */
 export const withType = (
   r: Recorder,
   admitted: Admission,
-  code: typeof AS | typeof IS,
+  code: typeof OP_AS | typeof OP_IS,
   object: Slot,
   type: number,
   typeName: string,
   place: unknown,
 ): Recorded =>
-  command(r, admitted, code === AS ? AS_OF : IS_OF, place, () => {
+  command(r, admitted, code === OP_AS ? AS_OF : IS_OF, place, () => {
     const number = r.numbers.expectType(type, typeName);
     expectReference(r, object, place);
     r.batch.head(code, 0, number);
@@ -297,7 +309,7 @@ export const get = (r: Recorder, admitted: Admission, object: Slot, place: unkno
   command(r, admitted, GET_OF, place, () => {
     expectReference(r, object, place);
     if (r.scopes.length > 0) throw misuse("ContentsInside");
-    r.batch.head(GET, 0, 0);
+    r.batch.head(OP_GET, 0, 0);
     r.batch.word(r.lo, r.hi);
   });
 
@@ -346,7 +358,7 @@ export function reference(r: Recorder, slot: Slot, place: unknown): Failure | nu
   const failure = unusable(slot);
   if (failure) return failure;
   if (tag === UNDER_WAY) return earlierReference(r, slot);
-  if (tag === FAILED || tag === TAG_TABLE) {
+  if (tag === FAILED || tag === TAG_ROWS) {
     // The error-handle of Bogle and Liskov 1994, 7.1.
     noteErrorHandle(r, slot, 0);
     r.lo = r.hi = 0;
@@ -358,7 +370,7 @@ export function reference(r: Recorder, slot: Slot, place: unknown): Failure | nu
 
 /** Records a constant for one use, and finds its reference. */
 function constant(r: Recorder, value: Plain, place: unknown): void {
-  r.batch.head(CONSTANT, value.tag, 0);
+  r.batch.head(OP_CONSTANT, value.tag, 0);
   putPlain(r.batch, value);
   r.commands += 1;
   const slot = newResult(r, new Slot(), CONSTANT_OF, place);
@@ -384,7 +396,7 @@ export function putStub(r: Recorder, slot: Slot, argument: number): number {
     const failure = unusable(slot) ?? (tag === UNDER_WAY ? earlierReference(r, slot) : null);
     if (failure) throw failure;
     if (tag === UNDER_WAY) r.batch.word(r.lo, r.hi);
-    else if (tag === FAILED || tag === TAG_TABLE) {
+    else if (tag === FAILED || tag === TAG_ROWS) {
       noteErrorHandle(r, slot, argument);
       r.batch.word(0, 0);
     } else return putPlain(r.batch, slot);
@@ -409,4 +421,4 @@ export function putItems(r: Recorder, count: number, item: (index: number) => nu
   return TAG_COMPOUND;
 }
 
-export { AS, IS, makerOf, refuseMisuse };
+export { OP_AS, OP_IS, makerOf, refuseMisuse };

@@ -21,7 +21,7 @@ import {
   remember,
   TRANSACTION_OF,
 } from "./recorder.js";
-import { type Exception, REFUSED, type Reply, SIGNALLED } from "./reply.js";
+import { type Exception, type Reply } from "./reply.js";
 import { attend, boundUntold, noteAnswered, noteFailure, noteUnseen, tell, unseen } from "./seen.js";
 import {
   discard,
@@ -38,20 +38,26 @@ import {
 } from "./slots.js";
 import { abandon, endFutures, type Sent } from "./structures.js";
 import {
-  BYE,
-  ENDS_BATCH,
-  ERROR,
-  ERRORS,
-  FLUSH,
-  FLUSHED,
-  FREE,
+  OP_BYE,
+  OP_ERROR,
+  OP_FLUSH,
+  OP_FLUSHED,
+  OP_FREE,
   TAG_ABSENT,
   TAG_COMPOUND,
   TAG_EXCEPTION,
   TAG_NIL,
   TAG_REF,
-  TAG_TABLE,
-} from "./tables.js";
+  TAG_ROWS,
+  LIMIT_BATCHES_UNDER_WAY,
+  LIMIT_FRAME_BYTES,
+  LIMIT_FUTURES,
+  ERROR_NAMES,
+  ERROR_SCOPES,
+  ERROR_UNSEEN,
+  EXCEPTION_REFUSED as REFUSED,
+  EXCEPTION_SIGNAL as SIGNALLED,
+} from "../tables.js";
 import { eachHandle, type Rows } from "./reply.js";
 import { type Compound, Malformed, TWO32 } from "./words.js";
 
@@ -82,7 +88,6 @@ export interface Answered {
   readonly failures: Map<number, Failure>;
 }
 
-const UNSEEN = 29;
 const EMPTY = new Uint8Array(0);
 
 /**
@@ -130,8 +135,7 @@ export function close(r: Recorder, ending: Ending): Failure {
  */
 export const isCrowded = (r: Recorder): boolean =>
   r.underWay.length > 0 &&
-  (r.underWay.length >= (r.bounds["batches_under_way_max"] as number) ||
-    r.wanted + r.futures.length > (r.bounds["futures_max"] as number));
+  (r.underWay.length >= r.bounds[LIMIT_BATCHES_UNDER_WAY] || r.wanted + r.futures.length > r.bounds[LIMIT_FUTURES]);
 
 /**
  * Ends the batch: records the frees and the flush. False if there is nothing to send; otherwise the
@@ -166,14 +170,15 @@ export function beginFlushFor(r: Recorder, name: string, kept: boolean, place: u
 
 function appendFrees(r: Recorder): void {
   // Leaves room for the first word.
-  const most = Math.max(1, Math.floor((r.bounds["frame_bytes_max"] as number) / 8) - 1);
+  const most = Math.max(1, Math.floor(r.bounds[LIMIT_FRAME_BYTES] / 8) - 1);
   for (let at = 0; at < r.frees.length; at += most) {
     const some = r.frees.slice(at, at + most);
     // An answer under way may name a handle again: then the server does not take it back.
-    r.batch.head(FREE, r.underWay.length, some.length);
+    r.batch.head(OP_FREE, r.underWay.length, some.length);
     for (const { lo, hi } of some) r.batch.word(lo, hi);
   }
-  for (const { lo, hi } of r.frees) r.handles.delete(hi < 0x200000 ? hi * TWO32 + (lo >>> 0) : (BigInt(hi) << 32n) | BigInt(lo >>> 0));
+  for (const { lo, hi } of r.frees)
+    r.handles.delete(hi < 0x200000 ? hi * TWO32 + (lo >>> 0) : (BigInt(hi) << 32n) | BigInt(lo >>> 0));
   r.frees = [];
 }
 
@@ -203,7 +208,7 @@ function putUnderWay(r: Recorder, kept: boolean): void {
     }
   }
   const flags = kept ? 2 | (Math.min(r.underWay.length, 255) << 8) : 0;
-  out.i32[start] = FLUSH | (flags << 8);
+  out.i32[start] = OP_FLUSH | (flags << 8);
   out.i32[start + 1] = ranges;
   const bytes = out.slice();
   out.n = 0;
@@ -280,10 +285,13 @@ export function transactionAt(batch: Batch, position: number): number {
 /** The end of a session because of bytes that are no answer. */
 const wrong = (text: string): Ending => ({ by: "wrong_reply", text: `the server sent an unexpected reply: ${text}` });
 
+/** Returns the name of an error. */
+export const errorName = (number: number): string => ERROR_NAMES[number as keyof typeof ERROR_NAMES] ?? "error";
+
 /** Returns the ending of an error of the server. */
-export const byServer = ({ number, position, text }: Reply & { code: typeof ERROR }): Ending => ({
+export const byServer = ({ number, position, text }: Reply & { code: typeof OP_ERROR }): Ending => ({
   by: "server",
-  text: `the server ended the session: ${text} (${ERRORS[number] ?? "error"}, ${number})`,
+  text: `the server ended the session: ${text} (${errorName(number)}, ${number})`,
   number,
   position,
   cause: text,
@@ -308,8 +316,8 @@ export function handleBytes(r: Recorder, bytes: Uint8Array): boolean {
     throw close(r, badReply(error));
   }
   if (!reply) return false;
-  if (reply.code === ERROR) throw close(r, byServer(reply));
-  if (reply.code !== FLUSHED) throw close(r, wrong("an answer to `flush` was expected"));
+  if (reply.code === OP_ERROR) throw close(r, byServer(reply));
+  if (reply.code !== OP_FLUSHED) throw close(r, wrong("an answer to `flush` was expected"));
   const batch = r.underWay[0];
   if (!batch || batch.endsAt > r.sent) throw close(r, wrong("no reply was expected"));
   r.underWay.shift();
@@ -327,7 +335,7 @@ export function handleBytes(r: Recorder, bytes: Uint8Array): boolean {
 }
 
 /** Fills the slots of a batch's futures. Returns what is wrong with the reply. */
-function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof FLUSHED }): string | null {
+function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHED }): string | null {
   const { outcomes, omitted } = reply;
   const failures = reply.exceptions.length > 0 || omitted > 0;
   const [errors, byCall, end, endAt] = takeExceptions(r, batch, reply.exceptions, omitted);
@@ -356,8 +364,8 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof FLUSHED }
       holdHandle(r, lo, hi, made[index], places[index]);
       tag = HANDLE;
       data = undefined;
-    } else if (tag === TAG_TABLE || tag === TAG_COMPOUND) {
-      const maker = tag === TAG_TABLE ? made[index] : undefined;
+    } else if (tag === TAG_ROWS || tag === TAG_COMPOUND) {
+      const maker = tag === TAG_ROWS ? made[index] : undefined;
       eachHandle(data as Rows | Compound, (lo, hi) => holdHandle(r, lo, hi, maker, places[index]));
     } else if (tag === TAG_EXCEPTION) {
       const failure = errors[lo];
@@ -406,7 +414,7 @@ function takeExceptions(
       const values = exception.values.map((value) => errorValue(r, value));
       failure = new Failure("signal", { name, values, places, more, call });
     } else if (kind === REFUSED) {
-      if (number === UNSEEN && made !== undefined) {
+      if (number === ERROR_UNSEEN && made !== undefined) {
         if (made === TRANSACTION_OF) listed = unseen(r, call, Infinity);
         else if (made >= COMMIT_OF && made < ABORT_OF) listed = unseen(r, call, made % TWO32);
       }
@@ -423,7 +431,7 @@ function takeExceptions(
         call,
       });
     }
-    if (kind === REFUSED && ENDS_BATCH.includes(number)) {
+    if (kind === REFUSED && ERROR_SCOPES[number as keyof typeof ERROR_SCOPES] === "batch") {
       end = failure;
       endAt = position;
       r.ends += 1;
@@ -475,7 +483,7 @@ export function leave(r: Recorder): boolean {
   if (r.broken) return false;
   while (r.scopes.length > 0) abandon(r);
   r.shipping = false;
-  r.batch.head(BYE, 0, 0);
+  r.batch.head(OP_BYE, 0, 0);
   return true;
 }
 
@@ -486,7 +494,7 @@ export function leave(r: Recorder): boolean {
 export function lastWords(r: Recorder): Ending | null {
   try {
     const reply = r.replies.next(EMPTY);
-    return reply?.code === ERROR ? byServer(reply) : null;
+    return reply?.code === OP_ERROR ? byServer(reply) : null;
   } catch {
     return null;
   }

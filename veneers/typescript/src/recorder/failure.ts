@@ -4,22 +4,14 @@
 // identity, so one failure is one object. Errors that programs catch are made of it, a fresh one for
 // each claim: see `errors.ts`.
 
-import { type MISUSES } from "./tables.js";
+import { type MISUSE_NAMES, CAUSES_MAX } from "../tables.js";
 
 /** The name of a misuse. */
-export type Misuse = keyof typeof MISUSES;
+export type Misuse = (typeof MISUSE_NAMES)[keyof typeof MISUSE_NAMES];
 
 /** The kinds of failures. */
 export type FailureKind =
-  | "signal"
-  | "unhandled"
-  | "refused"
-  | "not_reached"
-  | "not_sent"
-  | "unseen"
-  | "misuse"
-  | "missing"
-  | "closed";
+  "signal" | "unhandled" | "refused" | "not_reached" | "not_sent" | "unseen" | "misuse" | "missing" | "closed";
 
 /** A call, for messages. */
 export interface CallName {
@@ -82,9 +74,6 @@ interface Parts {
   readonly misuse?: Misuse;
   readonly ending?: Ending;
 }
-
-/** The depth of causes that a failure keeps. */
-const CAUSES_MAX = 16;
 
 /** The reason why a stub has no result. */
 export class Failure {

@@ -3,9 +3,18 @@
 import { badReply, byServer } from "./crossing.js";
 import { type Ending } from "./failure.js";
 import { type InterfaceJson, Numbers, parseInterface, type Stubs } from "./numbers.js";
-import { defaultBounds, Recorder, setBound, type Settings } from "./recorder.js";
+import { type Bounds, Recorder, setBound, type Settings } from "./recorder.js";
 import { Replies, type Reply } from "./reply.js";
-import { DESCRIBE, ERROR, INTERFACE, MAGIC_HIGH, MAGIC_LOW, VERSION, WELCOME } from "./tables.js";
+import {
+  OP_DESCRIBE,
+  OP_ERROR,
+  OP_INTERFACE,
+  MAGIC_HIGH,
+  MAGIC_LOW,
+  VERSION,
+  OP_WELCOME,
+  LIMIT_DEFAULTS,
+} from "../tables.js";
 import { Words } from "./words.js";
 
 /** No session came of a greeting. */
@@ -26,7 +35,7 @@ export class Greeting {
   digest = "";
   private readonly stubs: Stubs;
   private readonly settings: Settings;
-  private readonly bounds = defaultBounds();
+  private readonly bounds: Bounds = { ...LIMIT_DEFAULTS };
   private readonly replies: Replies;
   private readonly client: () => InterfaceJson;
 
@@ -44,7 +53,12 @@ export class Greeting {
     out.word(VERSION, 0);
     for (let at = 0; at < 64; at += 16) {
       const half = (from: number): number => {
-        const [a, b, c, d] = [0, 2, 4, 6].map((more) => parseInt(stubs.digest.substr(from + more, 2), 16)) as [number, number, number, number];
+        const [a, b, c, d] = [0, 2, 4, 6].map((more) => parseInt(stubs.digest.substr(from + more, 2), 16)) as [
+          number,
+          number,
+          number,
+          number,
+        ];
         return a | (b << 8) | (c << 16) | (d << 24);
       };
       out.word(half(at), half(at + 8));
@@ -63,7 +77,7 @@ export class Greeting {
       throw new Refusal(badReply(error));
     }
     if (!reply) return null;
-    if (reply.code === ERROR) throw new Refusal(byServer(reply));
+    if (reply.code === OP_ERROR) throw new Refusal(byServer(reply));
     const wrong = (text: string): never => {
       throw new Refusal({ by: "wrong_reply", text: `the server sent an unexpected reply: ${text}` });
     };
@@ -73,7 +87,7 @@ export class Greeting {
     const recorder = (numbers: Numbers): Recorder =>
       new Recorder(numbers, this.bounds, new Replies(replyBytesMax), remapFutures);
     if (this.digest) {
-      if (reply.code !== INTERFACE) return wrong("an interface was expected");
+      if (reply.code !== OP_INTERFACE) return wrong("an interface was expected");
       let server: InterfaceJson;
       try {
         server = parseInterface(new TextDecoder("utf-8", { fatal: true }).decode(reply.json));
@@ -83,7 +97,7 @@ export class Greeting {
       }
       return recorder(new Numbers(this.stubs, this.client(), server));
     }
-    if (reply.code !== WELCOME) return wrong("a welcome was expected");
+    if (reply.code !== OP_WELCOME) return wrong("a welcome was expected");
     if (reply.version !== VERSION) {
       const text = `the server has version ${reply.version} of the wire form, this client version ${VERSION}`;
       throw new Refusal({ by: "wrong_reply", text });
@@ -92,7 +106,7 @@ export class Greeting {
     this.digest = reply.digest;
     if (reply.digest === this.stubs.digest) return recorder(new Numbers(this.stubs));
     const out = new Words(1);
-    out.head(DESCRIBE, 0, 0);
+    out.head(OP_DESCRIBE, 0, 0);
     this.questions = out.slice();
     return null;
   }

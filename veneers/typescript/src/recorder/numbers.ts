@@ -2,8 +2,7 @@
 
 import { Failure, misuse, missing } from "./failure.js";
 
-/** Stands for a type or method that an interface lacks. */
-export const NONE = 0xffffffff;
+import { NO_NUMBER as NONE } from "../tables.js";
 
 /** The numbers of `cell[T]` and of its methods: type, `put`, `full`, `get`. */
 export type CellNumbers = readonly [type: number, put: number, full: number, get: number];

@@ -7,11 +7,8 @@ import { type Encoder, expectReference } from "./call.js";
 import { Failure, missing, misuse } from "./failure.js";
 import { type Admission, admitInside, type Heading, type Recorder, refuse, refuseMisuse } from "./recorder.js";
 import { end, inProcedure, mark, openWith } from "./structures.js";
-import { PROCEDURE, RETURN, TAG_COMPOUND } from "./tables.js";
+import { MARKER_BYTES, OP_PROCEDURE, OP_RETURN, TAG_COMPOUND, LIMIT_FRAME_BYTES } from "../tables.js";
 import { Slot } from "./slots.js";
-
-/** The bytes that a procedure's first marker has beyond its name, at most. */
-const MARKER_BYTES = 4096;
 
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length;
 
@@ -29,12 +26,12 @@ export function openProcedure(
   const result = heading.result < 0 ? -1 : r.numbers.type(heading.result);
   const lacks = params.some((type) => type < 0) || (heading.result >= 0 && result < 0);
   openWith(r, "procedure", place, admitted, (out) => {
-    out.head(PROCEDURE, Math.min(params.length, 255), result);
+    out.head(OP_PROCEDURE, Math.min(params.length, 255), result);
     out.string(name);
     for (const type of params.slice(0, 255)) out.word(Math.max(0, type), 0);
   });
   r.openProcedures.push([name, heading]);
-  const tooLong = bytesOf(name) + MARKER_BYTES > (r.bounds["frame_bytes_max"] as number);
+  const tooLong = bytesOf(name) + MARKER_BYTES > r.bounds[LIMIT_FRAME_BYTES];
   const wrong = nested ? misuse("NestedProcedure") : lacks ? missing(name) : tooLong ? misuse("TooLong") : null;
   if (wrong) refuse(r, name, place, wrong);
   return number;
@@ -60,18 +57,14 @@ export function findProcedure(r: Recorder, name: string, heading: Heading): numb
  * Ends a run of the procedure being defined, with its result if it has one: a stub, or an encoder
  * with a value that is none. Refused outside a procedure.
  */
-export function return_(
-  r: Recorder,
-  value: Slot | Failure | readonly [Encoder, unknown] | null,
-  place: unknown,
-): void {
+export function return_(r: Recorder, value: Slot | Failure | readonly [Encoder, unknown] | null, place: unknown): void {
   if (!inProcedure(r)) {
     refuseMisuse(r, "return", place, "NoProcedure");
     return;
   }
   if (value === null) {
     mark(r, (out) => {
-      out.head(RETURN, 0, 0);
+      out.head(OP_RETURN, 0, 0);
     });
     return;
   }
@@ -83,12 +76,12 @@ export function return_(
     if (value instanceof Slot) {
       if (refused) throw refused;
       expectReference(r, value, place);
-      r.batch.head(RETURN, 1, 0);
+      r.batch.head(OP_RETURN, 1, 0);
       r.batch.word(r.lo, r.hi);
       return;
     }
     const at = r.batch.n;
-    r.batch.head(RETURN, 1, 0);
+    r.batch.head(OP_RETURN, 1, 0);
     r.depth = 0;
     const tag = value[0].put(r, value[1], 1);
     if (tag === TAG_COMPOUND && refused) throw refused;

@@ -19,10 +19,29 @@
 import { type CallName, Failure, misuse, type Misuse } from "./failure.js";
 import { Numbers } from "./numbers.js";
 import { Replies } from "./reply.js";
-import { attend, clearTold, mustClear, noteRefusal, recordClear, Seen, tellAll, forgive, serverCleared } from "./seen.js";
+import {
+  attend,
+  clearTold,
+  mustClear,
+  noteRefusal,
+  recordClear,
+  Seen,
+  tellAll,
+  forgive,
+  serverCleared,
+} from "./seen.js";
 import { type Held, type Slot } from "./slots.js";
 import { type Scope, type Sent } from "./structures.js";
-import { HISTORY_MAX, LIMITS, PUBLISH_BYTES } from "./tables.js";
+import {
+  HISTORY_MAX,
+  PUBLISH_BYTES,
+  LIMIT_BATCHES_UNDER_WAY,
+  LIMIT_BATCH_BYTES,
+  LIMIT_BATCH_COMMANDS,
+  LIMIT_DEFAULTS,
+  LIMIT_FRAME_BYTES,
+  LIMIT_FUTURES,
+} from "../tables.js";
 import { type Answered, type Batch } from "./crossing.js";
 import { TWO32, Words } from "./words.js";
 
@@ -36,8 +55,7 @@ export const COMMIT_OF = 3 * TWO32;
 export const ABORT_OF = 4 * TWO32;
 /** The makers behind those with numbers, whose names these are. */
 export const NAMED = 5 * TWO32;
-const NAMES =
-  "lookup,constant,cell,rows,emit,as,is,get,variable,transaction,wait,refused".split(",");
+const NAMES = "lookup,constant,cell,rows,emit,as,is,get,variable,transaction,wait,refused".split(",");
 export const LOOKUP_OF = NAMED;
 export const CONSTANT_OF = NAMED + 1;
 export const CELL_OF = NAMED + 2;
@@ -93,20 +111,14 @@ export class Futures {
   }
 }
 
-/** The limits of a batch, which the server tells, by name. */
-export type Bounds = Record<string, number>;
+/** The limits of a batch, which the server tells, by number. */
+export type Bounds = Record<keyof typeof LIMIT_DEFAULTS, number>;
 
-export function defaultBounds(): Bounds {
-  const bounds: Bounds = {};
-  for (const [, name, value] of LIMITS) bounds[name] = value;
-  return bounds;
-}
-
-/** Notes a limit that the server tells. */
+/** Notes a limit that the server tells. Limits that are not known are ignored. */
 export function setBound(bounds: Bounds, number: number, value: number): void {
-  const row = LIMITS.find(([known]) => known === number);
   // References count back in a byte.
-  if (row) bounds[row[1]] = row[1] === "batches_under_way_max" ? Math.min(Math.max(value, 1), 255) : value;
+  if (number === LIMIT_BATCHES_UNDER_WAY) value = Math.min(Math.max(value, 1), 255);
+  if (number in bounds) bounds[number as keyof Bounds] = value;
 }
 
 /** An entry of the history. */
@@ -184,7 +196,7 @@ export class Recorder {
     this.numbers = numbers;
     this.bounds = bounds;
     this.replies = replies;
-    const most = Math.min(bounds["futures_max"] as number, Math.floor((bounds["batch_commands_max"] as number) / 2));
+    const most = Math.min(bounds[LIMIT_FUTURES], Math.floor(bounds[LIMIT_BATCH_COMMANDS] / 2));
     this.attentionFutures = Math.max(1, Math.min(remapFutures, most));
   }
 }
@@ -209,17 +221,18 @@ export function due(r: Recorder): Due | Failure {
   clearTold(r);
   const bytes = r.published + 4 * r.batch.n;
   const futures = r.futures.length;
-  const bound = (name: string): number => r.bounds[name] as number;
   if (r.scopes.length > 0 || r.shipping) {
     const over =
-      bytes > bound("batch_bytes_max") || futures >= bound("futures_max") || r.commands >= bound("batch_commands_max");
+      bytes > r.bounds[LIMIT_BATCH_BYTES] ||
+      futures >= r.bounds[LIMIT_FUTURES] ||
+      r.commands >= r.bounds[LIMIT_BATCH_COMMANDS];
     return over ? misuse("TooLong") : "nothing";
   }
-  const remap = r.tables > 0 ? bound("futures_max") : r.attentionFutures;
+  const remap = r.tables > 0 ? r.bounds[LIMIT_FUTURES] : r.attentionFutures;
   const full =
     futures >= remap ||
-    r.commands + 1 >= bound("batch_commands_max") ||
-    bytes + bound("frame_bytes_max") > bound("batch_bytes_max");
+    r.commands + 1 >= r.bounds[LIMIT_BATCH_COMMANDS] ||
+    bytes + r.bounds[LIMIT_FRAME_BYTES] > r.bounds[LIMIT_BATCH_BYTES];
   return full ? "flush" : 4 * r.batch.n >= PUBLISH_BYTES ? "send" : "nothing";
 }
 

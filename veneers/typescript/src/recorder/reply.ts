@@ -5,18 +5,23 @@
 
 import { type FailurePlace, type Plain } from "./failure.js";
 import {
-  ERROR,
-  EXCEPTIONS,
-  FAREWELL,
-  FLUSHED,
-  INTERFACE,
+  EXCEPTION_REFUSED as REFUSED,
+  EXCEPTION_SIGNAL as SIGNALLED,
+  EXCEPTION_UNHANDLED as UNHANDLED,
+  OP_ERROR,
+  PLACE_BYTES_MAX,
+  PLACES_MAX,
+  OP_EXCEPTIONS,
+  OP_FAREWELL,
+  OP_FLUSHED,
+  OP_INTERFACE,
   TAG_ABSENT,
   TAG_COMPOUND,
   TAG_EXCEPTION,
   TAG_REF,
-  TAG_TABLE,
-  WELCOME,
-} from "./tables.js";
+  TAG_ROWS,
+  OP_WELCOME,
+} from "../tables.js";
 import { type Compound, Incomplete, isHandle, Reader, unsigned, type Visit } from "./words.js";
 
 /** A column of a table: the tag of its cells, and its type. */
@@ -70,14 +75,10 @@ export interface Exception {
   readonly text: string;
 }
 
-export const SIGNALLED = 0;
-export const UNHANDLED = 1;
-export const REFUSED = 2;
-
 /** A reply. */
 export type Reply =
   | {
-      readonly code: typeof WELCOME;
+      readonly code: typeof OP_WELCOME;
       readonly version: number;
       readonly session: number;
       readonly digest: string;
@@ -85,7 +86,7 @@ export type Reply =
       readonly limits: readonly (readonly [number, number])[];
     }
   | {
-      readonly code: typeof FLUSHED;
+      readonly code: typeof OP_FLUSHED;
       /** The tag of an outcome says what it is; the type of an object is its `data`. */
       readonly outcomes: readonly Plain[];
       readonly exceptions: readonly Exception[];
@@ -93,16 +94,16 @@ export type Reply =
       readonly calls: number;
       readonly fuel: number;
     }
-  | { readonly code: typeof INTERFACE; readonly json: Uint8Array }
-  | { readonly code: typeof EXCEPTIONS; readonly list: readonly (readonly [number, Exception])[]; readonly omitted: number }
-  | { readonly code: typeof FAREWELL }
-  | { readonly code: typeof ERROR; readonly number: number; readonly position: number; readonly text: string };
+  | { readonly code: typeof OP_INTERFACE; readonly json: Uint8Array }
+  | {
+      readonly code: typeof OP_EXCEPTIONS;
+      readonly list: readonly (readonly [number, Exception])[];
+      readonly omitted: number;
+    }
+  | { readonly code: typeof OP_FAREWELL }
+  | { readonly code: typeof OP_ERROR; readonly number: number; readonly position: number; readonly text: string };
 
-const CODES: readonly number[] = [WELCOME, FLUSHED, INTERFACE, EXCEPTIONS, FAREWELL, ERROR];
-
-/** Most places of a failure, and most bytes of a name in one. */
-const PLACES_MAX = 32;
-const PLACE_BYTES_MAX = 255;
+const CODES: readonly number[] = [OP_WELCOME, OP_FLUSHED, OP_INTERFACE, OP_EXCEPTIONS, OP_FAREWELL, OP_ERROR];
 
 /**
  * Reads the reply at the front of the words, of which `end` are there. Returns it with its length
@@ -134,7 +135,7 @@ function body(reader: Reader, code: number, number: number): Reply {
     return unsigned(reader.lo, reader.hi);
   };
   switch (code) {
-    case WELCOME: {
+    case OP_WELCOME: {
       const session = word();
       const at = 4 * reader.take(32);
       const bytes = new Uint8Array(reader.i32.buffer, reader.i32.byteOffset + at, 32);
@@ -149,7 +150,7 @@ function body(reader: Reader, code: number, number: number): Reply {
       }
       return { code, version: number, session, digest, server, limits };
     }
-    case FLUSHED: {
+    case OP_FLUSHED: {
       reader.word();
       const count = reader.lo >>> 0;
       const omitted = reader.hi >>> 0;
@@ -166,20 +167,20 @@ function body(reader: Reader, code: number, number: number): Reply {
       for (let index = 0; index < count; index++) exceptions.push(exception(reader));
       return { code, outcomes, exceptions, omitted, calls, fuel };
     }
-    case INTERFACE:
+    case OP_INTERFACE:
       reader.check(number === 0, "zeros after the code");
       return { code, json: reader.view().slice() };
-    case EXCEPTIONS: {
+    case OP_EXCEPTIONS: {
       const omitted = word();
       const list: [number, Exception][] = [];
       for (let index = 0; index < number; index++) list.push([word(), exception(reader)]);
       return { code, list, omitted };
     }
-    case FAREWELL:
+    case OP_FAREWELL:
       reader.check(number === 0, "zeros after the code");
       return { code };
     default:
-      return { code: ERROR, number, position: word(), text: reader.string() };
+      return { code: OP_ERROR, number, position: word(), text: reader.string() };
   }
 }
 
@@ -194,7 +195,7 @@ function outcome(reader: Reader): Plain {
       return { tag, lo: reader.lo, hi: reader.hi, data: number >>> 0 };
     case TAG_EXCEPTION:
       return { tag, lo: number >>> 0, hi: 0, data: undefined };
-    case TAG_TABLE:
+    case TAG_ROWS:
       return { tag, lo: 0, hi: 0, data: table(reader, number >>> 0) };
   }
   reader.check(number === 0, "zeros after a tag");
@@ -260,7 +261,7 @@ function exception(reader: Reader): Exception {
       name = reader.string();
       for (let index = 0; index < valueCount; index++) {
         const came = outcome(reader);
-        const good = came.tag !== TAG_EXCEPTION && came.tag !== TAG_ABSENT && came.tag !== TAG_TABLE;
+        const good = came.tag !== TAG_EXCEPTION && came.tag !== TAG_ABSENT && came.tag !== TAG_ROWS;
         reader.check(good, "a value of an exception");
         values.push(came);
       }

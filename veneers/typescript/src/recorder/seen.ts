@@ -17,7 +17,7 @@ import { type Batch, transactionAt } from "./crossing.js";
 import { type CallName, Failure } from "./failure.js";
 import { type Recorder, REFUSED_OF } from "./recorder.js";
 import { newResult, release, Slot } from "./slots.js";
-import { CALL, HISTORY, HISTORY_MAX, PUBLISH_BYTES } from "./tables.js";
+import { OP_CALL, OP_HISTORY, HISTORY_MAX, PUBLISH_BYTES, LIMIT_BATCH_COMMANDS } from "../tables.js";
 
 interface Untold {
   readonly failure: Failure;
@@ -220,7 +220,7 @@ export function clearTold(r: Recorder): void {
 
 /** Records `history clear`. */
 export function recordClear(r: Recorder): void {
-  r.batch.head(HISTORY, 1, 0);
+  r.batch.head(OP_HISTORY, 1, 0);
   r.commands += 1;
   serverCleared(r);
 }
@@ -241,14 +241,14 @@ function isPrevented(seen: Seen): boolean {
 export const commitNeedsFlush = (r: Recorder): boolean =>
   isPrevented(r.seen)
     ? // The call and the commit belong into one batch.
-      r.futures.length + 2 > r.attentionFutures || r.commands + 3 > (r.bounds["batch_commands_max"] as number)
+      r.futures.length + 2 > r.attentionFutures || r.commands + 3 > r.bounds[LIMIT_BATCH_COMMANDS]
     : // Told in the middle of a batch, whose own failures must not be cleared with them.
       r.seen.serverUnseen && allTold(r.seen);
 
 /** Makes sure that a commit is refused if any failure was not seen, and only then. */
 export function beforeCommit(r: Recorder, place: unknown): void {
   if (isPrevented(r.seen)) {
-    r.batch.head(CALL, 0, 0);
+    r.batch.head(OP_CALL, 0, 0);
     r.batch.word(0, 0);
     r.commands += 1;
     release(r, newResult(r, new Slot(), REFUSED_OF, place));

@@ -8,7 +8,7 @@ import { dropUnderWay } from "./crossing.js";
 import { callName, type Futures, madeName, type Maker, type Recorder } from "./recorder.js";
 import { eachHandle, Rows } from "./reply.js";
 import { dropped } from "./seen.js";
-import { TAG_BYTES, TAG_COMPOUND, TAG_INT, TAG_REAL, TAG_REF, TAG_STRING, TAG_TABLE } from "./tables.js";
+import { TAG_BYTES, TAG_COMPOUND, TAG_INT, TAG_REAL, TAG_REF, TAG_STRING, TAG_ROWS } from "../tables.js";
 import { Compound, TWO32 } from "./words.js";
 
 // The states of a slot: the tags of values, and these.
@@ -98,7 +98,7 @@ export function settleValue(r: Recorder, slot: Slot, value: Plain): void {
 /** Ends knowledge that no stub has any more. */
 export function discard(r: Recorder, tag: number, lo: number, hi: number, data: unknown, told: boolean): void {
   if (tag === HANDLE) dropHandle(r, lo, hi);
-  else if (tag === TAG_TABLE || tag === TAG_COMPOUND) {
+  else if (tag === TAG_ROWS || tag === TAG_COMPOUND) {
     eachHandle(data as Compound | Rows, (lo, hi) => {
       dropHandle(r, lo, hi);
     });
@@ -154,7 +154,7 @@ export function isSame(one: Slot, other: Slot): boolean {
   switch (one.tag) {
     case TAG_STRING:
       return one.data === other.data;
-    case TAG_TABLE:
+    case TAG_ROWS:
       return (one.data as Rows).isSame(other.data as Rows);
     case TAG_COMPOUND:
       return isEqual((one.data as Compound).words, (other.data as Compound).words);

@@ -21,37 +21,38 @@ import {
 import { attend } from "./seen.js";
 import { DROPPED, FAILED, newResult, settle, type Slot } from "./slots.js";
 import {
-  BREAK,
-  CALL,
-  CALL_ROUTINE,
-  CONTINUE,
-  DO,
-  ELSE,
-  END_EXCEPT,
-  END_FOREACH,
-  END_IF,
-  END_PROCEDURE,
-  END_WHILE,
-  EXCEPT,
-  FOREACH,
-  IF,
-  OTHERS,
-  THEN,
-  WHEN,
-  WHILE,
-} from "./tables.js";
+  OP_BREAK,
+  OP_CALL,
+  OP_CALL_ROUTINE,
+  OP_CONTINUE,
+  OP_DO,
+  OP_ELSE,
+  OP_END_EXCEPT,
+  OP_END_FOREACH,
+  OP_END_IF,
+  OP_END_PROCEDURE,
+  OP_END_WHILE,
+  OP_EXCEPT,
+  OP_FOREACH,
+  OP_IF,
+  OP_OTHERS,
+  OP_THEN,
+  OP_WHEN,
+  OP_WHILE,
+  LIMIT_DEPTH,
+} from "../tables.js";
 import { type Words } from "./words.js";
 
 /** The kinds of structures. */
 export type Kind = "while" | "if" | "foreach" | "except" | "procedure";
 
-const BEGIN: Readonly<Record<string, number>> = { while: WHILE, if: IF, except: EXCEPT };
+const BEGIN: Readonly<Record<string, number>> = { while: OP_WHILE, if: OP_IF, except: OP_EXCEPT };
 const END: Readonly<Record<Kind, number>> = {
-  while: END_WHILE,
-  if: END_IF,
-  foreach: END_FOREACH,
-  except: END_EXCEPT,
-  procedure: END_PROCEDURE,
+  while: OP_END_WHILE,
+  if: OP_END_IF,
+  foreach: OP_END_FOREACH,
+  except: OP_END_EXCEPT,
+  procedure: OP_END_PROCEDURE,
 };
 
 /** A further block of a structure. */
@@ -130,7 +131,7 @@ export function openWith(
     commandsStart: r.commands,
     batch: r.batchNumber,
   });
-  const refused = admitted ?? (r.scopes.length > (r.bounds["depth_max"] as number) ? misuse("TooDeep") : null);
+  const refused = admitted ?? (r.scopes.length > r.bounds[LIMIT_DEPTH] ? misuse("TooDeep") : null);
   if (refused) refuse(r, kind, place, refused);
   mark(r, marker);
 }
@@ -155,25 +156,25 @@ export function foreach(
   }
   const { lo, hi } = r;
   openWith(r, "foreach", place, admitted, (out) => {
-    out.head(FOREACH, 0, 0);
+    out.head(OP_FOREACH, 0, 0);
   });
   if (method) {
     const foreign = iteration.receiver instanceof Failure ? iteration.receiver : null;
     const refused = foreign ?? admitInside(r) ?? admitted ?? found;
     r.lo = lo;
     r.hi = hi;
-    return recordMethod(r, CALL, iteration.method, refused, args, place);
+    return recordMethod(r, OP_CALL, iteration.method, refused, args, place);
   }
   const number = (): number => {
     if (iteration.stubs instanceof Failure) throw iteration.stubs;
     return r.numbers.routine(iteration.stubs, iteration.routine);
   };
-  return recordPlain(r, admitInside(r), CALL_ROUTINE, number, ROUTINE + iteration.routine, args, place);
+  return recordPlain(r, admitInside(r), OP_CALL_ROUTINE, number, ROUTINE + iteration.routine, args, place);
 }
 
 /** Appends the marker between the condition of the innermost loop or choice and its block. */
 export function condition(r: Recorder, test: Operand, place: unknown): void {
-  const code = r.scopes[r.scopes.length - 1]?.kind === "while" ? DO : THEN;
+  const code = r.scopes[r.scopes.length - 1]?.kind === "while" ? OP_DO : OP_THEN;
   // A stub of another session comes before the failure of a refused structure.
   const refused = test instanceof Failure ? test : admitInside(r);
   const failed =
@@ -194,7 +195,7 @@ export function condition(r: Recorder, test: Operand, place: unknown): void {
 export function jump(r: Recorder, kind: "break" | "continue", place: unknown): void {
   if (inLoop(r)) {
     mark(r, (out) => {
-      out.head(kind === "break" ? BREAK : CONTINUE, 0, 0);
+      out.head(kind === "break" ? OP_BREAK : OP_CONTINUE, 0, 0);
     });
   } else refuseMisuse(r, kind, place, "NoLoop");
 }
@@ -288,12 +289,12 @@ export function reopen(r: Recorder, ended: Ended, block: Block, place: unknown):
   }
   mark(r, (out) => {
     if (block.kind === "when") {
-      out.head(WHEN, block.values.length, 0);
+      out.head(OP_WHEN, block.values.length, 0);
       out.string(block.name);
       // A type that the server lacks has number 0 there.
       for (const type of block.values) out.word(Math.max(0, r.numbers.type(type)), 0);
-    } else if (block.kind === "others") out.head(OTHERS, block.named ? 1 : 0, 0);
-    else out.head(ELSE, 0, 0);
+    } else if (block.kind === "others") out.head(OP_OTHERS, block.named ? 1 : 0, 0);
+    else out.head(OP_ELSE, 0, 0);
   });
 }
 

@@ -26,7 +26,7 @@ import {
   unseenNow,
 } from "./seen.js";
 import { newResult, type Slot } from "./slots.js";
-import { ABORT, COMMIT, TRANSACTION, WAIT } from "./tables.js";
+import { OP_ABORT, OP_COMMIT, OP_TRANSACTION, OP_WAIT, LIMIT_WAIT_MS } from "../tables.js";
 
 /** The name of a batch that is a transaction: 128 bits of its client, and a growing number. */
 export interface BatchName {
@@ -60,7 +60,7 @@ export const commit = (r: Recorder, admitted: Admission, place: unknown): Record
   ending(r, admitted, "commit", place, () => {
     beforeCommit(r, place);
     r.ends += 1;
-    r.batch.head(COMMIT, 0, 0);
+    r.batch.head(OP_COMMIT, 0, 0);
     return COMMIT_OF + nextTransaction(r);
   });
 
@@ -68,16 +68,16 @@ export const commit = (r: Recorder, admitted: Admission, place: unknown): Record
 export const abort = (r: Recorder, admitted: Admission, place: unknown): Recorded =>
   ending(r, admitted, "abort", place, () => {
     r.ends += 1;
-    r.batch.head(ABORT, 0, 0);
+    r.batch.head(OP_ABORT, 0, 0);
     return ABORT_OF + nextTransaction(r);
   });
 
 /** Records a wait of at most so many milliseconds for changes of others. */
 export const wait = (r: Recorder, admitted: Admission, ms: number, place: unknown): Recorded =>
   ending(r, admitted, "wait", place, () => {
-    const least = Math.min(ms, r.bounds["wait_ms_max"] as number);
+    const least = Math.min(ms, r.bounds[LIMIT_WAIT_MS]);
     r.waitMs += least;
-    r.batch.head(WAIT, 0, least);
+    r.batch.head(OP_WAIT, 0, least);
     return WAIT_OF;
   });
 
@@ -98,7 +98,7 @@ export function beginTransaction(
   if (failure) throw failure;
   clearTold(r);
   r.ends += 1;
-  r.batch.head(TRANSACTION, (batch ? 1 : 0) | (tries << 8), 0);
+  r.batch.head(OP_TRANSACTION, (batch ? 1 : 0) | (tries << 8), 0);
   if (batch) {
     for (const word of [batch.client, batch.client >> 64n, batch.number]) {
       r.batch.word(Number(BigInt.asIntN(32, word)), Number(BigInt.asIntN(32, word >> 32n)));
@@ -112,7 +112,7 @@ export function beginTransaction(
 
 /** Has the server refuse a batch that is a transaction: none has an `abort`. */
 function refuseBatch(r: Recorder): void {
-  r.batch.head(ABORT, 0, 0);
+  r.batch.head(OP_ABORT, 0, 0);
   r.commands += 1;
 }
 

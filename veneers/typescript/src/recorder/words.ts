@@ -11,7 +11,7 @@ import {
   TAG_REAL,
   TAG_REF,
   TAG_STRING,
-} from "./tables.js";
+} from "../tables.js";
 
 /** Two to the power of 32. */
 export const TWO32 = 4294967296;
@@ -322,7 +322,8 @@ export class Reader {
     if (rest > 0) {
       const low = i32[this.at - 2] as number;
       const high = i32[this.at - 1] as number;
-      const clean = rest < 8 ? high === 0 && low >>> (4 * rest) === 0 : rest === 8 ? high === 0 : high >>> (4 * rest - 32) === 0;
+      const clean =
+        rest < 8 ? high === 0 && low >>> (4 * rest) === 0 : rest === 8 ? high === 0 : high >>> (4 * rest - 32) === 0;
       this.check(clean, "no tags beyond the items");
     }
     for (let index = 0; index < count; index++) {
