@@ -354,21 +354,21 @@ export class Machine {
   }
 
   private known(slot: Slot): Json {
-    switch (slot.tag) {
+    switch (slot.$tag) {
       case slots.FUTURE:
-        return { future: slot.lo };
+        return { future: slot.$lo };
       case slots.UNDER_WAY:
-        return { under_way: slot.hi };
+        return { under_way: slot.$hi };
       case slots.HANDLE:
-        return { handle: Number(bigintOf(slot.lo, slot.hi)) };
+        return { handle: Number(bigintOf(slot.$lo, slot.$hi)) };
       case slots.FAILED:
-        return { failed: errorJson(slot.data as Failure) };
+        return { failed: errorJson(slot.$data as Failure) };
       case t.TAG_ROWS:
-        return { rows: (slot.data as Rows).count };
+        return { rows: (slot.$data as Rows).count };
       case slots.FREE:
         return "free";
       default:
-        return { value: value(slot) };
+        return { value: value(call.plainOf(slot)) };
     }
   }
 
@@ -480,7 +480,7 @@ export class Machine {
         return;
       case "clone": {
         const slot = this.slot(what);
-        slot.references += 1;
+        slot.$references += 1;
         this.name(step["as"] as string, slot);
         return;
       }
@@ -534,9 +534,9 @@ export class Machine {
       return all;
     };
     let read: Json = null;
-    if (slot.tag === t.TAG_COMPOUND) read = items(slot.data as Compound);
-    if (slot.tag === t.TAG_ROWS) {
-      const rows = slot.data as Rows;
+    if (slot.$tag === t.TAG_COMPOUND) read = items(slot.$data as Compound);
+    if (slot.$tag === t.TAG_ROWS) {
+      const rows = slot.$data as Rows;
       const cells = items(rows);
       read = Array.from({ length: rows.count }, (_, at) =>
         cells.slice(at * rows.columns.length, (at + 1) * rows.columns.length),
@@ -664,9 +664,9 @@ export class Machine {
       case "claim": {
         const slot = this.slot(what);
         const failed = this.caught(() => {
-          if (slot.tag === slots.FUTURE) this.synchronize("claim");
-          else if (slot.tag === slots.UNDER_WAY) {
-            const batch = slot.hi;
+          if (slot.$tag === slots.FUTURE) this.synchronize("claim");
+          else if (slot.$tag === slots.UNDER_WAY) {
+            const batch = slot.$hi;
             while (crossing.isUnanswered(r, batch)) this.answer();
           }
           throwing(claim(r, slot));
@@ -735,8 +735,8 @@ export class Machine {
 
 /** Claims a stub whose knowledge is there: tells its failure, or those that no other claim can tell. */
 function claim(r: rec.Recorder, slot: Slot): Failure | null {
-  if (slot.tag !== slots.FAILED) return seen.surface(r, false);
-  const failure = slot.data as Failure;
+  if (slot.$tag !== slots.FAILED) return seen.surface(r, false);
+  const failure = slot.$data as Failure;
   seen.tell(r, failure);
   return failure;
 }

@@ -78,7 +78,7 @@ export function call(
   code = OP_CALL,
 ): Recorded {
   if (!admitted) {
-    const { tag, lo, hi } = receiver;
+    const { $tag: tag, $lo: lo, $hi: hi } = receiver;
     if (tag === FUTURE) {
       r.lo = -lo;
       r.hi = -1;
@@ -280,7 +280,7 @@ export function emit(
 ): Recorded {
   let refused = admitted;
   if (!refused) {
-    refused = table.tag === FUTURE || table.tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
+    refused = table.$tag === FUTURE || table.$tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
     refused ??= recordTo(r, OP_EMIT, 0, cells);
     if (!refused) return EMIT_OF;
   }
@@ -315,17 +315,20 @@ export const get = (r: Recorder, admitted: Admission, object: Slot, place: unkno
 
 /** Returns the reason why a stub cannot be used at all: its call was never sent. */
 function unusable(slot: Slot): Failure | null {
-  if (slot.tag !== FAILED) return slot.tag === FREE ? misuse("OutOfScope") : null;
-  const failure = slot.data as Failure;
+  if (slot.$tag !== FAILED) return slot.$tag === FREE ? misuse("OutOfScope") : null;
+  const failure = slot.$data as Failure;
   return failure.kind === "not_sent" || failure.kind === "misuse" ? failure : null;
 }
 
 /** Notes a stub whose call failed as an argument of the next call, which the server cannot know. */
 function noteErrorHandle(r: Recorder, slot: Slot, argument: number): void {
-  if (slot.tag === FAILED) {
-    r.errorHandles.push([r.futures.length + 1, argument, (slot.data as Failure).asCause()]);
+  if (slot.$tag === FAILED) {
+    r.errorHandles.push([r.futures.length + 1, argument, (slot.$data as Failure).asCause()]);
   }
 }
+
+/** Returns the value that a slot has. */
+export const plainOf = ({ $tag: tag, $lo: lo, $hi: hi, $data: data }: Slot): Plain => ({ tag, lo, hi, data });
 
 /** Appends a value, whose tag stands elsewhere. */
 export function putPlain(words: Words, { tag, lo, hi, data }: Plain): number {
@@ -349,10 +352,10 @@ export function expectReference(r: Recorder, slot: Slot, place: unknown): void {
 
 /** As `expectReference`, with the failure as its result. */
 export function reference(r: Recorder, slot: Slot, place: unknown): Failure | null {
-  const { tag } = slot;
+  const { $tag: tag } = slot;
   if (tag === FUTURE || tag === HANDLE) {
-    r.lo = tag === FUTURE ? -slot.lo : slot.lo;
-    r.hi = tag === FUTURE ? -1 : slot.hi;
+    r.lo = tag === FUTURE ? -slot.$lo : slot.$lo;
+    r.hi = tag === FUTURE ? -1 : slot.$hi;
     return null;
   }
   const failure = unusable(slot);
@@ -364,7 +367,7 @@ export function reference(r: Recorder, slot: Slot, place: unknown): Failure | nu
     r.lo = r.hi = 0;
     return null;
   }
-  constant(r, slot, place);
+  constant(r, plainOf(slot), place);
   return null;
 }
 
@@ -374,7 +377,7 @@ function constant(r: Recorder, value: Plain, place: unknown): void {
   putPlain(r.batch, value);
   r.commands += 1;
   const slot = newResult(r, new Slot(), CONSTANT_OF, place);
-  r.lo = -slot.lo;
+  r.lo = -slot.$lo;
   r.hi = -1;
   release(r, slot);
 }
@@ -389,7 +392,7 @@ export function operandReference(r: Recorder, operand: Operand, place: unknown):
 
 /** Appends a stub that is an argument, and returns its tag. */
 export function putStub(r: Recorder, slot: Slot, argument: number): number {
-  const { tag, lo, hi } = slot;
+  const { $tag: tag, $lo: lo, $hi: hi } = slot;
   if (tag === FUTURE) r.batch.word(-lo, -1);
   else if (tag === HANDLE) r.batch.word(lo, hi);
   else {
@@ -399,7 +402,7 @@ export function putStub(r: Recorder, slot: Slot, argument: number): number {
     else if (tag === FAILED || tag === TAG_ROWS) {
       noteErrorHandle(r, slot, argument);
       r.batch.word(0, 0);
-    } else return putPlain(r.batch, slot);
+    } else return putPlain(r.batch, plainOf(slot));
   }
   return TAG_REF;
 }

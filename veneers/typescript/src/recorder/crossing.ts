@@ -192,10 +192,10 @@ function putUnderWay(r: Recorder, kept: boolean): void {
   for (let index = 0; index <= slots.length; index++) {
     const slot = slots[index];
     if (slot) {
-      slot.tag = UNDER_WAY;
-      slot.lo = index + 1;
-      slot.hi = number;
-      if (slot.want) {
+      slot.$tag = UNDER_WAY;
+      slot.$lo = index + 1;
+      slot.$hi = number;
+      if (slot.$want) {
         wanted += 1;
         if (count++ === 0) first = index + 1;
         continue;
@@ -246,10 +246,10 @@ function putUnderWay(r: Recorder, kept: boolean): void {
 
 /** Finds the reference to a stub that is a result of a batch under way, or returns the failure. */
 export function earlierReference(r: Recorder, slot: Slot): Failure | null {
-  if (!findBatch(r, slot.hi)?.kept || !slot.want) return misuse("UnderWay");
+  if (!findBatch(r, slot.$hi)?.kept || !slot.$want) return misuse("UnderWay");
   // -(back x 2^32 + position)
-  r.lo = -slot.lo;
-  r.hi = -(r.batchNumber - slot.hi) - 1;
+  r.lo = -slot.$lo;
+  r.hi = -(r.batchNumber - slot.$hi) - 1;
   return null;
 }
 
@@ -262,7 +262,7 @@ const findBatch = (r: Recorder, number: number): Batch | undefined => {
 export function dropUnderWay(r: Recorder, position: number, batch: number): void {
   const slots = findBatch(r, batch)?.futures.slots;
   const slot = slots?.[position - 1];
-  if (slots && slot) slots[position - 1] = slot.want ? DROPPED : null;
+  if (slots && slot) slots[position - 1] = slot.$want ? DROPPED : null;
 }
 
 /** True if a batch was not answered yet, by its number. */
@@ -348,7 +348,7 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
   for (let index = 0; index < slots.length; index++) {
     const slot = slots[index];
     if (!slot) continue;
-    if (!slot.want) {
+    if (!slot.$want) {
       // Its outcome follows from the exceptions.
       const known =
         byCall.get(index + 1) ??

@@ -18,21 +18,24 @@ export const UNDER_WAY = 12;
 export const FUTURE = 13;
 export const FREE = 14;
 
-/** The knowledge about a stub. Stubs are slots. */
+/**
+ * The knowledge about a stub. Stubs are slots: their methods are the program's, so these names begin
+ * with `$`.
+ */
 export class Slot {
   /** The tag of a value, or one of the states. */
-  tag: number = FREE;
+  $tag: number = FREE;
   /**
    * The word of a value, the position of a future, a handle. Of a result under way: the position,
    * and the number of the batch.
    */
-  lo = 0;
-  hi = 0;
+  $lo = 0;
+  $hi = 0;
   /** What fits into no word: a text, bytes, a compound, a table, a failure. */
-  data: unknown = undefined;
-  references = 1;
+  $data: unknown = undefined;
+  $references = 1;
   /** False for a call whose outcome follows from the exceptions of its batch. */
-  want = true;
+  $want = true;
 }
 
 /** Stands for a stub that was dropped while its batch was under way. */
@@ -76,14 +79,14 @@ export function eachObject(failure: Failure, each: (lo: number, hi: number) => v
 
 /** Changes the knowledge in a future's slot. What is in `data` counts as held by it. */
 export function settle(r: Recorder, slot: Slot, tag: number, lo: number, hi: number, data: unknown): void {
-  slot.tag = tag;
-  slot.lo = lo;
-  slot.hi = hi;
-  slot.data = data;
+  slot.$tag = tag;
+  slot.$lo = lo;
+  slot.$hi = hi;
+  slot.$data = data;
   if (tag === FAILED) {
     const failure = data as Failure;
     // A call that nobody asks for tells nothing.
-    if (slot.want && failure.held++ === 0) r.seen.held.add(failure);
+    if (slot.$want && failure.held++ === 0) r.seen.held.add(failure);
   }
   if (r.onHeld && (tag === HANDLE || tag >= FAILED)) r.onHeld(slot);
 }
@@ -115,21 +118,21 @@ export function discard(r: Recorder, tag: number, lo: number, hi: number, data: 
 /** Takes back the count of a stub. The last one frees the slot. */
 export function release(r: Recorder, slot: Slot): void {
   // A free slot is not counted; releasing it does nothing.
-  if (slot.tag === FREE || --slot.references > 0) return;
-  const { tag, lo, hi, data } = slot;
-  slot.tag = FREE;
-  slot.data = undefined;
+  if (slot.$tag === FREE || --slot.$references > 0) return;
+  const { $tag: tag, $lo: lo, $hi: hi, $data: data } = slot;
+  slot.$tag = FREE;
+  slot.$data = undefined;
   if (tag === FUTURE) {
     if (r.futures.slots[lo - 1] === slot) r.futures.slots[lo - 1] = null;
   } else if (tag === UNDER_WAY) dropUnderWay(r, lo, hi);
-  else discard(r, tag, lo, hi, data, slot.want);
+  else discard(r, tag, lo, hi, data, slot.$want);
 }
 
 /** Makes a slot that of a result of the call that was recorded last. */
 export function newResult<S extends Slot>(r: Recorder, slot: S, made: Maker, place: unknown): S {
   const { slots, made: makers, places } = r.futures;
-  slot.tag = FUTURE;
-  slot.lo = slots.push(slot);
+  slot.$tag = FUTURE;
+  slot.$lo = slots.push(slot);
   makers.push(made);
   places.push(place);
   return slot;
@@ -150,20 +153,20 @@ export function newObject<S extends Slot>(r: Recorder, slot: S, lo: number, hi: 
 
 /** True if two stubs are known to have the same result. Failures are never the same. */
 export function isSame(one: Slot, other: Slot): boolean {
-  if (one.tag !== other.tag || one.tag === FAILED || one.tag >= UNDER_WAY) return false;
-  switch (one.tag) {
+  if (one.$tag !== other.$tag || one.$tag === FAILED || one.$tag >= UNDER_WAY) return false;
+  switch (one.$tag) {
     case TAG_STRING:
-      return one.data === other.data;
+      return one.$data === other.$data;
     case TAG_ROWS:
-      return (one.data as Rows).isSame(other.data as Rows);
+      return (one.$data as Rows).isSame(other.$data as Rows);
     case TAG_COMPOUND:
-      return isEqual((one.data as Compound).words, (other.data as Compound).words);
+      return isEqual((one.$data as Compound).words, (other.$data as Compound).words);
     case TAG_BYTES:
-      return isEqual(one.data as Uint8Array, other.data as Uint8Array);
+      return isEqual(one.$data as Uint8Array, other.$data as Uint8Array);
     case TAG_INT:
     case TAG_REAL:
     default:
-      return one.lo === other.lo && one.hi === other.hi;
+      return one.$lo === other.$lo && one.$hi === other.$hi;
   }
 }
 

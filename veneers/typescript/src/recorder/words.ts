@@ -16,6 +16,9 @@ import {
 /** Two to the power of 32. */
 export const TWO32 = 4294967296;
 
+/** Half a pair of surrogates, which no text in UTF-8 has. */
+const LONE = /\p{Surrogate}/u;
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -95,7 +98,10 @@ export class Words {
         u8[at + bytes] = code;
       }
     }
-    if (bytes < length) bytes = encoder.encodeInto(text, u8.subarray(at)).written;
+    if (bytes < length) {
+      bytes = encoder.encodeInto(text, u8.subarray(at)).written;
+      if (bytes !== length && LONE.test(text)) throw new TypeError("a string has half a pair of surrogates");
+    }
     this.end(bytes);
   }
 

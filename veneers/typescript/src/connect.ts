@@ -1,0 +1,139 @@
+// Opening a session: an address, a connection, the greeting.
+
+import { type Connection, type ConnectionOptions, type Dial } from "./connection.js";
+import { ClosedError } from "./errors.js";
+import { Failure, type Ending } from "./recorder/failure.js";
+import { Greeting, Refusal } from "./recorder/greeting.js";
+import { type InterfaceJson, parseInterface } from "./recorder/numbers.js";
+import { type Recorder } from "./recorder/recorder.js";
+import { Session, type SessionOptions, type Stubs } from "./session.js";
+import { ERROR_BAD_TOKEN, REMAP_FUTURES, REPLY_BYTES_MAX } from "./tables.js";
+
+/** Settings with which a session is opened. */
+export interface Options extends ConnectionOptions, SessionOptions {
+  /** The token, shown to a server that asks for it; not over unix sockets. */
+  readonly token?: string;
+  /** The client's name in the server's logs. */
+  readonly name?: string;
+  /** The longest reply that is read, in bytes. Default: 64 MiB. */
+  readonly replyBytesMax?: number;
+  /** The number of results after which a batch is flushed by itself. Default: 16384. */
+  readonly remapFutures?: number;
+  /** Ends the attempt to connect when it fires. */
+  readonly signal?: AbortSignal;
+}
+
+const closed = (ending: Ending): ClosedError => new ClosedError(new Failure("closed", { ending }));
+
+/** Exchanges greetings over a connection. */
+async function greet(
+  connection: Connection,
+  stubs: Stubs,
+  token: string,
+  options: Options,
+  signal: AbortSignal,
+): Promise<Session> {
+  let client: InterfaceJson | null = null;
+  const settings = {
+    replyBytesMax: options.replyBytesMax ?? REPLY_BYTES_MAX,
+    remapFutures: options.remapFutures ?? REMAP_FUTURES,
+  };
+  const greeting = new Greeting(stubs, token, options.name ?? "", settings, () => client as InterfaceJson);
+  let resolve: (recorder: Recorder) => void;
+  let reject: (error: unknown) => void;
+  const greeted = new Promise<Recorder>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  let session: Session | null = null;
+  const take = (bytes: Uint8Array): void => {
+    const described = greeting.digest !== "";
+    const recorder = greeting.handleBytes(bytes);
+    if (recorder) resolve(recorder);
+    else if (greeting.digest && !described) {
+      // The server has another interface: the description of the own one is needed now.
+      void Promise.resolve(stubs.json())
+        .then((json) => {
+          client = parseInterface(json);
+          connection.write(greeting.questions);
+        })
+        .catch(reject);
+    }
+  };
+  connection.listen({
+    bytes(bytes) {
+      if (session) session.$bytes(bytes);
+      else {
+        try {
+          take(bytes);
+        } catch (error) {
+          reject(error instanceof Refusal ? closed(error.ending) : error);
+        }
+      }
+    },
+    ended(error) {
+      if (session) session.$ended(error);
+      const text = error?.message ?? "the server has closed the connection";
+      reject(closed({ by: "connection", text, cause: error ?? undefined }));
+    },
+  });
+  const abort = (): void => {
+    reject(signal.reason);
+  };
+  signal.addEventListener("abort", abort);
+  connection.write(greeting.questions);
+  try {
+    session = new Session(await greeted, stubs, connection, options);
+    return session;
+  } catch (error) {
+    connection.close();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+/** Opens a session over a connection that is there already. The token is shown at once. */
+export async function over(stubs: Stubs, connection: Connection, options: Options = {}): Promise<Session> {
+  return greet(connection, stubs, options.token ?? "", options, timeLimit(options));
+}
+
+function timeLimit({ signal, timeout }: Options): AbortSignal {
+  const late = new AbortController();
+  const ms = timeout ?? 30_000;
+  const timer = setTimeout(() => {
+    late.abort(new Error(`the server has not answered within ${ms} ms`));
+  }, ms);
+  (timer as { unref?: () => void }).unref?.();
+  signal?.addEventListener("abort", () => {
+    late.abort(signal.reason);
+  });
+  if (signal?.aborted) late.abort(signal.reason);
+  return late.signal;
+}
+
+/** Returns the function that opens sessions over a kind of connections. */
+export const connectWith =
+  (dial: Dial) =>
+  async (stubs: Stubs, address: string, options: Options = {}): Promise<Session> => {
+    const signal = timeLimit(options);
+    const open = async (token: string): Promise<Session> => {
+      let connection: Connection;
+      try {
+        connection = await dial(address, options, signal);
+      } catch (error) {
+        if (error instanceof TypeError || signal.aborted) throw error;
+        const text = error instanceof Error ? error.message : String(error);
+        throw closed({ by: "connection", text: `${address}: ${text}`, cause: error });
+      }
+      return greet(connection, stubs, token, options, signal);
+    };
+    try {
+      return await open("");
+    } catch (error) {
+      // A server asks for the token by refusing a client without.
+      const asked = error instanceof ClosedError && error.number === ERROR_BAD_TOKEN;
+      if (!asked || !options.token || address.startsWith("unix:")) throw error;
+      return open(options.token);
+    }
+  };
