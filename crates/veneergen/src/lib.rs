@@ -17,6 +17,7 @@ mod naming;
 mod python;
 mod rust;
 mod tables;
+mod typescript;
 
 use bifrost_wire::Interface;
 
@@ -36,11 +37,13 @@ pub enum Lang {
     Cpp,
     /// One module for the package `bifrost-veneer`.
     Python,
+    /// One module for the npm package `bifrost-veneer`.
+    TypeScript,
 }
 
 impl Lang {
     /// All languages.
-    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python];
+    pub const ALL: &[Lang] = &[Lang::Rust, Lang::C, Lang::Cpp, Lang::Python, Lang::TypeScript];
 
     /// Returns its name in the command line.
     pub fn name(self) -> &'static str {
@@ -49,6 +52,7 @@ impl Lang {
             Lang::C => "c",
             Lang::Cpp => "cpp",
             Lang::Python => "python",
+            Lang::TypeScript => "typescript",
         }
     }
 
@@ -94,5 +98,6 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::C => c::generate(interface),
         Lang::Cpp => cpp::generate(interface),
         Lang::Python => python::generate(interface),
+        Lang::TypeScript => typescript::generate(interface),
     }
 }

@@ -79,7 +79,7 @@ pub struct BuiltinModel {
 }
 
 /// The numbers of a cell type; `u32::MAX` for those that are missing.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct CellModel {
     /// Of the type.
     pub ty: u32,
@@ -92,7 +92,7 @@ pub struct CellModel {
 }
 
 /// A type with a stub.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct TypeModel {
     /// Its name in the language.
     pub name: String,
@@ -125,7 +125,7 @@ pub struct TypeModel {
 }
 
 /// The contents of a type.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct ContentsModel {
     /// Their type in the language.
     pub ty: String,
@@ -141,7 +141,7 @@ pub struct ContentsModel {
 }
 
 /// A part of contents.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct PartModel {
     /// Its name in the language; empty for elements.
     pub name: String,

@@ -31,6 +31,7 @@ export {
 export {
   type Arg,
   type Args,
+  type Numbers,
   callOf,
   callsOf,
   Iter,
@@ -43,3 +44,4 @@ export {
   type Types,
 } from "./stub.js";
 export { Bool, Bytes, Char, type ClaimOptions, Done, Int, Nil, NotClaimedError, Real, Str, Value } from "./values.js";
+export type { BoolArg, BytesArg, CharArg, Input, IntArg, NilArg, RealArg, StrArg } from "./values.js";

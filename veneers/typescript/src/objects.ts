@@ -25,8 +25,10 @@ import * as t from "./tables.js";
 import { type Bool, builtinMethod, builtinNumbers, Done, Int, Nil, Str, Value } from "./values.js";
 import { bigintOf, type Compound } from "./recorder/words.js";
 
-/** The stub of an object of any type. As a result it may also be a value. */
+/** The stub of an object of any type. As a part of a result it may also be a value. */
 export class Any extends Remote {
+  declare readonly [TYPES]: { readonly arg: Remote; readonly plain: Any };
+
   static override take(session: Session, tag: number, lo: number, hi: number, data: unknown): unknown {
     if (tag === t.TAG_REF) return Remote.take.call(this, session, tag, lo, hi, data);
     const stub = session.$new(Any as Type<Any>);

@@ -52,7 +52,7 @@ import { Compound } from "./recorder/words.js";
 /** The constants of a generated module. */
 export interface Stubs extends RecorderStubs {
   /** The classes of the program's exceptions. */
-  readonly signals: readonly SignalType[];
+  readonly signals: () => readonly SignalType[];
   /** The address of the module, whose lines are no places of the program. */
   readonly url?: string;
 }
@@ -476,7 +476,7 @@ export class Session {
 
   private signalError(failure: Failure, { of }: Failure): SignalError {
     const came = of.values ?? [];
-    const types = this.$stubs.signals.filter((type) => type.signal === of.name && type.types().length === came.length);
+    const types = this.$stubs.signals().filter((type) => type.signal === of.name && type.types().length === came.length);
     for (const type of types) {
       const parts = type.types();
       // An object is one only while a stub holds its handle.

@@ -113,11 +113,17 @@ export function wrongType(value: unknown, argument: number, wanted: string): nev
   throw new TypeError(`argument ${argument}: ${wanted} was expected, not ${kind}`);
 }
 
+/** The numbers of a type and of its cells. */
+export type Numbers = readonly [type: number, cell: CellNumbers];
+
 /** The stub of an object. It is no promise: calls on it are recorded at once. */
 export abstract class Remote extends Stub {
-  static theta = "any";
+  static readonly theta: string = "any";
+  /** The numbers of a generated class. */
+  static readonly numbers: Numbers | undefined;
 
-  static numbersIn(stubs: Stubs): readonly [number, CellNumbers] {
+  static numbersIn(stubs: Stubs): Numbers {
+    if (this.numbers) return this.numbers;
     const [type, cell] = stubs.builtin[0] as readonly [number, CellNumbers, number];
     return [type, cell];
   }

@@ -505,3 +505,33 @@ export function known<S extends Stub>(session: Session, type: Type<S>, value: un
 }
 
 export { FAILED };
+
+/** What may be given where a value of a basic type is wanted. */
+export type NilArg = null | Nil;
+export type BoolArg = boolean | Bool;
+export type IntArg = bigint | number | Int;
+export type RealArg = number | Real;
+export type CharArg = string | Char;
+export type StrArg = string | Str;
+export type BytesArg = Uint8Array | Bytes;
+
+/** What may be given for contents: stubs in place of values, and safe integers. */
+export type Input<V> = V extends Stub
+  ? V
+  : V extends bigint
+    ? IntArg
+    : V extends boolean
+      ? BoolArg
+      : V extends number
+        ? RealArg
+        : V extends string
+          ? string | Str | Char
+          : V extends Uint8Array
+            ? BytesArg
+            : V extends readonly (infer E)[]
+              ? readonly Input<E>[]
+              : V extends { readonly tag: infer T }
+                ? { readonly [K in keyof V]: K extends "tag" ? T : Input<V[K]> }
+                : V extends object
+                  ? { readonly [K in keyof V]: Input<V[K]> }
+                  : V;

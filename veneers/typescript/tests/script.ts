@@ -407,7 +407,7 @@ export class Machine {
   private operand(json: Json | undefined): call.Operand {
     const argument = this.argument(json as Json);
     if (argument instanceof Given) return argument.plain;
-    return Array.isArray(argument) ? misuse("Untyped") : argument;
+    return Array.isArray(argument) ? { tag: t.TAG_COMPOUND, lo: 0, hi: 0, data: undefined } : argument;
   }
 
   // Steps.

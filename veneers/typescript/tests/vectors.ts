@@ -16,6 +16,7 @@ import seen from "../../../vectors/recorder/seen.json" with { type: "json" };
 import structures from "../../../vectors/recorder/structures.json" with { type: "json" };
 import transactions from "../../../vectors/recorder/transactions.json" with { type: "json" };
 import values from "../../../vectors/recorder/values.json" with { type: "json" };
+import randomLines from "../../../vectors/random.jsonl";
 import replyVectors from "../../../vectors/replies.json" with { type: "json" };
 import { decodeReply, type Reply } from "../src/recorder/reply.js";
 import { commands, hex, type Json, Malformed, reply, unhex, wordsOf } from "./commands.js";
@@ -159,6 +160,20 @@ export function cases(): Case[] {
         },
       });
     }
+  }
+  for (const line of randomLines.split("\n").filter((text) => text !== "")) {
+    const one = JSON.parse(line) as Fields;
+    all.push({
+      name: `random: ${String(one["case"])}`,
+      run: () => {
+        for (const cut of [null, { every: 7 }] as Cut[]) {
+          const outputs = new Machine(client, one, cut).run(one["script"] as Json[]);
+          // The file has only the bytes that were sent.
+          outputs["crossings"] = (outputs["crossings"] as Fields[]).map(({ sent }) => ({ sent: sent as Json }));
+          for (const name of OUTPUTS) same(outputs[name], one[name], name);
+        }
+      },
+    });
   }
   return all;
 }

@@ -111,7 +111,15 @@ export function recordMethod(
       if (!refused) return made;
     }
   }
-  return refuse(r, madeName(r, made), place, refused);
+  return refuseCall(r, made, place, refused);
+}
+
+/** Refuses a call. */
+function refuseCall(r: Recorder, made: Maker, place: unknown, why: Failure): Failure {
+  // The next call takes its position, and has other arguments.
+  const position = r.futures.length + 1;
+  while (r.errorHandles[r.errorHandles.length - 1]?.[0] === position) r.errorHandles.pop();
+  return refuse(r, madeName(r, made), place, why);
 }
 
 /** Records a command with the reference that was found as receiver. */
@@ -143,7 +151,7 @@ export function recordPlain(
       if (!refused) return made;
     }
   }
-  return refuse(r, madeName(r, made), place, refused);
+  return refuseCall(r, made, place, refused);
 }
 
 /**
@@ -221,7 +229,7 @@ function command(r: Recorder, admitted: Admission, made: Maker, place: unknown, 
     }
     refused = failure;
   }
-  return refuse(r, madeName(r, made), place, refused);
+  return refuseCall(r, made, place, refused);
 }
 
 /** Records the lookup of a well-known object. Refused inside a structure. */
@@ -284,7 +292,7 @@ export function emit(
     refused ??= recordTo(r, OP_EMIT, 0, cells);
     if (!refused) return EMIT_OF;
   }
-  return refuse(r, madeName(r, EMIT_OF), place, refused);
+  return refuseCall(r, EMIT_OF, place, refused);
 }
 
 /** Records that an object is seen as one of another type, or the test if it is one: `OP_AS` or `OP_IS`. */

@@ -72,7 +72,7 @@ export interface Batch {
   /** The calls up to this position need not be told. */
   forgiven: number;
   /** True if later batches may name its results. */
-  readonly kept: boolean;
+  kept: boolean;
   /** The number of results that its answer has. */
   readonly wanted: number;
   /** The number of bytes of the session up to its end. */
@@ -207,6 +207,8 @@ function putUnderWay(r: Recorder, kept: boolean): void {
       count = 0;
     }
   }
+  // Such a flush ends what the server has kept of earlier batches.
+  if (!kept) for (const earlier of r.underWay) earlier.kept = false;
   const flags = kept ? 2 | (Math.min(r.underWay.length, 255) << 8) : 0;
   out.i32[start] = OP_FLUSH | (flags << 8);
   out.i32[start + 1] = ranges;

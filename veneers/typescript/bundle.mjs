@@ -1,0 +1,22 @@
+// Bundles the tests, samples and benches for Node, and the tests for a browser.
+//
+// `node bundle.mjs OUT FILE...` writes `build/OUT/FILE.mjs`; OUT is `node` or `browser`.
+
+import { build } from "esbuild";
+
+const [out, ...files] = process.argv.slice(2);
+await build({
+  entryPoints: files,
+  bundle: true,
+  outdir: `build/${out}`,
+  outbase: ".",
+  outExtension: { ".js": ".mjs" },
+  format: "esm",
+  target: "es2022",
+  platform: out === "browser" ? "browser" : "node",
+  conditions: out === "browser" ? ["browser"] : ["node"],
+  loader: { ".jsonl": "text" },
+  external: ["ws"],
+  logLevel: "warning",
+  sourcemap: "inline",
+});
