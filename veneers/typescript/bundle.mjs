@@ -17,6 +17,7 @@ await build({
   conditions: out === "browser" ? ["browser"] : ["node"],
   loader: { ".jsonl": "text" },
   external: ["ws"],
+  alias: { "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts" },
   logLevel: "warning",
   sourcemap: "inline",
 });

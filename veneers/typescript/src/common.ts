@@ -1,6 +1,6 @@
 // The part of the package that Node and browsers have in common.
 
-export { type Connection, type ConnectionOptions, type Dial, type Listener } from "./connection.js";
+export type { Connection, ConnectionOptions, Dial, Listener } from "./connection.js";
 export { type Options, over } from "./connect.js";
 export {
   BifrostError,
@@ -13,9 +13,9 @@ export {
   UnseenError,
 } from "./errors.js";
 export { Any, Cell, cellOf, Contents, Copied, Directory, Got, Procedure, Rows, type Shape } from "./objects.js";
-export { type BatchName } from "./recorder/transaction.js";
-export { type Failure, type FailurePlace, type Misuse } from "./recorder/failure.js";
-export { type CellNumbers } from "./recorder/numbers.js";
+export type { BatchName } from "./recorder/transaction.js";
+export type { Failure, FailurePlace, Misuse } from "./recorder/failure.js";
+export type { CellNumbers } from "./recorder/numbers.js";
 export {
   type Claimable,
   type Claimed,

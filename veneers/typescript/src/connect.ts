@@ -1,11 +1,11 @@
 // Opening a session: an address, a connection, the greeting.
 
-import { type Connection, type ConnectionOptions, type Dial } from "./connection.js";
+import type { Connection, ConnectionOptions, Dial } from "./connection.js";
 import { ClosedError } from "./errors.js";
 import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
 import { type InterfaceJson, parseInterface } from "./recorder/numbers.js";
-import { type Recorder } from "./recorder/recorder.js";
+import type { Recorder } from "./recorder/recorder.js";
 import { Session, type SessionOptions, type Stubs } from "./session.js";
 import { ERROR_BAD_TOKEN, REMAP_FUTURES, REPLY_BYTES_MAX } from "./tables.js";
 

@@ -1,7 +1,7 @@
 // The errors that programs catch. Each is made afresh for its claim, so its stack is that of the claim.
 
 import { errorName } from "./recorder/crossing.js";
-import { type CallName, type Failure, type FailurePlace, type Misuse, type Plain } from "./recorder/failure.js";
+import type { CallName, Failure, FailurePlace, Misuse, Plain } from "./recorder/failure.js";
 import {
   MISUSE_NAMES,
   MISUSE_TEXTS,

@@ -1,12 +1,12 @@
 // Stubs of the built-in types of objects: cells, tables, contents, directories; procedures.
 
 import { callProcedure, emit, get, putItems, type Encoder } from "./recorder/call.js";
-import { type Failure, type Plain as Part } from "./recorder/failure.js";
-import { type CellNumbers, type Stubs } from "./recorder/numbers.js";
-import { type Recorder } from "./recorder/recorder.js";
-import { type Rows as CameRows } from "./recorder/reply.js";
+import type { Failure, Plain as Part } from "./recorder/failure.js";
+import type { CellNumbers, Stubs } from "./recorder/numbers.js";
+import type { Recorder } from "./recorder/recorder.js";
+import type { Rows as CameRows } from "./recorder/reply.js";
 import { settleValue } from "./recorder/slots.js";
-import { type Session } from "./session.js";
+import type { Session } from "./session.js";
 import {
   type Arg,
   type Args,

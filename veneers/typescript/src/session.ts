@@ -1,7 +1,7 @@
 // A session: one client's connection. Calls are recorded, and cross when a result is awaited.
 
 import * as rec from "./recorder/recorder.js";
-import { type Connection } from "./connection.js";
+import type { Connection } from "./connection.js";
 import {
   type BifrostError,
   ClosedError,
@@ -27,7 +27,7 @@ import {
   waitMs,
 } from "./recorder/crossing.js";
 import { type Ending, Failure, misuse, type Plain as Part } from "./recorder/failure.js";
-import { type Stubs as RecorderStubs } from "./recorder/numbers.js";
+import type { Stubs as RecorderStubs } from "./recorder/numbers.js";
 import * as procedures from "./recorder/procedure.js";
 import { surface, tell, tellSince } from "./recorder/seen.js";
 import {
@@ -119,7 +119,7 @@ export class Except extends Block {
   whenNamed<S extends readonly Stub[], R extends Recordable>(
     name: string,
     types: Types<S>,
-    body: (...values: S) => R,
+    body: (...values: NoInfer<S>) => R,
   ): Except {
     return this.handle(name, types, body);
   }
@@ -476,7 +476,9 @@ export class Session {
 
   private signalError(failure: Failure, { of }: Failure): SignalError {
     const came = of.values ?? [];
-    const types = this.$stubs.signals().filter((type) => type.signal === of.name && type.types().length === came.length);
+    const types = this.$stubs
+      .signals()
+      .filter((type) => type.signal === of.name && type.types().length === came.length);
     for (const type of types) {
       const parts = type.types();
       // An object is one only while a stub holds its handle.
@@ -549,7 +551,10 @@ export class Session {
   }
 
   /** Runs a body at the server for each step of an iterator, with the values that it yields. */
-  foreach<S extends readonly Stub[], R extends Recordable>(iterator: Iter<S>, body: (...values: S) => R): void {
+  foreach<S extends readonly Stub[], R extends Recordable>(
+    iterator: Iter<S>,
+    body: (...values: NoInfer<S>) => R,
+  ): void {
     const place = this.$place();
     const values = this.openLoop(iterator, place, this.$admit());
     this.record(() => body(...values));
@@ -683,7 +688,7 @@ export class Session {
   collect<Y extends readonly Stub[], S extends readonly Stub[]>(
     iterator: Iter<Y>,
     types: Types<S>,
-    row: (...values: Y) => Args<S>,
+    row: (...values: NoInfer<Y>) => Args<S>,
   ): Rows<S> {
     const table = this.rows<S>(...types);
     this.foreach(iterator, (...values) => {
@@ -937,6 +942,8 @@ const OVERTAKEN: readonly number[] = [t.ERROR_CONFLICT, t.ERROR_TRANSACTION_EXPI
 function checkSync(result: unknown): void {
   const then = typeof result === "object" && result !== null && "then" in result;
   if (then && !(result instanceof Value)) {
+    // This error tells it all.
+    Promise.resolve(result).catch(() => undefined);
     throw new TypeError("a body that is recorded cannot be async: it is called once, and must be over when it returns");
   }
 }

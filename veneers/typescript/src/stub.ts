@@ -2,13 +2,13 @@
 
 import { call, callRoutine, type Encoder, putStub, withType } from "./recorder/call.js";
 import { misuse } from "./recorder/failure.js";
-import { type CellNumbers, type Stubs } from "./recorder/numbers.js";
-import { type Recorder } from "./recorder/recorder.js";
+import type { CellNumbers, Stubs } from "./recorder/numbers.js";
+import type { Recorder } from "./recorder/recorder.js";
 import { FAILED, FREE, FUTURE, isSame, newObject, Slot, UNDER_WAY } from "./recorder/slots.js";
-import { type Iteration } from "./recorder/structures.js";
+import type { Iteration } from "./recorder/structures.js";
 import { OP_AS, OP_IS, OP_SEND, TAG_REF } from "./tables.js";
-import { type Session } from "./session.js";
-import { type Bool } from "./values.js";
+import type { Session } from "./session.js";
+import type { Bool } from "./values.js";
 
 /** Stands for the types of a stub: `arg`, what stands for it as an argument; `plain`, its claimed value. */
 export declare const TYPES: unique symbol;

@@ -1,10 +1,10 @@
 // Promises: stubs of basic values, which are claimed by `await`, and their operators.
 
-import { type Encoder } from "./recorder/call.js";
-import { type CellNumbers, type Stubs } from "./recorder/numbers.js";
-import { type Recorder } from "./recorder/recorder.js";
+import type { Encoder } from "./recorder/call.js";
+import type { CellNumbers, Stubs } from "./recorder/numbers.js";
+import type { Recorder } from "./recorder/recorder.js";
 import { FAILED, FUTURE, settle, UNDER_WAY } from "./recorder/slots.js";
-import { type Session } from "./session.js";
+import type { Session } from "./session.js";
 import { type Iter, MISMATCH, putKnown, Stub, type Type, type TYPES, wrongType } from "./stub.js";
 import * as t from "./tables.js";
 import { bigintOf, realOf } from "./recorder/words.js";

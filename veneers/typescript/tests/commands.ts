@@ -1,7 +1,7 @@
 // The decoder of commands, which a client does not need, and commands and replies as JSON.
 
-import { type Exception, type Reply, type Rows } from "../src/recorder/reply.js";
-import { type FailurePlace, type Plain } from "../src/recorder/failure.js";
+import type { Exception, Reply, Rows } from "../src/recorder/reply.js";
+import type { FailurePlace, Plain } from "../src/recorder/failure.js";
 import * as t from "../src/tables.js";
 import { bigintOf, type Compound, Incomplete, Malformed, Reader, realOf, unsigned } from "../src/recorder/words.js";
 

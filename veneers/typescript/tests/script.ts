@@ -8,7 +8,7 @@ import { Greeting } from "../src/recorder/greeting.js";
 import { type InterfaceJson, parseInterface, type Stubs } from "../src/recorder/numbers.js";
 import * as procedure from "../src/recorder/procedure.js";
 import * as rec from "../src/recorder/recorder.js";
-import { type Rows } from "../src/recorder/reply.js";
+import type { Rows } from "../src/recorder/reply.js";
 import * as seen from "../src/recorder/seen.js";
 import * as slots from "../src/recorder/slots.js";
 import { Slot } from "../src/recorder/slots.js";

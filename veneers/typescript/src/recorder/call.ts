@@ -50,7 +50,7 @@ import {
   TAG_ROWS,
   LIMIT_FRAME_BYTES,
 } from "../tables.js";
-import { type Compound, type Words } from "./words.js";
+import type { Compound, Words } from "./words.js";
 
 /** The way in which arguments of a type are written. */
 export interface Encoder {

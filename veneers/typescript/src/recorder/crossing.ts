@@ -21,7 +21,7 @@ import {
   remember,
   TRANSACTION_OF,
 } from "./recorder.js";
-import { type Exception, type Reply } from "./reply.js";
+import type { Exception, Reply } from "./reply.js";
 import { attend, boundUntold, noteAnswered, noteFailure, noteUnseen, tell, unseen } from "./seen.js";
 import {
   discard,

@@ -1,7 +1,7 @@
 // The begin of a session: hello, welcome, and the server's interface if it is another one.
 
 import { badReply, byServer } from "./crossing.js";
-import { type Ending } from "./failure.js";
+import type { Ending } from "./failure.js";
 import { type InterfaceJson, Numbers, parseInterface, type Stubs } from "./numbers.js";
 import { type Bounds, Recorder, setBound, type Settings } from "./recorder.js";
 import { Replies, type Reply } from "./reply.js";

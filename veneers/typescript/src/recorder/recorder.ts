@@ -30,8 +30,8 @@ import {
   forgive,
   serverCleared,
 } from "./seen.js";
-import { type Held, type Slot } from "./slots.js";
-import { type Scope, type Sent } from "./structures.js";
+import type { Held, Slot } from "./slots.js";
+import type { Scope, Sent } from "./structures.js";
 import {
   HISTORY_MAX,
   PUBLISH_BYTES,
@@ -42,7 +42,7 @@ import {
   LIMIT_FRAME_BYTES,
   LIMIT_FUTURES,
 } from "../tables.js";
-import { type Answered, type Batch } from "./crossing.js";
+import type { Answered, Batch } from "./crossing.js";
 import { TWO32, Words } from "./words.js";
 
 /** The maker of a future: a kind, and the number of a method, routine, procedure or transaction. */

@@ -3,7 +3,7 @@
 // Every reply starts with two words: its code with a number, and the length in bytes of the rest.
 // No byte is trusted: `decodeReply` throws `Malformed`, or `Incomplete` if more bytes are needed.
 
-import { type FailurePlace, type Plain } from "./failure.js";
+import type { FailurePlace, Plain } from "./failure.js";
 import {
   EXCEPTION_REFUSED as REFUSED,
   EXCEPTION_SIGNAL as SIGNALLED,

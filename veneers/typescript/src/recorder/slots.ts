@@ -3,7 +3,7 @@
 // A slot is a future of the batch being recorded, a handle, a value or a failure. It is counted:
 // `release` for a stub that is given back.
 
-import { type Failure, type Plain } from "./failure.js";
+import type { Failure, Plain } from "./failure.js";
 import { dropUnderWay } from "./crossing.js";
 import { callName, type Futures, madeName, type Maker, type Recorder } from "./recorder.js";
 import { eachHandle, Rows } from "./reply.js";

@@ -41,7 +41,7 @@ import {
   OP_WHILE,
   LIMIT_DEPTH,
 } from "../tables.js";
-import { type Words } from "./words.js";
+import type { Words } from "./words.js";
 
 /** The kinds of structures. */
 export type Kind = "while" | "if" | "foreach" | "except" | "procedure";

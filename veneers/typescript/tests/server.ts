@@ -1,0 +1,76 @@
+// A server of a Theta program as a process, for tests, samples and benches.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The root of the repository. Bundles are in `build/node/...`. */
+export const ROOT = fileURLToPath(new URL("../../../../../", import.meta.url));
+
+const program = process.env["BIFROST_BIN"] ?? join(ROOT, "target/debug/bifrost");
+
+/** A server that is ready. */
+export class Server {
+  /** The addresses, in the order of the arguments; a unix socket is the first. */
+  readonly urls: readonly string[];
+  readonly folder: string;
+  private readonly child: ChildProcess;
+
+  private constructor(child: ChildProcess, urls: readonly string[], folder: string) {
+    this.child = child;
+    this.urls = urls;
+    this.folder = folder;
+  }
+
+  /** Serves a program of the repository; `FOLDER` in arguments is a folder of the server's own. */
+  static async serve(path: string, ...args: string[]): Promise<Server> {
+    const folder = mkdtempSync(join(tmpdir(), "bifrost-ts-"));
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BIFROST_")));
+    const all = ["serve", "--listen", `unix://${folder}/socket`, ...args, join(ROOT, path)];
+    const child = spawn(
+      program,
+      all.map((arg) => arg.replaceAll("FOLDER", folder)),
+      {
+        cwd: folder,
+        env: { ...env, XDG_STATE_HOME: folder },
+        stdio: ["ignore", "pipe", "pipe"],
+      },
+    );
+    let out = "";
+    let said = "";
+    child.stderr.on("data", (bytes: Buffer) => (said += bytes.toString()));
+    const ready = await new Promise<string>((resolve, reject) => {
+      child.stdout.on("data", (bytes: Buffer) => {
+        out += bytes.toString();
+        const line = /^ready (.*)\n/.exec(out);
+        if (line) resolve(line[1] as string);
+      });
+      child.on("exit", () => {
+        reject(new Error(`the server did not start: ${said}`));
+      });
+      child.on("error", reject);
+    });
+    return new Server(child, ready.split(" "), folder);
+  }
+
+  /** Ends the server, and waits for its end. */
+  async end(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) {
+      const over = new Promise((resolve) => this.child.once("exit", resolve));
+      this.child.kill(signal);
+      await over;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Stops the process without ending it. */
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end();
+  }
+}
