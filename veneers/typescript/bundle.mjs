@@ -16,7 +16,7 @@ await build({
   platform: out === "browser" ? "browser" : "node",
   conditions: out === "browser" ? ["browser"] : ["node"],
   loader: { ".jsonl": "text" },
-  external: ["ws"],
+  external: ["ws", "esbuild", "playwright-core"],
   alias: { "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts" },
   logLevel: "warning",
   sourcemap: "inline",

@@ -32,7 +32,7 @@ pub struct Model {
 }
 
 /// A name of exceptions.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, Deserialize, Debug)]
 pub struct ExceptionModel {
     /// The name of its class in the language.
     pub name: String,

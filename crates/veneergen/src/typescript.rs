@@ -11,7 +11,9 @@ use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
-use crate::model::{ContentsModel, MethodModel, Model, ParamModel, PartModel, TypeModel, ValueModel};
+use crate::model::{
+    ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel, ValueModel,
+};
 use crate::naming::Naming;
 
 static TEMPLATE: &str = include_str!("../templates/typescript.jinja");
@@ -359,17 +361,53 @@ fn brand(t: &TypeModel) -> String {
     format!("  declare readonly $is: {{\n{lines}  }};")
 }
 
-/// Returns the types of an exception's values: as classes and as values.
-fn values(values: &[ValueModel]) -> Vec<String> {
-    let classes: Vec<String> = values.iter().map(|value| class(&value.ty)).collect();
-    let plains: Vec<String> = values.iter().map(|value| plain(&value.plain)).collect();
-    let mut types = listed("static readonly types = () =>", " [", &classes, "]", " as const;", 2);
-    // A function's body that is too long stands on lines of its own.
-    if types.contains('\n') {
-        types = format!("  static readonly types = () =>\n{}", listed("", "[", &classes, "]", " as const;", 4));
+/// Returns the static parts of an exception's class: the types of its values, which handlers take,
+/// those of all its headings if there are several, and the type of its values.
+fn exception(exception: &ExceptionModel, signals: &[SignalModel]) -> Vec<String> {
+    let headings: Vec<&SignalModel> = exception.signals.iter().filter_map(|at| signals.get(*at)).collect();
+    let with_values: Vec<&&SignalModel> = headings.iter().filter(|one| !one.values.is_empty()).collect();
+    let classes = |signal: &SignalModel| -> Vec<String> {
+        signal.values.iter().map(|value| class(&value.ty)).collect()
+    };
+    let handled = match (headings.as_slice(), with_values.as_slice()) {
+        ([one], _) => classes(one),
+        (_, [one]) => classes(one),
+        _ => Vec::new(),
+    };
+    let mut lines = vec![function("types", &handled)];
+    if headings.len() > 1 {
+        let lists: Vec<String> = headings.iter().map(|one| format!("[{}]", classes(one).join(", "))).collect();
+        lines.push(function("headings", &lists));
     }
-    let plains = listed("declare readonly values:", " readonly [", &plains, "]", ";", 2);
-    vec![types, plains]
+    let tuple = |signal: &&SignalModel| -> String {
+        let plains: Vec<String> = signal.values.iter().map(|value| plain(&value.plain)).collect();
+        format!("readonly [{}]", plains.join(", "))
+    };
+    let tuples: Vec<String> = headings.iter().map(tuple).collect();
+    let line = format!("  declare readonly values: {};", tuples.join(" | "));
+    lines.push(match (line.chars().count() <= WIDTH, headings.as_slice()) {
+        (true, _) => line,
+        (false, [one]) => {
+            let plains: Vec<String> = one.values.iter().map(|value| plain(&value.plain)).collect();
+            listed("declare readonly values:", " readonly [", &plains, "]", ";", 2)
+        }
+        (false, _) => {
+            let lines: String = tuples.iter().map(|one| format!("\n    | {one}")).collect();
+            format!("  declare readonly values:{lines};")
+        }
+    });
+    lines
+}
+
+/// Returns a static function that returns a list.
+fn function(name: &str, entries: &[String]) -> String {
+    let before = format!("static readonly {name} = () =>");
+    let line = listed(&before, " [", entries, "]", " as const;", 2);
+    // A function's body that is too long stands on lines of its own.
+    match line.contains('\n') {
+        true => format!("  {before}\n{}", listed("", "[", entries, "]", " as const;", 4)),
+        false => line,
+    }
 }
 
 /// Returns a comment's lines with what would end it replaced.
@@ -395,7 +433,9 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.add_filter("numbers", |t: Serde<TypeModel>| numbers(&t));
     environment.add_filter("theta", |name: String| theta(&name));
     environment.add_filter("brand", |t: Serde<TypeModel>| brand(&t));
-    environment.add_filter("values", |v: Serde<Vec<ValueModel>>| values(&v));
+    environment.add_filter("exception", |e: Serde<ExceptionModel>, signals: Serde<Vec<SignalModel>>| {
+        exception(&e, &signals)
+    });
     environment.add_filter("plain", |ty: String| plain(&ty));
     environment.add_filter("quoted", |text: String| quoted(&text));
     environment.add_filter("comment", |line: String| comment(&line));

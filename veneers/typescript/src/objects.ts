@@ -31,7 +31,7 @@ export class Any extends Remote {
 
   static override take(session: Session, tag: number, lo: number, hi: number, data: unknown): unknown {
     if (tag === t.TAG_REF) return Remote.take.call(this, session, tag, lo, hi, data);
-    const stub = session.$new(Any as Type<Any>);
+    const stub = session.$new(Any);
     settleValue(session.$r, stub, { tag, lo, hi, data });
     return stub;
   }
@@ -275,7 +275,7 @@ export class Directory extends Remote {
 
   /** Signals `not_found`. */
   lookup(name: string | Str): Any {
-    return this.$call(this.number(0), Any as Type<Any>, Str, name);
+    return this.$call(this.number(0), Any, Str, name);
   }
 
   insert(name: string | Str, object: Remote): Done {

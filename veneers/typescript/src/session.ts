@@ -62,12 +62,17 @@ export interface SignalType<S extends readonly Stub[] = readonly Stub[]> {
   new (failure: Failure, values: readonly unknown[]): SignalError;
   /** Its name in Theta. */
   readonly signal: string;
-  /** The types of its values; returned by a function, because classes may stand in any order. */
+  /** The types of its values in handlers; by a function, because classes may stand in any order. */
   readonly types: () => Types<S>;
+  /** The types of its values in all headings, if there are several. */
+  readonly headings?: () => readonly (readonly Type[])[];
 }
 
 /** The results of a body that is recorded: nothing, or stubs. No promise of JavaScript. */
 export type Recordable = void | Stub | Block | boolean | null;
+
+/** The values that a body takes; a body that takes fewer does not change them. */
+type Given<S extends readonly Stub[]> = S extends readonly [...infer T] ? T : never;
 
 /** What a batch gives back: stubs, and lists and objects of them. */
 export type Claimed<R> = R extends Stub
@@ -112,22 +117,22 @@ export class If extends Block {
 export class Except extends Block {
   /** Runs a block at the server when a call signals the exception, with its values. */
   when<S extends readonly Stub[], R extends Recordable>(signal: SignalType<S>, body: (...values: S) => R): Except {
-    return this.handle(signal.signal, signal.types(), body);
+    return this.handle(signal.signal, signal.types(), body as never);
   }
 
   /** As `when`, of an exception by its name and the types of its values. */
   whenNamed<S extends readonly Stub[], R extends Recordable>(
     name: string,
     types: Types<S>,
-    body: (...values: NoInfer<S>) => R,
+    body: (...values: Given<S>) => R,
   ): Except {
-    return this.handle(name, types, body);
+    return this.handle(name, types, body as never);
   }
 
-  private handle<S extends readonly Stub[]>(name: string, types: Types<S>, body: (...values: S) => unknown): Except {
+  private handle(name: string, types: readonly Type[], body: (...values: Stub[]) => unknown): Except {
     const { session } = this;
     const values = types.map((type: Type) => type.numbersIn(session.$stubs)[0]);
-    return new Except(session, session.$reopen(this.ended, { kind: "when", name, values }, types, body as never));
+    return new Except(session, session.$reopen(this.ended, { kind: "when", name, values }, types, body));
   }
 
   /** Runs a block at the server when a call signals any other exception, with its name. */
@@ -476,14 +481,13 @@ export class Session {
 
   private signalError(failure: Failure, { of }: Failure): SignalError {
     const came = of.values ?? [];
-    const types = this.$stubs
-      .signals()
-      .filter((type) => type.signal === of.name && type.types().length === came.length);
-    for (const type of types) {
-      const parts = type.types();
-      // An object is one only while a stub holds its handle.
-      const values = came.map(({ tag, lo, hi, data }, at) => (parts[at] as Type).take(this, tag, lo, hi, data));
-      if (values.every((value) => value !== MISMATCH)) return new type(failure, values);
+    for (const type of this.$stubs.signals()) {
+      if (type.signal !== of.name) continue;
+      for (const heading of type.headings?.() ?? [type.types()]) {
+        if (heading.length !== came.length) continue;
+        const values = came.map(({ tag, lo, hi, data }, at) => (heading[at] as Type).take(this, tag, lo, hi, data));
+        if (!values.includes(MISMATCH)) return new type(failure, values);
+      }
     }
     return new SignalError(
       failure,
@@ -551,13 +555,10 @@ export class Session {
   }
 
   /** Runs a body at the server for each step of an iterator, with the values that it yields. */
-  foreach<S extends readonly Stub[], R extends Recordable>(
-    iterator: Iter<S>,
-    body: (...values: NoInfer<S>) => R,
-  ): void {
+  foreach<S extends readonly Stub[], R extends Recordable>(iterator: Iter<S>, body: (...values: Given<S>) => R): void {
     const place = this.$place();
     const values = this.openLoop(iterator, place, this.$admit());
-    this.record(() => body(...values));
+    this.record(() => body(...(values as unknown as Given<S>)));
   }
 
   private openLoop<S extends readonly Stub[]>(iterator: Iter<S>, place: unknown, admitted: rec.Admission): S {
@@ -688,7 +689,7 @@ export class Session {
   collect<Y extends readonly Stub[], S extends readonly Stub[]>(
     iterator: Iter<Y>,
     types: Types<S>,
-    row: (...values: NoInfer<Y>) => Args<S>,
+    row: (...values: Given<Y>) => Args<S>,
   ): Rows<S> {
     const table = this.rows<S>(...types);
     this.foreach(iterator, (...values) => {
@@ -735,7 +736,12 @@ export class Session {
       this.close$(scope, new Set());
       throw error;
     }
-    this.close$(scope, new Set(stubsIn(result)));
+    const stubs = stubsIn(result);
+    this.close$(scope, new Set(stubs));
+    for (const stub of stubs) if (stub.$tag === FUTURE) stub.$want = true;
+    await this.synchronize("batch");
+    const failure = stubs.length === 0 ? surface(this.$r, true) : null;
+    if (failure) throw this.$error(failure);
     return this.claimAll(result);
   }
 

@@ -1,6 +1,5 @@
 // Promises: stubs of basic values, which are claimed by `await`, and their operators.
 
-import type { Encoder } from "./recorder/call.js";
 import type { CellNumbers, Stubs } from "./recorder/numbers.js";
 import type { Recorder } from "./recorder/recorder.js";
 import { FAILED, FUTURE, settle, UNDER_WAY } from "./recorder/slots.js";
@@ -35,6 +34,11 @@ export abstract class Value<V, A = V> extends Stub implements PromiseLike<V> {
     rejected?: ((reason: unknown) => E | PromiseLike<E>) | null,
   ): Promise<R | E> {
     return this.claim().then(fulfilled, rejected);
+  }
+
+  /** Claims the value, for those who handle only its failure. */
+  catch<E>(rejected: (reason: unknown) => E | PromiseLike<E>): Promise<V | E> {
+    return this.claim().catch(rejected);
   }
 
   /** Claims the value, with options. Rejects with the failure of its call. */
@@ -499,7 +503,7 @@ export class Bytes extends Value<Uint8Array, Uint8Array | Bytes> {
 export function known<S extends Stub>(session: Session, type: Type<S>, value: unknown): S {
   const stub = session.$new(type);
   if (value instanceof Stub) throw new TypeError("a value was expected, not a stub");
-  const [tag, lo, hi, data] = session.$plain(type as Encoder, value);
+  const [tag, lo, hi, data] = session.$plain(type, value);
   settle(session.$r, stub, tag, lo, hi, data);
   return stub;
 }

@@ -640,7 +640,7 @@ limited("endless batches are ended", ["limits.fuel_max=10000", "limits.batch_tim
   );
   const after = p.sameInt(1);
   equal(await refusal(after), "OutOfFuel");
-  equal(s.exceptions().errors.at(-1).error, "OutOfFuel");
+  equal((s.exceptions().errors.at(-1) as bf.RefusedError).error, "OutOfFuel");
   equal(await p.sameInt(2), 2n, "the next batch has its own");
   for (let i = 0; i < 2; i++) {
     s.clearExceptions();

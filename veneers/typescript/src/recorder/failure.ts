@@ -95,7 +95,8 @@ export class Failure {
   /** This failure and all that it follows from. */
   chain(): Failure[] {
     const all: Failure[] = [];
-    for (let one: Failure | null = this; one; one = one.cause) all.push(one);
+    all.push(this);
+    for (let one = this.cause; one; one = one.cause) all.push(one);
     return all;
   }
 

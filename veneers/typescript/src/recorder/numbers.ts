@@ -48,15 +48,13 @@ export interface InterfaceJson {
 
 /** Reads a description. Throws if it is none. */
 export function parseInterface(json: string): InterfaceJson {
-  const read = JSON.parse(json) as InterfaceJson;
+  const read = JSON.parse(json) as Partial<InterfaceJson>;
   const named = (one: Named): boolean => typeof one.name === "string";
-  const good =
-    Array.isArray(read.types) &&
-    Array.isArray(read.routines) &&
-    read.routines.every(named) &&
-    read.types.every((type) => named(type) && (type.methods ?? []).every(named));
+  const { types, routines } = read;
+  const isList = (list: readonly Named[] | undefined): boolean => Array.isArray(list) && list.every(named);
+  const good = isList(types) && isList(routines) && types?.every(({ methods }) => isList(methods ?? []));
   if (!good) throw new SyntaxError("this is no description of an interface");
-  return read;
+  return read as InterfaceJson;
 }
 
 /** Returns the heading of a method, with types by name. */

@@ -2770,7 +2770,9 @@ export class Negative extends bf.SignalError {
  */
 export class NotFound extends bf.SignalError {
   static readonly signal = "not_found";
-  static readonly types = () => [] as const;
+  static readonly types = () => [bf.Str, bf.Int] as const;
+  static readonly headings = () => [[], [bf.Str, bf.Int]] as const;
+  declare readonly values: readonly [] | readonly [string, bigint];
 }
 
 /**

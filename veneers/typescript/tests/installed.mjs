@@ -1,0 +1,40 @@
+// Installs the package in an empty folder, and runs the README's client from there.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const here = resolve(import.meta.dirname, "..");
+const program = process.env.BIFROST_BIN;
+const folder = mkdtempSync(join(tmpdir(), "bifrost-installed-"));
+const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+let server;
+try {
+  const [tarball] = readdirSync(join(here, "build/package"));
+  const readme = readFileSync(join(here, "README.md"), "utf8");
+  const [, client] = /```ts\n([^]*?)```/.exec(readme);
+  const [, output] = /```text\n([^]*?)```/.exec(readme);
+  const theta = join(here, "../../examples/database/database.theta");
+  writeFileSync(join(folder, "package.json"), '{ "name": "client", "private": true, "type": "module" }\n');
+  run("npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", join(here, "build/package", tarball));
+  writeFileSync(join(folder, "main.ts"), client);
+  run(program, "veneer", "--lang", "typescript", theta, "-o", ".");
+  // As a program of its own: strict, with the types of the package.
+  const types = join(here, "node_modules/@types");
+  run(
+    process.execPath,
+    join(here, "node_modules/typescript/bin/tsc"),
+    ...["--strict", "--target", "es2022", "--lib", "es2022,esnext.disposable,dom", "--module", "nodenext"],
+    ...["--typeRoots", types, "--types", "node", "--skipLibCheck", "main.ts"],
+  );
+  server = spawn(program, ["serve", "--listen", `unix://${folder}/socket`, theta], { stdio: ["ignore", "pipe", "ignore"] });
+  await new Promise((ready) => server.stdout.once("data", ready));
+  const env = { ...process.env, BIFROST_URL: `unix://${folder}/socket` };
+  const said = execFileSync(process.execPath, ["main.js"], { cwd: folder, encoding: "utf8", env });
+  if (said !== output) throw new Error(`the client prints something else than the README:\n${said}`);
+  console.log("the README's client runs");
+} finally {
+  server?.kill();
+  rmSync(folder, { recursive: true, force: true });
+}
