@@ -6,7 +6,7 @@ import { cases } from "./conformance.js";
 import { Server } from "./server.js";
 import { connect } from "./stubs/conformance/bifrost_stubs.js";
 
-const PROGRAM = "crates/cli/tests/conformance/conformance.theta";
+const PROGRAM = "cases/programs/conformance.theta";
 
 const WAYS: readonly (readonly [name: string, index: number, args: readonly string[]])[] = [
   ["unix", 0, []],

@@ -350,7 +350,7 @@ everywhere("the same object is the same handle", async (s, p) => {
   c.release();
   await s.flush();
   equal(await p.counter().name(), "counter");
-  equal(misuseOf(await rejected(a.name())), "OutOfScope");
+  equal(misuseOf(await rejected(a.name())), "Released");
 });
 
 everywhere("structures nest", async (s, p) => {

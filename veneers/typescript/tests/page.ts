@@ -29,7 +29,7 @@ async function run(all: readonly { name: string; run: () => unknown }[]): Promis
   return { passed: all.length - failed.length, failed };
 }
 
-const PROGRAM = "crates/cli/tests/conformance/conformance.theta";
+const PROGRAM = "cases/programs/conformance.theta";
 
 /** Shows the users of the database, and follows their changes. */
 async function database(url: string, changes: number): Promise<string[]> {

@@ -12,7 +12,7 @@ import { ROOT, Server } from "./server.js";
 import * as vectors from "./stubs/vectors/bifrost_stubs.js";
 import { connect, Counter, INTERFACE, Item, NotFound, Probe } from "./stubs/conformance/bifrost_stubs.js";
 
-const PROGRAM = "crates/cli/tests/conformance/conformance.theta";
+const PROGRAM = "cases/programs/conformance.theta";
 const TCP = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
 
 async function soon<T>(promise: PromiseLike<T>): Promise<[T | Error, number]> {

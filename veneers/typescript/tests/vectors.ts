@@ -177,3 +177,33 @@ export function cases(): Case[] {
   }
   return all;
 }
+
+/** A file of `cases/generated/`: its name and its text. */
+export type CaseFile = readonly [name: string, text: string];
+
+/** Returns the cases of `cases/generated/`, with the answers that the files have. */
+export function replays(files: readonly CaseFile[]): Case[] {
+  const ending = ".interface.json";
+  const interfaces = new Map(
+    files.filter(([name]) => name.endsWith(ending)).map(([name, text]) => [name.slice(0, -ending.length), text]),
+  );
+  return files
+    .filter(([name]) => !name.endsWith(ending))
+    .map(([name, text]) => ({
+      name: `cases: ${name}`,
+      run: () => {
+        const one = JSON.parse(text) as Fields;
+        const client = new Client(interfaces.get(one["interface"] as string) as string, "00".repeat(32));
+        const other = one["server_interface"];
+        const script = { ...one, ...(other ? { server_interface: interfaces.get(other as string) as string } : {}) };
+        const answers = (one["crossings"] as { answered: string | null }[]).map(
+          ({ answered }) => answered && unhex(answered),
+        );
+        const steps = one["script"] as Json[];
+        for (const cut of [null, { every: 7 }] as Cut[]) {
+          const outputs = new Machine(client, script, cut).answeredBy(answers as (Uint8Array | null)[]).run(steps);
+          for (const output of OUTPUTS) same(outputs[output], one[output], output);
+        }
+      },
+    }));
+}

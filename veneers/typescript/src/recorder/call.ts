@@ -323,7 +323,7 @@ export const get = (r: Recorder, admitted: Admission, object: Slot, place: unkno
 
 /** Returns the reason why a stub cannot be used at all: its call was never sent. */
 function unusable(slot: Slot): Failure | null {
-  if (slot.$tag !== FAILED) return slot.$tag === FREE ? misuse("OutOfScope") : null;
+  if (slot.$tag !== FAILED) return slot.$tag === FREE ? misuse("Released") : null;
   const failure = slot.$data as Failure;
   return failure.kind === "not_sent" || failure.kind === "misuse" ? failure : null;
 }
