@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The folders of stubs, each with the program that they are made from; from the repository's
-/// folder.
+/// The folders of stubs in Rust, each with the program that they are made from; from the
+/// repository's folder.
 const STUBS: &[(&str, &str)] = &[
     ("crates/cli/src/bench", "crates/cli/src/bench/bench.theta"),
     ("crates/cli/src/bench/files", "bench/files/files.theta"),
@@ -22,6 +22,16 @@ const STUBS: &[(&str, &str)] = &[
     ("examples/database/rust/src", "examples/database/database.theta"),
     ("examples/packages/rust/src", "examples/packages/packages.theta"),
     ("examples/scores/rust/src", "examples/scores/scores.theta"),
+];
+
+/// Those of stubs in TypeScript.
+const TYPESCRIPT: &[(&str, &str)] = &[
+    ("veneers/typescript/samples/auctions", "examples/auctions/auctions.theta"),
+    ("veneers/typescript/samples/database", "examples/database/database.theta"),
+    ("veneers/typescript/samples/lists", "examples/lists/lists.theta"),
+    ("veneers/typescript/samples/points", "examples/points/points.theta"),
+    ("veneers/typescript/samples/scores", "examples/scores/scores.theta"),
+    ("veneers/typescript/tests/stubs/conformance", "cases/programs/conformance.theta"),
 ];
 
 /// The tables of the runtimes of other languages.
@@ -47,9 +57,10 @@ fn committed_tables_are_fresh() {
 fn committed_stubs_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let writes = std::env::var_os("BIFROST_UPDATE").is_some();
-    for (folder, program) in STUBS {
+    let rust = STUBS.iter().map(|stubs| ("rust", stubs));
+    for (language, (folder, program)) in rust.chain(TYPESCRIPT.iter().map(|stubs| ("typescript", stubs))) {
         let mut veneer = Command::new(env!("CARGO_BIN_EXE_bifrost"));
-        veneer.current_dir(&root).args(["veneer", program, "-o", folder]);
+        veneer.current_dir(&root).args(["veneer", "--lang", language, program, "-o", folder]);
         if !writes {
             veneer.arg("--check");
         }

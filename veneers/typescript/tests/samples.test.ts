@@ -11,7 +11,7 @@ import { ROOT, Server } from "./server.js";
 
 const HERE = join(ROOT, "veneers/typescript");
 
-for (const name of ["auctions", "database", "lists", "points"]) {
+for (const name of ["auctions", "database", "lists", "points", "scores"]) {
   test(`the sample ${name} prints what it says`, async () => {
     await using server = await Server.serve(`examples/${name}/${name}.theta`);
     const sample = join(HERE, `build/node/samples/${name}/main.mjs`);
