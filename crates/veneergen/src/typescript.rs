@@ -12,7 +12,8 @@ use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
 use crate::model::{
-    ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel, ValueModel,
+    ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel,
+    ValueModel,
 };
 use crate::naming::Naming;
 
@@ -20,17 +21,71 @@ static TEMPLATE: &str = include_str!("../templates/typescript.jinja");
 
 /// The words that cannot be names of functions and parameters.
 static KEYWORDS: &[&str] = &[
-    "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
-    "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
-    "import", "in", "instanceof", "interface", "let", "new", "null", "package", "private", "protected", "public",
-    "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "var", "void", "while", "with",
+    "arguments",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "eval",
+    "export",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "function",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "new",
+    "null",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "var",
+    "void",
+    "while",
+    "with",
     "yield",
 ];
 
 /// Names that a method or routine would hide: those of every stub, and of the module.
 static TAKEN: &[&str] = &[
-    "as", "bf", "connect", "constructor", "is", "isSame", "release", "resolve", "session", "then", "toJSON",
-    "toString", "valueOf",
+    "as",
+    "bf",
+    "connect",
+    "constructor",
+    "is",
+    "isSame",
+    "release",
+    "resolve",
+    "session",
+    "then",
+    "toJSON",
+    "toString",
+    "valueOf",
 ];
 
 /// Names of types that generated code uses itself.
@@ -172,7 +227,9 @@ fn argument(value: &ValueModel) -> String {
         Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String | Kind::Bytes => {
             format!("{}Arg", value.ty)
         }
-        Kind::Any | Kind::Sequence | Kind::Struct | Kind::Oneof | Kind::Maybe => format!("bf.Arg<{}>", value.ty),
+        Kind::Any | Kind::Sequence | Kind::Struct | Kind::Oneof | Kind::Maybe => {
+            format!("bf.Arg<{}>", value.ty)
+        }
         _ => value.ty.clone(),
     }
 }
@@ -286,7 +343,9 @@ fn quoted(text: &str) -> String {
 fn alternatives(contents: &ContentsModel) -> String {
     let alternative = |part: &PartModel| match part.nil {
         true => format!("{{ readonly tag: {} }}", quoted(&part.theta)),
-        false => format!("{{ readonly tag: {}; readonly value: {} }}", quoted(&part.theta), plain(&part.plain)),
+        false => {
+            format!("{{ readonly tag: {}; readonly value: {} }}", quoted(&part.theta), plain(&part.plain))
+        }
     };
     let all: Vec<String> = contents.parts.iter().map(alternative).collect();
     let line = format!("export type {} = {};", contents.ty, all.join(" | "));
@@ -318,7 +377,9 @@ fn shape(contents: &ContentsModel) -> String {
         }
         _ => ("elements", part(0)),
     };
-    format!("  static override readonly shape: bf.Shape = {{\n    kind: \"{kind}\",\n    of: () => {of},\n  }};")
+    format!(
+        "  static override readonly shape: bf.Shape = {{\n    kind: \"{kind}\",\n    of: () => {of},\n  }};"
+    )
 }
 
 /// Returns the head of a class.
@@ -330,7 +391,8 @@ fn class_head(t: &TypeModel) -> String {
         true => ("bf.Copied", vec![format!("{name} | bf.Input<{whole}>"), whole]),
         false => ("bf.Contents", vec![whole]),
     };
-    listed(&format!("export class {name} extends {base}"), "<", &types, ">", " {", 0).replace(",\n> {", "\n> {")
+    listed(&format!("export class {name} extends {base}"), "<", &types, ">", " {", 0)
+        .replace(",\n> {", "\n> {")
 }
 
 /// Returns the name of a type.
@@ -346,13 +408,21 @@ fn theta(name: &str) -> String {
 fn numbers(t: &TypeModel) -> String {
     let cell = &t.cell;
     let cells = format!("[{}, {}, {}, {}]", cell.ty, cell.put, cell.full, cell.get);
-    listed("static override readonly numbers: bf.Numbers =", " [", &[t.number.to_string(), cells], "]", ";", 2)
+    listed(
+        "static override readonly numbers: bf.Numbers =",
+        " [",
+        &[t.number.to_string(), cells],
+        "]",
+        ";",
+        2,
+    )
 }
 
 /// Returns the names of a type and of all above it, by which TypeScript tells the types apart.
 fn brand(t: &TypeModel) -> String {
     let above = t.supertypes.iter().filter(|name| !name.starts_with("bf."));
-    let names: Vec<String> = std::iter::once(&t.name).chain(above).map(|name| format!("{name}: true")).collect();
+    let names: Vec<String> =
+        std::iter::once(&t.name).chain(above).map(|name| format!("{name}: true")).collect();
     let line = format!("  declare readonly $is: {{ {} }};", names.join("; "));
     if line.chars().count() <= WIDTH {
         return line;
@@ -376,7 +446,8 @@ fn exception(exception: &ExceptionModel, signals: &[SignalModel]) -> Vec<String>
     };
     let mut lines = vec![function("types", &handled)];
     if headings.len() > 1 {
-        let lists: Vec<String> = headings.iter().map(|one| format!("[{}]", classes(one).join(", "))).collect();
+        let lists: Vec<String> =
+            headings.iter().map(|one| format!("[{}]", classes(one).join(", "))).collect();
         lines.push(function("headings", &lists));
     }
     let tuple = |signal: &&SignalModel| -> String {

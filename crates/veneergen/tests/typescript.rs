@@ -11,7 +11,10 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// The interfaces, and the folders of their stubs.
 const STUBS: &[(&str, &str)] = &[
     ("vectors/interface.json", "veneers/typescript/tests/stubs/vectors"),
-    ("crates/cli/tests/conformance/bifrost_stubs.interface.json", "veneers/typescript/tests/stubs/conformance"),
+    (
+        "crates/cli/tests/conformance/bifrost_stubs.interface.json",
+        "veneers/typescript/tests/stubs/conformance",
+    ),
 ];
 
 fn files(interface: &str) -> Vec<(String, String)> {
@@ -44,6 +47,9 @@ fn keywords_and_clashes_are_renamed() {
     assert_eq!([path, beside], ["bifrost_stubs.ts", "bifrost_stubs_interface.ts"]);
     assert!(text.contains("newUser(user: bf.StrArg): DataElem {"), "a name in mixed case");
     assert!(text.contains("export class ListOfInt extends bf.Contents"), "an instantiation");
-    assert!(text.contains("Theta: `fetch (user: string) returns (DataElem) signals (not_found)`"), "a heading");
+    assert!(
+        text.contains("Theta: `fetch (user: string) returns (DataElem) signals (not_found)`"),
+        "a heading"
+    );
     assert!(json.lines().all(|line| line.len() < 400), "the interface is a file of short lines");
 }
