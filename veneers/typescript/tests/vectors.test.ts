@@ -1,4 +1,4 @@
-// L1, L2 and L4: the vectors, and the cases with the answers that their files have.
+// L1, L2 and L4: the vectors, and the replay of the cases with the answers that their files have.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
