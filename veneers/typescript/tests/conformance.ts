@@ -181,7 +181,7 @@ everywhere("records, oneofs and anys are stubs", async (s, p) => {
   equal(crossings(s), 2, "one for all of it, and one for the cell");
 });
 
-everywhere("contents cross by value", async (s, p) => {
+everywhere("compounds cross by value", async (s, p) => {
   const v = p.values();
   const total = v.total([1, 2n, s.value(bf.Int, 3)]);
   const twice = v.twice([1, 2]).get();
@@ -687,7 +687,7 @@ cases.push({
   },
 });
 
-everywhere("a table is one crossing", async (s, p) => {
+everywhere("a table of rows is one crossing", async (s, p) => {
   const pairs = s.collect(p.pairs(3), [bf.Int, bf.Str, bf.Int], (n, text) => [n, text, n.add(1)]);
   equal(crossings(s), 0);
   equal(await pairs, [
@@ -755,7 +755,7 @@ everywhere("a row that fails is told", async (s, p) => {
   equal(Array.isArray(await table), true);
 });
 
-everywhere("objects are seen as what they are", async (s, p) => {
+everywhere("types at run time: objects are seen as what they are", async (s, p) => {
   const number = p.tagged().thing(1);
   const [int, isInt, isItem] = [number.as(bf.Int), number.is(bf.Int), number.is(Item)];
   const counter = p.counter();
@@ -778,4 +778,32 @@ everywhere("objects are seen as what they are", async (s, p) => {
   });
   const rows = await values;
   truth(rows.some(([, value]) => value >= 0n) && rows.some(([, value]) => value === -1n), show(rows));
+});
+
+everywhere("and by a cell live", async (s, p) => {
+  const [yes, no] = [p.sameBool(true), p.sameBool(false)];
+  const results = [yes.and(() => no), no.or(() => yes), yes.and(() => true), no.and(() => p.item("nobody").is(Item))];
+  equal(await Promise.all(results), [false, true, true, false]);
+  equal(crossings(s), 1);
+  equal(s.exceptions().errors.length, 0, "what is not needed is not run");
+});
+
+everywhere("a wait without changes", async (s, p) => {
+  await p.counter().value();
+  const [changed, value] = [s.wait(20), p.counter().value()];
+  equal([await changed, await value], [false, 0n]);
+});
+
+everywhere("rows of 255 columns", async (s) => {
+  const table = s.rows(...Array.from({ length: 255 }, () => bf.Int as bf.Type<bf.Int>));
+  table.push(...Array.from({ length: 255 }, (_, i) => i));
+  const rows = await table;
+  equal([rows.length, rows[0]?.length, rows[0]?.[254]], [1, 255, 254n]);
+});
+
+everywhere("commands are sent early", async (s, p) => {
+  const all = Array.from({ length: 1000 }, (_, i) => p.sameInt(i));
+  truth(s.$r.published >= 4096, "the server runs the begin of the batch");
+  equal(await all[999], 999n);
+  equal(crossings(s), 1);
 });

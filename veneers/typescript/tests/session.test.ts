@@ -9,6 +9,7 @@ import { test } from "node:test";
 import * as bf from "bifrost-veneer";
 
 import { ROOT, Server } from "./server.js";
+import { connect as connectAuctions, House, TooLow } from "../samples/auctions/bifrost_stubs.js";
 import * as vectors from "./stubs/vectors/bifrost_stubs.js";
 import { connect, Counter, INTERFACE, Item, NotFound, Probe } from "./stubs/conformance/bifrost_stubs.js";
 
@@ -138,7 +139,7 @@ test("keys and authorities of servers", async () => {
   await rejects(connect(tls, { authorities: "x" }), /contradict/);
 });
 
-test("a server with another interface", async () => {
+test("another interface at the server", async () => {
   await using server = await Server.serve("examples/database/database.theta");
   const s = await vectors.connect(server.urls[0] as string);
   const db = s.lookup("database", vectors.DataBase);
@@ -195,7 +196,7 @@ test("stubs that nobody has are given back", async () => {
   await s.close();
 });
 
-test("requests that overlap use each other's results", async () => {
+test("batches overlap: requests use each other's results", async () => {
   await using server = await Server.serve(PROGRAM);
   const s = await connect(server.urls[0] as string);
   const p = s.lookup("probe", Probe);
@@ -220,7 +221,7 @@ test("requests that overlap use each other's results", async () => {
   await s.close();
 });
 
-test("failures that nobody has claimed prevent a commit", async () => {
+test("a commit names unseen failures", async () => {
   await using server = await Server.serve(PROGRAM);
   const s = await connect(server.urls[0] as string);
   const p = s.lookup("probe", Probe);
@@ -243,7 +244,7 @@ test("failures that nobody has claimed prevent a commit", async () => {
   await s.close();
 });
 
-test("transactions ship, and named batches are done once", async () => {
+test("a batch is a transaction, and a named batch is done once", async () => {
   await using server = await Server.serve(PROGRAM);
   const [s, other] = [await connect(server.urls[0] as string), await connect(server.urls[0] as string)];
   const counters = [s, other].map((one) => one.lookup("counter", Counter)) as [Counter, Counter];
@@ -314,7 +315,7 @@ test("a live batch shows each change", async () => {
   await Promise.all([s.close(), writer.close()]);
 });
 
-test("the root directory, and `using`", async () => {
+test("names of the root directory, and `using`", async () => {
   await using server = await Server.serve(PROGRAM);
   await using s = await connect(server.urls[0] as string);
   const root = bf.callOf(s, INTERFACE, INTERFACE.routines.indexOf("root"), bf.Directory);
@@ -353,4 +354,43 @@ test("the runtime is as small as it says", async () => {
   const bytes = gzipSync(outputFiles[0]?.contents as Uint8Array, { level: 9 }).length;
   ok(bytes < 25_000, `${bytes} bytes`);
   ok(readFileSync(join(ROOT, "veneers/typescript/README.md"), "utf8").includes("25 kB"), "as the README says");
+});
+
+test("actors answer and are sent to", async () => {
+  await using server = await Server.serve("examples/auctions/auctions.theta");
+  await using s = await connectAuctions(server.urls[0] as string);
+  const lamp = s.lookup("house", House).open("lamp", 10);
+  const [first, second] = [lamp.bid(12), lamp.bid(20)];
+  lamp.send.bid(70);
+  const price = lamp.price();
+  deepEqual([await first, await second, await price], [1n, 2n, 70n]);
+  const low = await lamp.bid(11).catch((error: unknown) => error);
+  ok(low instanceof TooLow);
+  deepEqual(low.values, [70n]);
+  // Nobody is told of a message that fails.
+  lamp.send.bid(1);
+  equal(await lamp.price(), 70n);
+});
+
+test("a session is left", async () => {
+  await using server = await Server.serve(PROGRAM);
+  const [s, other] = [await connect(server.urls[0] as string), await connect(server.urls[0] as string)];
+  s.lookup("counter", Counter).add(7);
+  void s.commit();
+  s[Symbol.dispose]();
+  ok(s.isClosed);
+  await ends(s.lookup("probe", Probe).sameInt(1), "client");
+  for await (const value of other.live(() => other.lookup("counter", Counter).value())) if (value === 7n) break;
+  await other.close();
+});
+
+test("futures are mapped again live", async () => {
+  await using server = await Server.serve(PROGRAM);
+  const s = await connect(server.urls[0] as string, { remapFutures: 100 });
+  const p = s.lookup("probe", Probe);
+  let sum = p.sameInt(0);
+  for (let i = 1; i <= 1000; i++) sum = sum.add(i);
+  equal(await sum, 500_500n);
+  ok(s.counters.crossings >= 10, `${s.counters.crossings} crossings`);
+  await s.close();
 });
