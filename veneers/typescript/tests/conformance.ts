@@ -17,7 +17,7 @@ export interface LiveCase {
 
 export const cases: LiveCase[] = [];
 
-function everywhere(name: string, run: Run): void {
+function test(name: string, run: Run): void {
   limited(name, [], run);
 }
 
@@ -100,7 +100,7 @@ const history = (s: bf.Session): unknown[] =>
 const MIN = -(2n ** 63n);
 const MAX = 2n ** 63n - 1n;
 
-everywhere("values come back as they went", async (s, p) => {
+test("values come back as they went", async (s, p) => {
   const ints = [0n, 1n, -1n, MIN, MAX, 2n ** 53n].map((v) => [v, p.sameInt(v)] as const);
   const numbers = [0, -1, 2 ** 31, -(2 ** 31), -(2 ** 31) - 1, 2 ** 53 - 1, -(2 ** 53) + 1, 2 ** 32].map(
     (v) => [BigInt(v), p.sameInt(v)] as const,
@@ -128,7 +128,7 @@ everywhere("values come back as they went", async (s, p) => {
   equal(crossings(s), 1, "crossings");
 });
 
-everywhere("results of all shapes", async (s, p) => {
+test("results of all shapes", async (s, p) => {
   const [quotient, remainder] = p.divide(17, 5);
   const [item, length] = p.itemAndLength("grüße");
   const name = item.name();
@@ -143,7 +143,7 @@ everywhere("results of all shapes", async (s, p) => {
   equal(crossings(s), 2);
 });
 
-everywhere("a subtype passes for its supertype", async (s, p) => {
+test("a subtype passes for its supertype", async (s, p) => {
   const counter = s.lookup("counter", Counter);
   const byReference = p.nameOf(counter);
   const item: Item = counter;
@@ -156,7 +156,7 @@ everywhere("a subtype passes for its supertype", async (s, p) => {
   equal(await refusal(s.lookup("probe", Counter).value()), "WrongType");
 });
 
-everywhere("records, oneofs and anys are stubs", async (s, p) => {
+test("records, oneofs and anys are stubs", async (s, p) => {
   const t = p.tagged();
   const point = t.point(3, 4);
   point.setX(5);
@@ -181,7 +181,7 @@ everywhere("records, oneofs and anys are stubs", async (s, p) => {
   equal(crossings(s), 2, "one for all of it, and one for the cell");
 });
 
-everywhere("compounds cross by value", async (s, p) => {
+test("compounds cross by value", async (s, p) => {
   const v = p.values();
   const total = v.total([1, 2n, s.value(bf.Int, 3)]);
   const twice = v.twice([1, 2]).get();
@@ -222,7 +222,7 @@ everywhere("compounds cross by value", async (s, p) => {
   truth(reject instanceof bf.SignalError && reject.signal === "rejected", String(reject));
 });
 
-everywhere("iterators of methods, routines and values", async (s, p) => {
+test("iterators of methods, routines and values", async (s, p) => {
   const out = s.cell(bf.Str, "");
   const say = (text: bf.Str): bf.Done => out.put(out.get().concat(text).concat(" "));
   s.foreach(p.numbers(3), (i) => say(i.unparse()));
@@ -235,7 +235,7 @@ everywhere("iterators of methods, routines and values", async (s, p) => {
   equal(crossings(s), 1);
 });
 
-everywhere("signals carry their values", async (s, p) => {
+test("signals carry their values", async (s, p) => {
   const [everything, fine, missing] = [p.choose(6), p.choose(4), p.item("zoë")];
   const error = await rejected(everything);
   truth(error instanceof Everything, String(error));
@@ -246,7 +246,7 @@ everywhere("signals carry their values", async (s, p) => {
   equal(crossings(s), 1);
 });
 
-everywhere("cells of everything", async (s, p) => {
+test("cells of everything", async (s, p) => {
   async function check<S extends bf.Value<unknown, unknown>>(
     type: bf.Type<S>,
     one: bf.Arg<S>,
@@ -281,7 +281,7 @@ everywhere("cells of everything", async (s, p) => {
   equal(crossings(s), 8);
 });
 
-everywhere("straight futures take one crossing", async (s, p) => {
+test("straight futures take one crossing", async (s, p) => {
   let last = p.itself();
   for (let i = 0; i < 5000; i++) last = last.itself();
   const name = last.counter().name();
@@ -291,7 +291,7 @@ everywhere("straight futures take one crossing", async (s, p) => {
   equal([crossings(s), s.counters.calls], [1, 5004]);
 });
 
-everywhere("a claim flushes once for all promises", async (s, p) => {
+test("a claim flushes once for all promises", async (s, p) => {
   const promises = Array.from({ length: 100 }, (_, i) => p.sameInt(i));
   const sum = promises.reduce<bf.Int>((sum, one) => sum.add(one), s.value(bf.Int, 0));
   equal(promises[7]?.peek(), undefined);
@@ -336,7 +336,7 @@ limited("only what is kept gets a handle", ["limits.handles_max=8"], async (s, p
   equal(await p.sameInt(1), 1n, "and the session goes on");
 });
 
-everywhere("the same object is the same handle", async (s, p) => {
+test("the same object is the same handle", async (s, p) => {
   const [a, b, other] = [p.counter(), p.counter(), p.fresh()];
   await s.flush();
   const c = s.lookup("counter", Counter);
@@ -353,7 +353,7 @@ everywhere("the same object is the same handle", async (s, p) => {
   equal(misuseOf(await rejected(a.name())), "Released");
 });
 
-everywhere("structures nest", async (s, p) => {
+test("structures nest", async (s, p) => {
   let expected = "";
   for (let i = 1; i <= 5; i++) {
     if (i === 4) break;
@@ -401,7 +401,7 @@ everywhere("structures nest", async (s, p) => {
   equal(s.exceptions().errors.length, 0);
 });
 
-everywhere("handlers get names and values", async (s, p) => {
+test("handlers get names and values", async (s, p) => {
   const out = s.cell(bf.Str, "");
   const say = (text: bf.Str): bf.Done => out.put(out.get().concat(text).concat(" "));
   s.foreach(p.numbers(8), (i) => {
@@ -431,7 +431,7 @@ everywhere("handlers get names and values", async (s, p) => {
   equal(await seen.get(), 10n);
 });
 
-everywhere("exceptions in loops say the round", async (s, p) => {
+test("exceptions in loops say the round", async (s, p) => {
   // An exception that nothing handles ends the structure, and the batch goes on behind it.
   const cell = s.cell(bf.Int, 0);
   s.foreach(p.numbers(4), (i) => {
@@ -458,7 +458,7 @@ everywhere("exceptions in loops say the round", async (s, p) => {
   equal(crossings(s), 2);
 });
 
-everywhere("what depends on a failure says why", async (s, p) => {
+test("what depends on a failure says why", async (s, p) => {
   const zoe = p.item("zoe");
   const [name, passed] = [zoe.name(), p.nameOf(zoe)];
   const further = p.sameString(name).length().add(1);
@@ -482,7 +482,7 @@ everywhere("what depends on a failure says why", async (s, p) => {
   equal(crossings(s), 2);
 });
 
-everywhere("misuse is a value and the session goes on", async (s, p) => {
+test("misuse is a value and the session goes on", async (s, p) => {
   // A claim where the batch cannot end.
   const before = p.sameInt(1);
   const total = s.cell(bf.Int, 0);
@@ -543,7 +543,7 @@ everywhere("misuse is a value and the session goes on", async (s, p) => {
   equal(await p.sameInt(5), 5n);
 });
 
-everywhere("procedures are kept by the session", async (s, p) => {
+test("procedures are kept by the session", async (s, p) => {
   const label = s.procedure("label", [bf.Str, bf.Int, Item], bf.Str, (prefix, n, item) => {
     s.if(n.lt(0), () => {
       s.return(bf.Str, "negative");
@@ -582,7 +582,7 @@ everywhere("procedures are kept by the session", async (s, p) => {
   equal(await p.counter().value(), 10n);
 });
 
-everywhere("numbers signal what has no result", async (s) => {
+test("numbers signal what has no result", async (s) => {
   const [least, most, one] = [s.value(bf.Int, MIN), s.value(bf.Int, MAX), s.value(bf.Int, 1)];
   const results = [
     [most.add(1), "overflow"],
@@ -687,7 +687,7 @@ cases.push({
   },
 });
 
-everywhere("a table of rows is one crossing", async (s, p) => {
+test("a table of rows is one crossing", async (s, p) => {
   const pairs = s.collect(p.pairs(3), [bf.Int, bf.Str, bf.Int], (n, text) => [n, text, n.add(1)]);
   equal(crossings(s), 0);
   equal(await pairs, [
@@ -712,7 +712,7 @@ everywhere("a table of rows is one crossing", async (s, p) => {
   );
 });
 
-everywhere("rows come from structures and procedures", async (s, p) => {
+test("rows come from structures and procedures", async (s, p) => {
   const table = s.rows(bf.Int, bf.Bool);
   table.push(0, true);
   const odd = s.procedure("odd", [bf.Int], bf.Done, (n) => {
@@ -735,7 +735,7 @@ everywhere("rows come from structures and procedures", async (s, p) => {
   equal(await refusal(odd.call(7)), "NoSuchProcedure");
 });
 
-everywhere("a table of an earlier batch takes no rows", async (s) => {
+test("a table of an earlier batch takes no rows", async (s) => {
   const table = s.rows(bf.Int);
   table.push(1);
   equal(await table, [[1n]]);
@@ -746,7 +746,7 @@ everywhere("a table of an earlier batch takes no rows", async (s) => {
   equal(await table, [[1n]]);
 });
 
-everywhere("a row that fails is told", async (s, p) => {
+test("a row that fails is told", async (s, p) => {
   const table = s.collect(p.numbers(6), [bf.Int], (n) => [p.choose(n)]);
   const error = await rejected(table);
   truth(error instanceof bf.UnseenError, String(error));
@@ -755,7 +755,7 @@ everywhere("a row that fails is told", async (s, p) => {
   equal(Array.isArray(await table), true);
 });
 
-everywhere("types at run time: objects are seen as what they are", async (s, p) => {
+test("types at run time: objects are seen as what they are", async (s, p) => {
   const number = p.tagged().thing(1);
   const [int, isInt, isItem] = [number.as(bf.Int), number.is(bf.Int), number.is(Item)];
   const counter = p.counter();
@@ -780,7 +780,7 @@ everywhere("types at run time: objects are seen as what they are", async (s, p) 
   truth(rows.some(([, value]) => value >= 0n) && rows.some(([, value]) => value === -1n), show(rows));
 });
 
-everywhere("and by a cell live", async (s, p) => {
+test("and by a cell live", async (s, p) => {
   const [yes, no] = [p.sameBool(true), p.sameBool(false)];
   const results = [yes.and(() => no), no.or(() => yes), yes.and(() => true), no.and(() => p.item("nobody").is(Item))];
   equal(await Promise.all(results), [false, true, true, false]);
@@ -788,20 +788,20 @@ everywhere("and by a cell live", async (s, p) => {
   equal(s.exceptions().errors.length, 0, "what is not needed is not run");
 });
 
-everywhere("a wait without changes", async (s, p) => {
+test("a wait without changes", async (s, p) => {
   await p.counter().value();
   const [changed, value] = [s.wait(20), p.counter().value()];
   equal([await changed, await value], [false, 0n]);
 });
 
-everywhere("rows of 255 columns", async (s) => {
+test("rows of 255 columns", async (s) => {
   const table = s.rows(...Array.from({ length: 255 }, () => bf.Int as bf.Type<bf.Int>));
   table.push(...Array.from({ length: 255 }, (_, i) => i));
   const rows = await table;
   equal([rows.length, rows[0]?.length, rows[0]?.[254]], [1, 255, 254n]);
 });
 
-everywhere("commands are sent early", async (s, p) => {
+test("commands are sent early", async (s, p) => {
   const all = Array.from({ length: 1000 }, (_, i) => p.sameInt(i));
   truth(s.$r.published >= 4096, "the server runs the begin of the batch");
   equal(await all[999], 999n);
