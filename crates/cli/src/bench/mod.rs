@@ -27,6 +27,7 @@ mod sizes;
 mod soak;
 mod theta;
 mod usage;
+mod veneers;
 
 use std::path::PathBuf;
 
@@ -71,6 +72,8 @@ enum What {
     Blocking(blocking::Args),
     /// Imports at a trader with many offers, beside a call of the same actor that does nothing
     Imports(imports::Args),
+    /// The client libraries of all languages, beside raw sockets and peers
+    Veneers(veneers::Args),
     /// Many clients with mixed batches for a long time, under kills and stops: nothing acknowledged
     /// is lost, and the means of the server stay flat
     Soak(soak::Args),
@@ -126,6 +129,7 @@ pub fn run(args: Args) -> Outcome {
         What::Files(args) => files::run(args),
         What::Blocking(args) => blocking::run(args),
         What::Imports(args) => imports::run(args),
+        What::Veneers(args) => veneers::run(args),
         What::Futex { file, core } => futex::serve(file, *core),
         What::Soak(args) => soak::run(args),
         What::SoakClients { url, seed, accounts, clients } => {

@@ -15,7 +15,7 @@ use super::fit::Estimate;
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
     /// The benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`, `sessions`, `commits`, `soak`,
-    /// `files`, `blocking`, `imports`.
+    /// `files`, `blocking`, `imports`, `veneers`.
     pub bench: &'static str,
     /// The name of the case.
     pub case: String,
