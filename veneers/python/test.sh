@@ -43,14 +43,15 @@ step "$empty" tests/readme.py
 grep -E '^(pytest|pluggy|iniconfig|packaging|Pygments)==' requirements.txt > "$target/pytest.txt"
 step "$tools/python" -m pip --python "$empty" install -q --no-deps -r "$target/pytest.txt"
 
-step "$tools/ruff" format --check src tests samples bench
-step "$tools/ruff" check src tests samples bench
-stubs=(tests/conformance tests/database samples/*)
+examples=(../../examples/*/python)
+step "$tools/ruff" format --config pyproject.toml --check src tests samples bench "${examples[@]}"
+step "$tools/ruff" check --config pyproject.toml src tests samples bench "${examples[@]}"
+stubs=(tests/conformance tests/database samples/* "${examples[@]}")
 step "$tools/ruff" format --isolated --check "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/ruff" check --isolated --select F,E9,I "${stubs[@]/%/\/bifrost_stubs.py}"
 step "$tools/mypy" --cache-dir "$target/mypy" src
 step env MYPYPATH=tests "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" tests bench
-for sample in samples/*; do
+for sample in samples/* "${examples[@]}"; do
   step env MYPYPATH="$sample" "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" "$sample"/*.py
 done
 step "$tools/pyright" --pythonpath "$empty" src tests/conformance samples
