@@ -11,14 +11,14 @@ trap 'rm -rf "$folder"' EXIT
 library=("$folder"/packages/libbifrost0_*.deb) development=("$folder"/packages/libbifrost-dev_*.deb)
 
 # The library's package has no development files.
-dpkg-deb -x "${library[0]}" "$folder/root"
-if find "$folder/root" -name '*.h' -o -name '*.a' -o -name '*.so' -o -name '*.pc' | grep .; then
+dpkg-deb -x "${library[0]}" "$folder/unpacked"
+if find "$folder/unpacked" -name '*.h' -o -name '*.a' -o -name '*.so' -o -name '*.pc' | grep .; then
   echo "error: libbifrost0 has development files" >&2
   exit 1
 fi
-dpkg-deb -x "${development[0]}" "$folder/root"
+dpkg-deb -x "${development[0]}" "$folder/unpacked"
 dpkg-deb -f "${development[0]}" Depends | grep -q '^libbifrost0 (= '
-prefix="$folder/root/usr"
+prefix="$folder/unpacked/usr"
 
 # The functions have versions, and nothing else is exported.
 nm -D --defined-only "$(find "$prefix" -name libbifrost.so.0)" > "$folder/symbols"

@@ -1,6 +1,6 @@
 """Measures the veneer: recording, batches, crossings, tables, beside a ping-pong over a raw socket.
 
-Prints a line of JSON for each figure: the least and the median of many short runs. ``BIFROST_URL`` is a
+Prints a line of JSON for each figure, as ``bifrost bench veneers`` reads it. ``BIFROST_URL`` is a
 server of ``cases/programs/conformance.theta`` at a unix socket; without it one is started
 with ``BIFROST_BIN``.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import platform
 import socket
 import statistics
 import sys
@@ -29,11 +28,11 @@ from conformance.bifrost_stubs import Probe, connect  # noqa: E402
 from servers import CONFORMANCE, Server  # noqa: E402
 
 
-def figure(name: str, unit: str, samples: list[float], **more: Any) -> None:
-    """Prints a figure: the least and the median of its samples."""
-    line = {"bench": name, "unit": unit, "min": round(min(samples), 3), "runs": len(samples)}
-    line["median"] = round(statistics.median(samples), 3)
-    print(json.dumps(line | more), flush=True)
+def figure(case: str, n: int, samples: list[float], unit: str = "ns", peer: str = "python") -> None:
+    """Prints a figure: the median of its samples, the least and the greatest, each of one of ``n`` steps."""
+    value, least, most = (round(f(samples), 3) for f in (statistics.median, min, max))
+    line = {"bench": "veneers", "case": case, "peer": peer, "n": n, "value": value, "min": least, "max": most}
+    print(json.dumps(line | {"unit": unit}), flush=True)
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -59,9 +58,9 @@ def record(probe: Probe, flush: Callable[[], None]) -> None:
     counter = probe.counter()
     flush()
     for name, call in (
-        ("record a call", counter.value),
-        ("record a call with an int", lambda: probe.same_int(7)),
-        ("record a call with a text", lambda: probe.same_string("abc")),
+        ("record", lambda: probe.same_int(7)),
+        ("record, no argument", counter.value),
+        ("record, a text", lambda: probe.same_string("abc")),
     ):
         samples = []
         for _ in range(200):
@@ -72,7 +71,7 @@ def record(probe: Probe, flush: Callable[[], None]) -> None:
 
             samples.append(timed(run) / 100)
             flush()
-        figure(name, "ns", samples)
+        figure(name, 100, samples)
 
 
 def batches(probe: Probe) -> None:
@@ -89,7 +88,7 @@ def batches(probe: Probe) -> None:
             counter.value().claim()
 
         samples.append(timed(run) / count)
-    figure("a call in a batch, the last one claimed", "ns", samples, calls=count)
+    figure("batch", count, samples)
     samples = []
     for _ in range(20):
 
@@ -98,15 +97,15 @@ def batches(probe: Probe) -> None:
                 promise.claim()
 
         samples.append(timed(run_all) / count)
-    figure("a call in a batch, all claimed", "ns", samples, calls=count)
+    figure("batch, all claimed", count, samples)
 
 
-def pairs(probe: Probe, raw: float) -> None:
+def pairs(probe: Probe) -> None:
     """A call, claimed: a pair of crossings."""
     counter = probe.counter()
     counter.value().claim()
     samples = [timed(lambda: counter.value().claim()) / 1000 for _ in range(5000)]
-    figure("a pair of crossings", "us", samples, raw=round(raw, 3), above_raw=round(min(samples) - raw, 3))
+    figure("pair", 1, samples, "us")
 
 
 def tables(session: Any, probe: Probe) -> None:
@@ -120,11 +119,11 @@ def tables(session: Any, probe: Probe) -> None:
             assert len(rows) == count
 
         samples.append(timed(run) / count)
-    figure("a row of a table", "ns", samples, rows=count)
+    figure("table", count, samples)
 
 
-def ping_pong() -> float:
-    """The same bytes back and forth over a raw unix socket: 16 there, 48 back. Returns the least, in us."""
+def ping_pong() -> None:
+    """The same bytes back and forth over a raw unix socket: 16 there, 48 back."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "raw")
         listener = socket.socket(socket.AF_UNIX)
@@ -149,21 +148,18 @@ def ping_pong() -> float:
             samples = [timed(run) / 1000 for _ in range(5000)]
         thread.join()
         listener.close()
-    figure("raw socket ping-pong", "us", samples)
-    return min(samples)
+    figure("pair", 1, samples, "us", "raw")
 
 
 def main() -> None:
-    implementation = f"{platform.python_implementation()} {platform.python_version()}"
-    print(json.dumps({"python": implementation, "machine": platform.machine(), "cpus": os.cpu_count()}))
     gc.collect()
-    raw = ping_pong()
+    ping_pong()
     with server_url() as url, connect(url) as session:
         probe = session.lookup("probe", Probe)
         session.flush()
         record(probe, session.flush)
         batches(probe)
-        pairs(probe, raw)
+        pairs(probe)
         tables(session, probe)
 
 

@@ -1,6 +1,6 @@
 // What things cost, as JSON lines: `bench`, `case`, `peer`, `n`, `value` (the median), `min`, `max`, `unit`.
 //
-// `BIFROST_BIN=... node build/node/bench/bench.mjs` starts a server of the conformance program. Compare
+// `BIFROST_URL` is a server of the conformance program; without it one is started with `BIFROST_BIN`. Compare
 // figures of one run only; `raw` is a ping-pong of as many bytes over the same kind of socket.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -28,8 +28,9 @@ async function measure(
   console.log(JSON.stringify({ bench: "veneers", case: name, peer, n, value, min, max, unit: "ns" }));
 }
 
-const server = await Server.serve("cases/programs/conformance.theta");
-const s = await connect(server.urls[0] as string);
+const known = process.env.BIFROST_URL;
+const server = known === undefined ? await Server.serve("cases/programs/conformance.theta") : undefined;
+const s = await connect(known ?? (server?.urls[0] as string));
 const p = s.lookup("probe", Probe);
 await p.resolve();
 
@@ -92,4 +93,4 @@ socket.destroy();
 echo.close();
 rmSync(folder, { recursive: true });
 await s.close();
-await server.end();
+await server?.end();
