@@ -97,8 +97,13 @@ impl Chars {
 
     /// Returns the text; nothing for null and for what is no UTF-8.
     pub(crate) fn get(&self) -> Option<&str> {
+        self.given().and_then(|given| given.ok())
+    }
+
+    /// Returns the text, or the mistake that it is no UTF-8; nothing for null.
+    pub(crate) fn given(&self) -> Option<Result<&str, std::str::Utf8Error>> {
         // SAFETY: a zero byte ends it (the header).
-        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) }.to_str().ok()).flatten()
+        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) }.to_str())
     }
 }
 

@@ -336,6 +336,8 @@ pub(crate) enum ConnectError {
     Interface(#[from] InterfaceError),
     #[error("the {0} is null, or no UTF-8")]
     NotText(&'static str),
+    #[error("a certificate needs its key, and a key its certificate")]
+    HalfCertificate,
 }
 
 impl From<GreetError> for ConnectError {

@@ -118,7 +118,7 @@ impl Options {
         if self.remap_futures > 0 {
             settings.remap_futures = self.remap_futures;
         }
-        if let Some(parent) = self.trace_parent.get() {
+        if let Some(parent) = optional(&self.trace_parent, "trace context")? {
             let trace = TraceContext::parse(parent);
             settings.trace = Some(trace.ok_or_else(|| ConnectError::Trace(parent.to_owned()))?);
         }
@@ -132,14 +132,23 @@ impl Options {
         }
     }
 
-    fn tls(&self) -> TlsOptions {
-        let file = |text: Chars| text.get().map(Into::into);
-        let certificate = match (file(self.certificate), file(self.key)) {
-            (Some(certificate), Some(key)) => Some(KeyFiles { certificate, key }),
-            _ => None,
+    fn tls(&self) -> Result<TlsOptions, ConnectError> {
+        let authorities = optional(&self.authorities, "file of authorities")?.map(Into::into);
+        let files = (optional(&self.certificate, "certificate")?, optional(&self.key, "key")?);
+        let certificate = match files {
+            (Some(certificate), Some(key)) => {
+                Some(KeyFiles { certificate: certificate.into(), key: key.into() })
+            }
+            (None, None) => None,
+            _ => return Err(ConnectError::HalfCertificate),
         };
-        TlsOptions { authorities: file(self.authorities), certificate }
+        Ok(TlsOptions { authorities, certificate })
     }
+}
+
+/// Returns a setting; nothing for null.
+fn optional<'c>(text: &'c Chars, name: &'static str) -> Result<Option<&'c str>, ConnectError> {
+    text.given().transpose().map_err(|_| ConnectError::NotText(name))
 }
 
 /// True if the address is that of a trader.
@@ -160,7 +169,7 @@ impl Session {
         }
         let address: Address = url.parse()?;
         let stubs = interface.stubs();
-        let token = options.token.get().unwrap_or_default();
+        let token = optional(&options.token, "token")?.unwrap_or_default();
         match Session::open(&address, stubs, options, "") {
             // A server asks for the token by refusing a client without.
             Err(ConnectError::Closed(Closed::ByServer { number, .. }))
@@ -181,9 +190,9 @@ impl Session {
         token: &str,
     ) -> Result<Session, ConnectError> {
         let timeout = options.timeout();
-        let ways = ConnectOptions { timeout, tls: options.tls(), ..ConnectOptions::default() };
+        let ways = ConnectOptions { timeout, tls: options.tls()?, ..ConnectOptions::default() };
         let mut wire = Wire::new(Stream::connect(address, &ways)?, timeout);
-        let name = options.name.get().unwrap_or_default();
+        let name = optional(&options.name, "name")?.unwrap_or_default();
         let recorder = wire.greet(Greeting::new(stubs, token, name, options.settings()?))?;
         Ok(Session {
             recorder,

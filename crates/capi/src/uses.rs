@@ -124,3 +124,78 @@ impl Uses {
         self.alive
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stub(slot: u32, use_count: u32) -> Ref {
+        Ref::new(None, slot, use_count)
+    }
+
+    #[test]
+    fn a_slot_that_is_used_again_is_another_stub() {
+        let mut uses = Uses::default();
+        let first = uses.begin(Slot(3));
+        assert_eq!(uses.slot(stub(3, first)), Ok(Slot(3)));
+        assert_eq!(uses.release(3, first, false), Some(Slot(3)));
+        let second = uses.begin(Slot(3));
+        assert_ne!(first, second);
+        assert_eq!(uses.slot(stub(3, first)), Err(Misuse::Released));
+        assert_eq!(uses.slot(stub(3, second)), Ok(Slot(3)));
+        assert_eq!(uses.release(3, first, false), None, "not the first one's any more");
+        assert_eq!(uses.alive(), 1);
+    }
+
+    #[test]
+    fn numbers_from_nowhere_are_no_stubs() {
+        let mut uses = Uses::default();
+        assert_eq!(uses.slot(stub(0, 0)), Err(Misuse::Released));
+        assert_eq!(uses.slot(stub(u32::MAX, 1)), Err(Misuse::Released));
+        assert_eq!(uses.release(u32::MAX, u32::MAX, false), None);
+        assert!(!uses.retain(stub(7, 7)));
+        assert!(uses.close(5).is_empty());
+        // After so many uses that the number begins again it is never 0.
+        uses.begin(Slot(0));
+        uses.slots[0] = Use { number: u32::MAX, count: 0, by_structure: false };
+        assert_eq!(uses.begin(Slot(0)), 1);
+    }
+
+    #[test]
+    fn each_holder_counts() {
+        let mut uses = Uses::default();
+        let number = uses.begin(Slot(0));
+        assert!(uses.retain(stub(0, number)));
+        assert_eq!(uses.release(0, number, false), None);
+        assert_eq!(uses.release(0, number, false), Some(Slot(0)));
+        assert_eq!(uses.release(0, number, false), None);
+        assert!(!uses.retain(stub(0, number)));
+        assert_eq!(uses.alive(), 0);
+    }
+
+    #[test]
+    fn scopes_have_the_stubs_that_were_made_in_them() {
+        let mut uses = Uses::default();
+        uses.begin(Slot(0));
+        let outer = uses.open();
+        let one = uses.begin(Slot(1));
+        let inner = uses.open();
+        let two = uses.begin(Slot(2));
+        uses.begin_unscoped(Slot(3));
+        assert_eq!((outer, inner), (1, 2));
+        assert_eq!(uses.close(inner), [(2, two)]);
+        let three = uses.begin(Slot(4));
+        assert_eq!(uses.close(outer), [(1, one), (4, three)]);
+        assert!(uses.close(outer).is_empty());
+    }
+
+    #[test]
+    fn a_stub_of_an_ended_structure_says_so() {
+        let mut uses = Uses::default();
+        let number = uses.begin(Slot(0));
+        uses.release(0, number, true);
+        assert_eq!(uses.slot(stub(0, number)), Err(Misuse::OutOfScope));
+        uses.begin(Slot(0));
+        assert_eq!(uses.slot(stub(0, number)), Err(Misuse::Released));
+    }
+}

@@ -90,6 +90,16 @@ static void stranger(void) {
     printf("%s\n", bf_error_text(NULL));
   }
   CHECK(!bf_connect(getenv("BIFROST_URL"), NULL, NULL));
+  bf_options options;
+  memset(&options, 0, sizeof options);
+  options.certificate = "certificate.pem";
+  CHECK(!bf_connect(getenv("BIFROST_URL"), &stubs_interface, &options) && strstr(bf_error_text(NULL), "key"));
+  memset(&options, 0, sizeof options);
+  options.token = "\xff";
+  CHECK(!bf_connect(getenv("BIFROST_URL"), &stubs_interface, &options) && strstr(bf_error_text(NULL), "token"));
+  memset(&options, 0, sizeof options);
+  options.trace_parent = "nonsense";
+  CHECK(!bf_connect(getenv("BIFROST_URL"), &stubs_interface, &options) && strstr(bf_error_text(NULL), "nonsense"));
   /* Functions of no session. */
   CHECK(bf_flush(NULL, BF_HERE) == BF_E_NO_SESSION && bf_fd(NULL) == -1 && !bf_error_last(NULL));
   bf_close(NULL);
