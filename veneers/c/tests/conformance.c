@@ -467,6 +467,19 @@ static void misuse_is_a_value_and_the_session_goes_on(bf_session *s, Probe p) {
   IS(s, BF_FLUSH(s), BF_E_UNSEEN);
   CHECK(bf_error_status(bf_error_part(bf_error_last(s), 0)) == BF_E_NOT_ADJACENT);
   IS_INT(s, bf_int_cell_get(count), 2);
+  /* An iterator with more arguments than there are. */
+  bf_iter_bf_int wide = Probe_numbers(p, bf_i(3));
+  wide.call.count = 9;
+  BF_FOREACH(s, bf_int, i, wide) bf_int_cell_put(count, i);
+  IS(s, BF_FLUSH(s), BF_E_UNSEEN);
+  CHECK(bf_error_status(bf_error_part(bf_error_last(s), 0)) == BF_E_TOO_LONG);
+  /* A handler with less room than values: the results behind it are right all the same. */
+  bf_ref room[1];
+  BF_EXCEPT(s) Probe_choose(p, bf_i(1));
+  bf_when(s, "odd", BF_TYPES(BF_TYPE(bf_int)), bf_refs_(room, 0), BF_HERE);
+  bf_int_cell_put(count, bf_i(77));
+  bf_end(s);
+  IS_INT(s, bf_int_cell_get(count), 77);
   /* Of another session. */
   bf_session *other = open_session();
   Item foreign = Probe_fresh(Probe_lookup(other, "probe"));

@@ -27,10 +27,16 @@ impl Session {
         }
     }
 
-    fn variables(&mut self, room: &mut [Ref], place: Place) {
-        for variable in room {
+    /// Takes as many variables as the last marker has. Those for which there is no room are dropped:
+    /// the numbers of later results must be those of the server.
+    fn variables(&mut self, count: usize, room: &mut [Ref], place: Place) {
+        let mut room = room.iter_mut();
+        for _ in 0..count {
             let slot = self.recorder.variable(place);
-            *variable = self.stub(slot);
+            match room.next() {
+                Some(variable) => *variable = self.stub(slot),
+                None => self.recorder.release(slot),
+            }
         }
     }
 
@@ -102,6 +108,9 @@ pub extern "C" fn bf_foreach(
     enter(session, (), |session| {
         let arguments = iterator.arguments.get(..iterator.count as usize).unwrap_or_default();
         let mut admitted = session.admit_with(arguments);
+        if iterator.count as usize > iterator.arguments.len() {
+            admitted = admitted.and_then(|()| Err(misuse(Misuse::TooLong)));
+        }
         let iteration = match iterator.interface() {
             _ if iterator.is_foreign(session) => Iteration::Foreign { routine: iterator.number },
             Some(interface) => {
@@ -199,7 +208,7 @@ pub extern "C" fn bf_when(
         let types = types.get().unwrap_or_default();
         let values: Vec<u32> = types.iter().map(|ty| session.numbers(ty).0).collect();
         session.reopen(Block::When { name: name.get().unwrap_or_default(), values: &values }, place);
-        session.variables(room, place);
+        session.variables(values.len(), room, place);
     });
 }
 
@@ -211,7 +220,7 @@ pub extern "C" fn bf_others(session: Option<&mut Session>, mut variables: Refs, 
     room.fill(Ref::NONE);
     enter(session, (), |session| {
         session.reopen(Block::Others { named: !room.is_empty() }, place);
-        session.variables(room, place);
+        session.variables(room.len().min(1), room, place);
     });
 }
 
@@ -258,8 +267,9 @@ pub extern "C" fn bf_procedure(
         }
         let heading = session.heading(types, result).unwrap_or_default();
         let name = name.get().unwrap_or_default();
+        let count = heading.params.len();
         let number = session.recorder.open_procedure(admitted, name, heading, place);
-        session.variables(room, place);
+        session.variables(count, room, place);
         session.procedures.push(Defined { number, refused: None });
         session.procedures.len() as u32 - 1
     })
