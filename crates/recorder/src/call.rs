@@ -382,6 +382,10 @@ impl<S: Source> Recorder<S> {
                 return Ok(Ref::NONE);
             }
         }
+        if constant.len() > self.bounds.frame_bytes {
+            self.scratch = constant;
+            return Err(misuse(Misuse::TooLong));
+        }
         self.batch.extend_from_slice(&constant);
         self.scratch = constant;
         self.recorded();

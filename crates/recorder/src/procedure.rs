@@ -103,6 +103,12 @@ impl<S: Source> Recorder<S> {
                 }
             }
         };
+        let start = self.batch.len();
         self.mark(|out| encode::return_(out, arg.as_ref()));
+        if self.batch.len() - start > self.bounds.frame_bytes {
+            self.batch.truncate(start);
+            self.commands -= 1;
+            self.refuse("return", place, misuse(Misuse::TooLong));
+        }
     }
 }

@@ -375,19 +375,24 @@ export function reference(r: Recorder, slot: Slot, place: unknown): Failure | nu
     r.lo = r.hi = 0;
     return null;
   }
-  constant(r, plainOf(slot), place);
-  return null;
+  return constant(r, plainOf(slot), place);
 }
 
-/** Records a constant for one use, and finds its reference. */
-function constant(r: Recorder, value: Plain, place: unknown): void {
+/** Records a constant for one use, and finds its reference. Returns the failure of one that is too long. */
+function constant(r: Recorder, value: Plain, place: unknown): Failure | null {
+  const start = r.batch.n;
   r.batch.head(OP_CONSTANT, value.tag, 0);
   putPlain(r.batch, value);
+  if (4 * (r.batch.n - start) > r.bounds[LIMIT_FRAME_BYTES]) {
+    r.batch.n = start;
+    return misuse("TooLong");
+  }
   r.commands += 1;
   const slot = newResult(r, new Slot(), CONSTANT_OF, place);
   r.lo = -slot.$lo;
   r.hi = -1;
   release(r, slot);
+  return null;
 }
 
 /** Finds a reference to an operand. Throws a failure. */
@@ -395,7 +400,10 @@ export function operandReference(r: Recorder, operand: Operand, place: unknown):
   if (operand instanceof Failure) throw operand;
   if (operand instanceof Slot) expectReference(r, operand, place);
   else if (operand.tag === TAG_COMPOUND) throw misuse("Untyped");
-  else constant(r, operand, place);
+  else {
+    const failure = constant(r, operand, place);
+    if (failure) throw failure;
+  }
 }
 
 /** Appends a stub that is an argument, and returns its tag. */

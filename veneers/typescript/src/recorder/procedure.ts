@@ -86,6 +86,8 @@ export function return_(r: Recorder, value: Slot | Failure | readonly [Encoder, 
     const tag = value[0].put(r, value[1], 1);
     if (tag === TAG_COMPOUND && refused) throw refused;
     (r.batch.i32[at] as number) |= tag << 16;
+    const kept = !r.poison && !r.broken;
+    if (kept && 4 * (r.batch.n - at) > r.bounds[LIMIT_FRAME_BYTES]) throw misuse("TooLong");
   };
   try {
     write();

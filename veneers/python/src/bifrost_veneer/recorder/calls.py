@@ -427,9 +427,13 @@ class Calls(Account):
             return 0
         return self._constant(known, place)
 
-    def _constant(self, value: Value, place: object) -> int:
+    def _constant(self, value: Value, place: object) -> int | Failure:
+        start = len(self.batch)
         self.batch.append(head(t.OP_CONSTANT, value[0], 0))
         put_value(self.batch, value[:2])
+        if 8 * (len(self.batch) - start) > self.bounds.frame_bytes:
+            del self.batch[start:]
+            return Misused(t.MISUSE_TOO_LONG)
         self.extra += 1
         # Only this use needs it.
         return self.skip_result(CONSTANT, place)

@@ -373,6 +373,9 @@ class Structures(Calls):
                 value = composed
             marker.append(head(t.OP_RETURN, 1 | value[0] << 8, 0))
             put_value(marker, value[:2])
+        if self._is_kept() and 8 * len(marker) > self.bounds.frame_bytes:
+            self.refuse("return", place, Misused(t.MISUSE_TOO_LONG))
+            return
         self._mark(marker)
 
     # Transactions.
