@@ -1,6 +1,7 @@
 // The part of the package that Node and browsers have in common.
 
 export type { Connection, ConnectionOptions, Dial, Listener } from "./connection.js";
+export type { SessionOptions, SignalType, Stubs } from "./core.js";
 export { type Options, over } from "./connect.js";
 export {
   BifrostError,
@@ -23,9 +24,6 @@ export {
   If,
   type Recordable,
   Session,
-  type SessionOptions,
-  type SignalType,
-  type Stubs,
   type TransactionOptions,
 } from "./session.js";
 export {

@@ -6,7 +6,8 @@ import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
 import { type InterfaceJson, parseInterface } from "./recorder/numbers.js";
 import type { Recorder } from "./recorder/recorder.js";
-import { Session, type SessionOptions, type Stubs } from "./session.js";
+import type { SessionOptions, Stubs } from "./core.js";
+import { Session } from "./session.js";
 import { ERROR_BAD_TOKEN, REMAP_FUTURES, REPLY_BYTES_MAX } from "./tables.js";
 
 /** Settings with which a session is opened. */

@@ -8,7 +8,8 @@ import { join, resolve } from "node:path";
 const here = resolve(import.meta.dirname, "..");
 const program = process.env.BIFROST_BIN;
 const folder = mkdtempSync(join(tmpdir(), "bifrost-installed-"));
-const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
+const run = (command, ...args) =>
+  execFileSync(command, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 let server;
 try {
   const [tarball] = readdirSync(join(here, "build/package"));
@@ -28,8 +29,16 @@ try {
     ...["--strict", "--target", "es2022", "--lib", "es2022,esnext.disposable,dom", "--module", "nodenext"],
     ...["--typeRoots", types, "--types", "node", "--skipLibCheck", "main.ts"],
   );
-  server = spawn(program, ["serve", "--listen", `unix://${folder}/socket`, theta], { stdio: ["ignore", "pipe", "ignore"] });
-  await new Promise((ready) => server.stdout.once("data", ready));
+  // Variables of the tests are no settings of a server.
+  const clean = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BIFROST_")));
+  server = spawn(program, ["serve", "--listen", `unix://${folder}/socket`, theta], {
+    env: clean,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await new Promise((ready, failed) => {
+    server.stdout.once("data", ready);
+    server.once("exit", () => failed(new Error("the server did not start")));
+  });
   const env = { ...process.env, BIFROST_URL: `unix://${folder}/socket` };
   const said = execFileSync(process.execPath, ["main.js"], { cwd: folder, encoding: "utf8", env });
   if (said !== output) throw new Error(`the client prints something else than the README:\n${said}`);

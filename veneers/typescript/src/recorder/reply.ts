@@ -312,6 +312,9 @@ export function eachHandle(of: Compound | Rows, each: (lo: number, hi: number) =
   });
 }
 
+/** The buffer that is kept between replies at most, in 32-bit integers. */
+const KEPT_MAX = 1 << 18;
+
 /** The bytes of replies, in whatever pieces they come. */
 export class Replies {
   private i32 = new Int32Array(1024);
@@ -344,6 +347,8 @@ export class Replies {
       const [reply, words] = decodeReply(this.i32, end, this.bytesMax);
       kept.copyWithin(0, 4 * words, needed);
       this.length -= 4 * words;
+      // A long reply leaves no large buffer behind.
+      if (this.length === 0 && this.i32.length > KEPT_MAX) this.i32 = new Int32Array(1024);
       return reply;
     } catch (error) {
       if (error instanceof Incomplete) return null;
