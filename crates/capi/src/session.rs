@@ -474,6 +474,16 @@ pub(crate) fn operand(argument: &Value, owner: Owner) -> Operand<'_> {
     use bifrost_wire::Value as Plain;
     match argument {
         Value::Stub(stub) if stub.is_of(owner.0 as *const Session) => Operand::Stub(Slot(stub.slot)),
+        Value::Int(i) => Operand::Value(Plain::Int(*i)),
+        // The rest is apart, so that the loop over arguments stays small.
+        other => long_operand(other, owner),
+    }
+}
+
+#[inline(never)]
+fn long_operand(argument: &Value, owner: Owner) -> Operand<'_> {
+    use bifrost_wire::Value as Plain;
+    match argument {
         Value::Stub(_) => Operand::Foreign,
         Value::Nil => Operand::Value(Plain::Nil),
         Value::Bool(b) => Operand::Value(Plain::Bool(*b)),
