@@ -27,8 +27,8 @@ impl Session {
         }
     }
 
-    /// Takes as many variables as the last marker has. Those for which there is no room are dropped:
-    /// the numbers of later results must be those of the server.
+    /// Takes as many variables as the last marker has. Those for which there is no room are
+    /// dropped: the numbers of later results must be those of the server.
     fn variables(&mut self, count: usize, room: &mut [Ref], place: Place) {
         let mut room = room.iter_mut();
         for _ in 0..count {
