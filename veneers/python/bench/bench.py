@@ -29,9 +29,19 @@ from servers import CONFORMANCE, Server  # noqa: E402
 
 
 def figure(case: str, n: int, samples: list[float], unit: str = "ns", peer: str = "python") -> None:
-    """Prints a figure: the median of its samples, the least and the greatest, each of one of ``n`` steps."""
+    """Prints a figure: the median of its samples, the least and the greatest, each of one of ``n``
+    steps.
+    """
     value, least, most = (round(f(samples), 3) for f in (statistics.median, min, max))
-    line = {"bench": "veneers", "case": case, "peer": peer, "n": n, "value": value, "min": least, "max": most}
+    line = {
+        "bench": "veneers",
+        "case": case,
+        "peer": peer,
+        "n": n,
+        "value": value,
+        "min": least,
+        "max": most,
+    }
     print(json.dumps(line | {"unit": unit}), flush=True)
 
 

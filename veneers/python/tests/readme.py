@@ -1,4 +1,6 @@
-"""Runs the first client of the README, and compares its output. Needs nothing but the package itself."""
+"""Runs the first client of the README, and compares its output. Needs nothing but the package
+itself.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,21 @@ def block(text: str, name: str) -> str:
 def main() -> int:
     text = (PACKAGE / "README.md").read_text(encoding="utf-8")
     stubs = PACKAGE / "samples" / "database"
-    with tempfile.TemporaryDirectory() as folder, Server(EXAMPLES / "database" / "database.theta") as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Server(EXAMPLES / "database" / "database.theta") as server,
+    ):
         for name in ("bifrost_stubs.py", "bifrost_stubs.interface.json"):
             shutil.copy(stubs / name, folder)
         client = Path(folder) / "client.py"
         client.write_text(block(text, "client"), encoding="utf-8")
         environment = {**os.environ, "BIFROST_URL": server.url, "PYTHONWARNINGS": "error"}
         done = subprocess.run(
-            [sys.executable, str(client)], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, str(client)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     expected = block(text, "output")
     if done.stdout == expected and done.returncode == 0:

@@ -46,7 +46,9 @@ def value_of(value: dict[str, Any]) -> Value:
         case "char":
             return (t.TAG_CHAR, payload)
         case "string":
-            text = payload if isinstance(payload, str) else payload["text"] * payload.get("times", 1)
+            text = (
+                payload if isinstance(payload, str) else payload["text"] * payload.get("times", 1)
+            )
             return (t.TAG_STRING, text)
         case "bytes":
             return (t.TAG_BYTES, unhexed(payload))
@@ -141,7 +143,9 @@ def _put_exception(body: Any, exception: dict[str, Any]) -> None:
         body.extend(rounds)
         body.append(
             signed(
-                unhandled["argument"] & 0xFF_FFFF | unhandled.get("back", 0) << 24 | unhandled["cause"] << 32
+                unhandled["argument"] & 0xFF_FFFF
+                | unhandled.get("back", 0) << 24
+                | unhandled["cause"] << 32
             )
         )
     else:
@@ -167,7 +171,9 @@ def encode_reply(reply: Any) -> bytes:
             return unhexed(parts)
         case "welcome":
             limits = [tuple(pair) for pair in parts["limits"]]
-            return welcome_of(bytes.fromhex(parts["digest"]), limits, parts["session"], parts["server"])
+            return welcome_of(
+                bytes.fromhex(parts["digest"]), limits, parts["session"], parts["server"]
+            )
         case "interface":
             put_bytes(body, parts.encode())
             return _reply(t.OP_INTERFACE, 0, body)
@@ -198,7 +204,11 @@ def nil_for_each(wanted: int) -> bytes:
 
 # Commands.
 
-_CODES = {name.removeprefix("OP_").lower(): code for name, code in vars(t).items() if name.startswith("OP_")}
+_CODES = {
+    name.removeprefix("OP_").lower(): code
+    for name, code in vars(t).items()
+    if name.startswith("OP_")
+}
 
 
 def _put_call(words: Any, code: int, number: int, receiver: int | None, args: list[Any]) -> None:

@@ -1,8 +1,8 @@
 """An interpreter of the scripts in ``vectors/recorder/``: untyped operations of a recorder.
 
-:class:`Machine` is the type to read first. It has a recorder, a table of stubs by their names in the
-script, and a queue of replies. It moves bytes as a client's connection does. The format is described in
-``vectors/recorder/README.md``.
+:class:`Machine` is the type to read first. It has a recorder, a table of stubs by their names in
+the script, and a queue of replies. It moves bytes as a client's connection does. The format is
+described in ``vectors/recorder/README.md``.
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ class Machine:
         self.crossings: list[Any] = []
         self.results: list[Any] = []
 
-    def greet(self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]) -> Recorder:
+    def greet(
+        self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]
+    ) -> Recorder:
         """Opens the session of a case."""
         client = self.client
         greeting.take_bytes()
@@ -215,7 +217,9 @@ class Machine:
         known = {name: self.known(slot) for name, slot in self.stubs.items()}
         counters = self.recorder.counters()
         closed, omitted = self.recorder.is_closed, self.recorder.history_omitted
-        history = [{"batch": x.batch, "error": error(x.failure)} for x in self.recorder.exceptions()]
+        history = [
+            {"batch": x.batch, "error": error(x.failure)} for x in self.recorder.exceptions()
+        ]
         return {
             "crossings": self.crossings,
             "results": self.results,
@@ -318,7 +322,9 @@ class Machine:
         return {"value": show(known[:2])}
 
     def take_results(self, step: dict[str, Any], recorded: int | e.Failure) -> None:
-        """Takes the stubs of a call's results; without names there is one result, which is dropped."""
+        """Takes the stubs of a call's results; without names there is one result, which is
+        dropped.
+        """
         names = names_of(step.get("as"))
         for name in names or [None]:
             slot = Slot()
@@ -363,7 +369,9 @@ class Machine:
         admitted = self.admit()
         ty = self.client.type(step["type"])
         stubs = self.client.stubs
-        self.take_results(step, self.recorder.lookup(admitted, stubs, what, ty, step["type"], self.place))
+        self.take_results(
+            step, self.recorder.lookup(admitted, stubs, what, ty, step["type"], self.place)
+        )
 
     def do_call(self, step: Any, what: Any, arguments: Any) -> None:
         self.record_call(step, self.client.method(what), arguments)
@@ -376,12 +384,16 @@ class Machine:
     def record_call(self, step: Any, method: int, arguments: Any) -> None:
         admitted = self.admit()
         receiver = self.slot(step["on"])
-        self.take_results(step, self.recorder.call(admitted, receiver, method, arguments, self.place))
+        self.take_results(
+            step, self.recorder.call(admitted, receiver, method, arguments, self.place)
+        )
 
     def do_send(self, step: Any, what: Any, arguments: Any) -> None:
         admitted = self.admit()
         receiver, method = self.slot(step["on"]), self.client.method(what)
-        self.take_results(step, self.recorder.send(admitted, receiver, method, arguments, self.place))
+        self.take_results(
+            step, self.recorder.send(admitted, receiver, method, arguments, self.place)
+        )
 
     def do_routine(self, step: Any, what: Any, arguments: Any) -> None:
         admitted = self.admit()
@@ -400,7 +412,9 @@ class Machine:
 
     def do_cell(self, step: Any, what: Any, _: Any) -> None:
         admitted = self.admit()
-        self.take_results(step, self.recorder.cell(admitted, self.client.type(what), what, self.place))
+        self.take_results(
+            step, self.recorder.cell(admitted, self.client.type(what), what, self.place)
+        )
 
     def do_rows(self, step: Any, what: Any, _: Any) -> None:
         admitted = self.admit()
@@ -409,7 +423,9 @@ class Machine:
 
     def do_emit(self, step: Any, what: Any, arguments: Any) -> None:
         admitted = self.admit()
-        self.take_results(step, self.recorder.emit(admitted, self.slot(what), arguments, self.place))
+        self.take_results(
+            step, self.recorder.emit(admitted, self.slot(what), arguments, self.place)
+        )
 
     def do_get(self, step: Any, what: Any, _: Any) -> None:
         admitted = self.admit()
@@ -658,7 +674,9 @@ def names_of(names: Any) -> list[Any]:
 
 
 def error(failure: e.Failure) -> dict[str, Any]:
-    """A failure: its own parts; if it follows from others, the first of them and those in between."""
+    """A failure: its own parts; if it follows from others, the first of them and those in
+    between.
+    """
     out = alone(failure)
     chain = list(failure.chain())[1:]
     if chain and not isinstance(failure, e.Unseen):
@@ -686,9 +704,16 @@ def alone(failure: e.Failure) -> dict[str, Any]:
     match failure:
         case e.Signal(name, values, places, more, call):
             shown = [exception_value(value) for value in values]
-            out: dict[str, Any] = {"kind": "signal", "name": name, "values": shown, "call": call_of(call)}
+            out: dict[str, Any] = {
+                "kind": "signal",
+                "name": name,
+                "values": shown,
+                "call": call_of(call),
+            }
             if places is not None:
-                out["places"] = [{"routine": p.routine, "file": p.file, "line": p.line} for p in places]
+                out["places"] = [
+                    {"routine": p.routine, "file": p.file, "line": p.line} for p in places
+                ]
                 out["more_places"] = more
             return out
         case e.Unhandled(argument, _, call):
@@ -719,7 +744,13 @@ def closed(why: e.Closed) -> dict[str, Any]:
         case e.ByConnection():
             return {"kind": "closed", "by": "connection"}
         case e.ByServer(number, position, text):
-            return {"kind": "closed", "by": "server", "number": number, "position": position, "text": text}
+            return {
+                "kind": "closed",
+                "by": "server",
+                "number": number,
+                "position": position,
+                "text": text,
+            }
         case e.ByBadReply(bad):
             return {"kind": "closed", "by": "bad_reply", "error": bad.name}
     return {"kind": "closed", "by": "wrong_reply"}

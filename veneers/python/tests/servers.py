@@ -65,7 +65,10 @@ class Server:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""Awaited sessions: one flush for all that is awaited in a turn, batches that overlap, cancellation."""
+"""Awaited sessions: one flush for all that is awaited in a turn, batches that overlap,
+cancellation.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +200,9 @@ def test_a_killed_server_is_told_at_once() -> None:
         s = await aconnect(server.url)
         p = s.lookup("probe", Probe)
         assert await p.same_int(1) == 1
-        waiting = asyncio.gather(_value(p.same_int(2)), _value(p.counter().value()), return_exceptions=True)
+        waiting = asyncio.gather(
+            _value(p.same_int(2)), _value(p.counter().value()), return_exceptions=True
+        )
         server.kill()
         begin = time.monotonic()
         await waiting

@@ -22,7 +22,9 @@ from bifrost_veneer.recorder.decode import Need, decode_reply
 
 CASES = VECTORS.parent / "cases"
 GENERATED = CASES / "generated"
-FILES = sorted(path for path in GENERATED.glob("*.json") if not path.name.endswith(".interface.json"))
+FILES = sorted(
+    path for path in GENERATED.glob("*.json") if not path.name.endswith(".interface.json")
+)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -43,7 +45,9 @@ class Replayed(Machine):
     def server_text(self, case: dict[str, Any]) -> str:
         if "server_interface" not in case:
             return ""
-        return (GENERATED / f"{case['server_interface']}.interface.json").read_text(encoding="utf-8")
+        return (GENERATED / f"{case['server_interface']}.interface.json").read_text(
+            encoding="utf-8"
+        )
 
     def next_reply(self, wanted: int) -> bytes | None:
         answer = self.answers.pop(0)
@@ -63,8 +67,11 @@ class Live(Machine):
         self.came = b""
         super().__init__(client, case)
 
-    def greet(self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]) -> Recorder:
-        # The stubs have no digest, so the server's interface is asked for, and has the same numbers.
+    def greet(
+        self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]
+    ) -> Recorder:
+        # The stubs have no digest, so the server's interface is asked for, and has the same
+        # numbers.
         while True:
             self.socket.sendall(greeting.take_bytes())
             recorder = greeting.handle_bytes(self.socket.recv(1 << 20))

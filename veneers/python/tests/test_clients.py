@@ -79,7 +79,9 @@ def test_compounds_cross_by_value() -> None:
         v = p.values()
         sums = [v.total([1, 2, 3, 4]), v.total([]), v.nested([[1, 2], [], [3]])]
         far = v.distance(Line("x", Spot(1, 1), Spot(3, 4)))
-        areas = [v.area(shape) for shape in (ShapeDot(Spot(1, 2)), ShapeCircle(0.5), ShapeNothing())]
+        areas = [
+            v.area(shape) for shape in (ShapeDot(Spot(1, 2)), ShapeCircle(0.5), ShapeNothing())
+        ]
         named = [v.named(None), v.named("eve")]
         twice, spot = v.twice([5, 6]).get(), v.shape(3).get()
         assert [total.claim() for total in sums] == [10, 0, 6]

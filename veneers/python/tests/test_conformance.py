@@ -576,7 +576,8 @@ def test_batches_have_time(limited: Client) -> None:
 
 @pytest.mark.parametrize("limited", [("limits.batch_time_ms_max=60000",)], indirect=True)
 def test_calls_nest_to_a_depth(limited: Client) -> None:
-    # Calls that are nested too deeply are a failure that Theta can handle: they do not end the batch.
+    # Calls that are nested too deeply are a failure that Theta can handle: they do not end the
+    # batch.
     p = limited.p
     with pytest.raises(bf.Failure) as caught:
         p.depth(100_000_000).claim()

@@ -130,7 +130,8 @@ def test_functions_run_at_the_server(session: bf.Session) -> None:
     assert factorial.on(s)(5).claim() == 120
     assert constant.on(s)().claim() == 0.5
     assert [
-        is_between.on(s)(n, x, b).claim() for n, x, b in ((3, 0.0, True), (9, 1, True), (9, 0, True))
+        is_between.on(s)(n, x, b).claim()
+        for n, x, b in ((3, 0.0, True), (9, 1, True), (9, 0, True))
     ] == [
         True,
         True,

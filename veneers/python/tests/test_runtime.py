@@ -39,7 +39,10 @@ def test_objects_are_found_with_their_types(session: bf.DynamicSession) -> None:
 def test_methods_read_as_in_theta(session: bf.DynamicSession) -> None:
     s: Any = session
     probe = s.find("probe")
-    assert "Theta: ``divide (x: int, y: int) returns (int, int) signals (zero)``" in probe.divide.__doc__
+    assert (
+        "Theta: ``divide (x: int, y: int) returns (int, int) signals (zero)``"
+        in probe.divide.__doc__
+    )
     assert "Quotient and remainder." in probe.divide.__doc__
     assert str(inspect.signature(probe.divide)) == "(x, y)"
     assert {"divide", "same_int", "item"} <= set(dir(probe))

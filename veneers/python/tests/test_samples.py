@@ -18,7 +18,12 @@ def run(name: str, url: str, *before: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *before, f"{name}.py"],
         cwd=SAMPLES / name,
-        env={**os.environ, "BIFROST_URL": url, "PYTHONWARNINGS": "error", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "BIFROST_URL": url,
+            "PYTHONWARNINGS": "error",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         timeout=60,

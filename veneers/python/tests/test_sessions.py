@@ -171,7 +171,8 @@ def test_a_method_that_the_server_does_not_have_is_told(tmp_path: Path) -> None:
             s.commit().claim()
         assert isinstance(unseen.value.exceptions[0], bf.Missing)
         names(unseen.value, "DataElem.touch with the heading of the stub")
-        # In a structure nothing of it is sent, so the cell holds its first value, and a claim says so.
+        # In a structure nothing of it is sent, so the cell holds its first value, and a claim says
+        # so.
         total = s.cell(0)
         with s.foreach(db.users()) as user:
             user.touch()
@@ -419,7 +420,13 @@ def test_no_server_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_tls_servers_are_checked() -> None:
-    arguments = ("--listen", "tls://127.0.0.1:0", "--listen", "wss://127.0.0.1:0", "--anonymous-loopback")
+    arguments = (
+        "--listen",
+        "tls://127.0.0.1:0",
+        "--listen",
+        "wss://127.0.0.1:0",
+        "--anonymous-loopback",
+    )
     with Server(DATABASE, *arguments) as server:
         for scheme in ("tls", "wss"):
             url = server.at(scheme)
@@ -457,12 +464,26 @@ def test_another_kind_of_server_is_none(tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    for text in ("unix:///a/b", "tcp://host:1", "tcp://[::1]:7447", "ws://host:80/", "wss://host:443/a/b"):
+    for text in (
+        "unix:///a/b",
+        "tcp://host:1",
+        "tcp://[::1]:7447",
+        "ws://host:80/",
+        "wss://host:443/a/b",
+    ):
         assert str(parse_address(text)) == text
     pin = "#sha256-tTl2qXIwWigR3YLgkbIO1HBIKBLSVHkASjaLDEn1nu0"
     assert str(parse_address(f"tls://h:1{pin}")) == f"tls://h:1{pin}"
     assert parse_address("ws://host").port == 80
-    for text in ("x", "unix://a", "unix:///a/", "tcp://host", "tcp://::1:7", "tcp://h:65536", "tcp://:1"):
+    for text in (
+        "x",
+        "unix://a",
+        "unix:///a/",
+        "tcp://host",
+        "tcp://::1:7",
+        "tcp://h:65536",
+        "tcp://:1",
+    ):
         with pytest.raises(AddressError):
             parse_address(text)
     for text in (
@@ -576,7 +597,10 @@ def test_positions_name_the_line_of_the_program(server: Server) -> None:
 
 
 def test_a_million_dropped_stubs_leave_nothing() -> None:
-    with Server(CONFORMANCE, "--set", "limits.handles_max=8") as server, connect_probe(server.url) as s:
+    with (
+        Server(CONFORMANCE, "--set", "limits.handles_max=8") as server,
+        connect_probe(server.url) as s,
+    ):
         probe = s.lookup("probe", Probe)
         s.flush()
 

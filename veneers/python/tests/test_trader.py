@@ -139,7 +139,9 @@ def test_urls() -> None:
 
 
 def test_the_variables_are_those_of_the_program() -> None:
-    source = Path(__file__).resolve().parents[3] / "crates" / "veneer" / "src" / "import" / "search.rs"
+    source = (
+        Path(__file__).resolve().parents[3] / "crates" / "veneer" / "src" / "import" / "search.rs"
+    )
     text = source.read_text()
     assert '"BIFROST_TRADER"' in text
     assert '"BIFROST_TRADER_TOKEN"' in text

@@ -29,7 +29,13 @@ from bifrost_veneer import Int, Str
 def test_sequences_are_lists(client: Client) -> None:
     s, v = client.s, client.v
     n = s.value(4)
-    sums = [v.total([1, 2, 3]), v.total((5,)), v.total([]), v.total([n, n + 1]), v.nested([[1, 2], [], [3]])]
+    sums = [
+        v.total([1, 2, 3]),
+        v.total((5,)),
+        v.total([]),
+        v.total([n, n + 1]),
+        v.nested([[1, 2], [], [3]]),
+    ]
     twice = v.twice([1, 2])
     again = v.total(twice)
     contents = twice.get()
@@ -58,7 +64,11 @@ def test_structs_and_oneofs_are_dataclasses(client: Client) -> None:
     assert with_promises.claim() == 103
     expected = ["{circle: 2.5}", "{nothing: nil}", "{dot: {x: 1, y: 2}}", "{circle: 0.5}"]
     assert [area.claim() for area in areas] == expected
-    assert [shape.claim() for shape in shapes] == [ShapeNothing(), ShapeCircle(0.5), ShapeDot(Spot(2, 0))]
+    assert [shape.claim() for shape in shapes] == [
+        ShapeNothing(),
+        ShapeCircle(0.5),
+        ShapeDot(Spot(2, 0)),
+    ]
     match shapes[2].claim():
         case ShapeDot(Spot(x, _)):
             assert x == 2

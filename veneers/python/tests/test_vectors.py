@@ -76,7 +76,12 @@ def shown(reply: Reply) -> Any:
     match reply:
         case Welcome(version, session, digest, server, limits):
             pairs = [list(pair) for pair in limits]
-            parts = {"version": version, "session": session, "digest": digest.hex(), "server": server}
+            parts = {
+                "version": version,
+                "session": session,
+                "digest": digest.hex(),
+                "server": server,
+            }
             return {"welcome": parts | {"limits": pairs}}
         case Flushed(outcomes, exceptions, omitted, calls, fuel):
             parts = {"outcomes": [outcome(one) for one in outcomes], "omitted": omitted}
@@ -85,7 +90,12 @@ def shown(reply: Reply) -> Any:
         case InterfaceReply(text):
             return {"interface": text.decode()}
         case History(listed, omitted):
-            return {"exceptions": {"list": [[n, exception(one)] for n, one in listed], "omitted": omitted}}
+            return {
+                "exceptions": {
+                    "list": [[n, exception(one)] for n, one in listed],
+                    "omitted": omitted,
+                }
+            }
         case Farewell():
             return "farewell"
         case ErrorReply(number, position, text):
@@ -149,7 +159,9 @@ def test_the_interface() -> None:
     number = interface.method_numbers[interface.type_numbers["DataBase"], "fetch"]
     method = interface.method(number)
     assert method is not None
-    assert interface.heading(method) == "fetch (user: string) returns (DataElem) signals (not_found)"
+    assert (
+        interface.heading(method) == "fetch (user: string) returns (DataElem) signals (not_found)"
+    )
     assert interface.method(len(interface.owners)) is None
 
 
@@ -185,7 +197,9 @@ def test_random_scripts_have_their_outputs(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_a_reply_may_be_cut_anywhere(case: dict[str, Any]) -> None:
     whole = run(case)
-    longest = max([len(unhexed(c["answered"])) for c in whole["crossings"] if c["answered"]], default=0)
+    longest = max(
+        [len(unhexed(c["answered"])) for c in whole["crossings"] if c["answered"]], default=0
+    )
     most = 4 if "server" in case else 64
     cuts = [Cut(at=at) for at in range(min(longest, most))]
     for cut in [*cuts, Cut(every=1), Cut(every=5)] if longest < 20_000 else [Cut(every=4096)]:

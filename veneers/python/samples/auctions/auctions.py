@@ -1,4 +1,6 @@
-"""Actors: requests that run at the same time, and messages; with ``examples/auctions/auctions.theta``."""
+"""Actors: requests that run at the same time, and messages; with
+``examples/auctions/auctions.theta``.
+"""
 
 import os
 
@@ -9,8 +11,8 @@ import bifrost_veneer as bf
 
 def main() -> None:
     with connect(os.environ["BIFROST_URL"]) as s:
-        # Two auctions. Their references are used before they are known, and the first two bids run at
-        # the same time.
+        # Two auctions. Their references are used before they are known, and the first two bids run
+        # at the same time.
         house = s.lookup("house", House)
         lamp, clock = house.open("lamp", 10), house.open("clock", 50)
         first, second = lamp.bid(12), clock.bid(60)

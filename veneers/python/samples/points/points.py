@@ -1,4 +1,6 @@
-"""Points that are moved and swapped, a procedure, and a list; with ``examples/points/points.theta``."""
+"""Points that are moved and swapped, a procedure, and a list; with
+``examples/points/points.theta``.
+"""
 
 import os
 

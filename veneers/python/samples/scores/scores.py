@@ -1,4 +1,6 @@
-"""A live view, with asyncio: one task watches while another adds points; ``examples/scores/scores.theta``."""
+"""A live view, with asyncio: one task watches while another adds points;
+``examples/scores/scores.theta``.
+"""
 
 import asyncio
 import os

@@ -14,6 +14,7 @@ See the README for the rest. :class:`Session` is the type to read first.
 """
 
 from .asession import AsyncSession, Connecting
+from .cells import Cell, Rows
 from .errors import (
     BadToken,
     BifrostError,
@@ -37,7 +38,8 @@ from .live import AsyncLiveBatch, LiveBatch
 from .procedures import Procedure
 from .recorder.state import Counters
 from .recording import BatchName, Recording
-from .remote import Remote, RemoteError, remote
+from .remote import Remote, remote
+from .remote_source import RemoteError
 from .runtime import DynamicSession, aconnect, connect
 from .session import Session
 from .values import (
@@ -47,7 +49,6 @@ from .values import (
     BoolArg,
     Bytes,
     BytesArg,
-    Cell,
     Char,
     CharArg,
     Directory,
@@ -62,7 +63,6 @@ from .values import (
     Promise,
     Real,
     RealArg,
-    Rows,
     Str,
     StrArg,
     Stub,

@@ -1,8 +1,8 @@
 """Awaited sessions, for asyncio.
 
-:class:`AsyncSession` is the type to read first. ``await promise`` schedules one flush at the end of the
-loop's turn, so tasks that run together share a crossing; batches overlap on the way. Recording never
-waits.
+:class:`AsyncSession` is the type to read first. ``await promise`` schedules one flush at the end of
+the loop's turn, so tasks that run together share a crossing; batches overlap on the way. Recording
+never waits.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class AsyncSession(Recording):
                 self._timer = None
             self._timed_batch = oldest
             if oldest:
-                self._timer = self._loop.call_later(self._timeout + core.wait_ms / 1000, self._time_out)
+                self._timer = self._loop.call_later(
+                    self._timeout + core.wait_ms / 1000, self._time_out
+                )
 
     def _time_out(self) -> None:
         if not self.core.is_closed:
@@ -269,9 +271,13 @@ class AsyncSession(Recording):
             self._raise(error)
         self.take(done, k.NULL)
 
-    async def transaction(self, body: Callable[[], R], *, tries: int = 0, name: BatchName | None = None) -> R:
-        """Records a batch that is a transaction of its own, sends it, and waits until it is committed.
-        ``body`` is a plain function, which awaits nothing. See :meth:`Session.transaction`."""
+    async def transaction(
+        self, body: Callable[[], R], *, tries: int = 0, name: BatchName | None = None
+    ) -> R:
+        """Records a batch that is a transaction of its own, sends it, and waits until it is
+        committed. ``body`` is a plain function, which awaits nothing. See
+        :meth:`Session.transaction`.
+        """
         place = place_of(1)
         error: e.Told | None = None
         try:
@@ -296,7 +302,9 @@ class AsyncSession(Recording):
             result = body()
             if asyncio.iscoroutine(result):
                 result.close()
-                raise TypeError("the body of a transaction is a plain function, which awaits nothing")
+                raise TypeError(
+                    "the body of a transaction is a plain function, which awaits nothing"
+                )
         except BaseException:
             while core.depth:
                 core.abandon()
@@ -323,7 +331,9 @@ class AsyncSession(Recording):
         return AsyncLiveBatch(self, body, place_of(1))
 
     async def close(self) -> None:
-        """Flushes, and ends the session. Raises as :meth:`flush`; the session is ended in any case."""
+        """Flushes, and ends the session. Raises as :meth:`flush`; the session is ended in any
+        case.
+        """
         if self.core.is_closed:
             self._leave()
             return
@@ -366,7 +376,10 @@ class Connecting:
         return self._session
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         assert self._session is not None
         if kind is None:
@@ -379,7 +392,9 @@ class Connecting:
             async with asyncio.timeout(self._options.timeout):
                 return await self._try()
         except TimeoutError:
-            raise ConnectError(f"no connection to {self._url}: the server did not answer in time") from None
+            raise ConnectError(
+                f"no connection to {self._url}: the server did not answer in time"
+            ) from None
         except e.GreetError as error:
             failure = greet_error(error)
             raise failure from error.__cause__

@@ -1,11 +1,11 @@
 """Control structures as context managers: they run at the server, in one crossing.
 
-The block of each is run once here, while the structure is recorded. An exception that leaves a block
-drops the structure: nothing of it is sent. A stub made inside a structure ends with it; a cell carries
-values out.
+The block of each is run once here, while the structure is recorded. An exception that leaves a
+block drops the structure: nothing of it is sent. A stub made inside a structure ends with it; a
+cell carries values out.
 
-A ``break`` in a Python loop around the ``with``, or a ``return`` in its block, cannot be told from the
-end of the block: the structure ends there, and is sent.
+A ``break`` in a Python loop around the ``with``, or a ``return`` in its block, cannot be told from
+the end of the block: the structure ends there, and is sent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Block:
             raise
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         core = self._session.core
         if kind is None:
@@ -73,7 +76,9 @@ class IfOf(Block):
 
     __slots__ = ("_condition",)
 
-    def __init__(self, session: Recording, condition: Bool | Callable[[], Bool], place: object) -> None:
+    def __init__(
+        self, session: Recording, condition: Bool | Callable[[], Bool], place: object
+    ) -> None:
         super().__init__(session, place)
         self._condition: Any = condition
 
@@ -81,7 +86,13 @@ class IfOf(Block):
         core = self._session.core
         condition, self._condition = self._condition, None
         core.open(self._session._admit(), st.IF, self._place)
-        test = condition if isinstance(condition, Slot) else condition() if callable(condition) else condition
+        test = (
+            condition
+            if isinstance(condition, Slot)
+            else condition()
+            if callable(condition)
+            else condition
+        )
         core.condition(k.BOOL.operand(test), self._place)
 
 
@@ -106,7 +117,11 @@ class ForeachOf(Block):
     __slots__ = ("_admitted", "_iterator")
 
     def __init__(
-        self, session: Recording, iterator: Iter[Any], place: object, admitted: e.Failure | bool | None = True
+        self,
+        session: Recording,
+        iterator: Iter[Any],
+        place: object,
+        admitted: e.Failure | bool | None = True,
     ) -> None:
         super().__init__(session, place)
         self._iterator: Iter[Any] | None = iterator
@@ -121,7 +136,13 @@ class ForeachOf(Block):
         foreign = iterator.core is not core
         stubs = None if foreign else iterator.stubs
         recorded = core.foreach(
-            admitted, iterator.receiver, iterator.number, stubs, iterator.operands, place, iterator.place
+            admitted,
+            iterator.receiver,
+            iterator.number,
+            stubs,
+            iterator.operands,
+            place,
+            iterator.place,
         )
         if not iterator.variables and not isinstance(recorded, e.Failure):
             # The call takes a number all the same.
@@ -163,7 +184,10 @@ class ElseBlockOf(_Further):
         self._reopen(st.ElseBlock())
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
         # Nothing follows it.
@@ -176,7 +200,9 @@ class WhenOf(_Further):
     __slots__ = ("_kinds", "_name")
     _follows = st.EXCEPT
 
-    def __init__(self, session: Recording, name: str, kinds: tuple[k.Kind, ...], place: object) -> None:
+    def __init__(
+        self, session: Recording, name: str, kinds: tuple[k.Kind, ...], place: object
+    ) -> None:
         super().__init__(session, place)
         self._name = name
         self._kinds = kinds
@@ -185,7 +211,9 @@ class WhenOf(_Further):
         core = self._session.core
         numbers = tuple(kind.number(core.numbers.stubs) for kind in self._kinds)
         self._reopen(st.WhenBlock(self._name, numbers))
-        return tuple([core.variable(kind.stub.__new__(kind.stub), self._place) for kind in self._kinds])
+        return tuple(
+            [core.variable(kind.stub.__new__(kind.stub), self._place) for kind in self._kinds]
+        )
 
 
 class OthersOf(_Further):

@@ -12,8 +12,8 @@
 | :class:`Closed` | the session ended: the server or the connection did |
 | :class:`ConnectError`, :class:`BadToken` | there is no session |
 
-A claim that depends on a failure raises the first failure, freshly made; the calls in between are its
-notes (``__notes__``), and :attr:`BifrostError.failure` is the whole chain.
+A claim that depends on a failure raises the first failure, freshly made; the calls in between are
+its notes (``__notes__``), and :attr:`BifrostError.failure` is the whole chain.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class BifrostError(Exception):
 class Signal(BifrostError, Generic[V]):
     """An exception that a call has signalled. Stubs have a class for each name.
 
-    The type parameter is that of the values in a handler: ``with s.when(NotFound) as (name, count)``.
+    The type parameter is that of the values in a handler: ``with s.when(NotFound) as (name,
+    count)``.
     """
 
     #: The name of the exception in Theta; empty for exceptions that no stub declares.
@@ -97,8 +98,8 @@ class Signal(BifrostError, Generic[V]):
     signal: str = ""
     #: The values of the exception; objects are stubs.
     values: Any = ()
-    #: The places of a ``failure`` in the server's program, the innermost first, if the session may see
-    #: them.
+    #: The places of a ``failure`` in the server's program, the innermost first, if the session may
+    #: see them.
     places: Sequence[Place] = ()
 
 
@@ -137,7 +138,9 @@ class Conflict(Refused):
 
 
 class NotReached(BifrostError):
-    """The call was not reached: a failure before it ended the batch, and the server did not list it."""
+    """The call was not reached: a failure before it ended the batch, and the server did not list
+    it.
+    """
 
 
 class Unhandled(BifrostError):
@@ -205,7 +208,9 @@ def _take_values(failure: e.Signal, headings: Sequence[Sequence[Kind]], core: Re
         source = iter(failure.values)
         try:
             # Exceptions have objects as values, no contents.
-            takes = [kind.take_object if isinstance(kind, ObjectKind) else kind.take for kind in kinds]
+            takes = [
+                kind.take_object if isinstance(kind, ObjectKind) else kind.take for kind in kinds
+            ]
             return tuple([take(source, core) for take in takes])
         except Mismatch:
             continue
@@ -281,7 +286,9 @@ def _of_root(root: e.Failure, core: Recorder) -> BifrostError:
 
 def _signal(root: e.Signal, core: Recorder) -> BifrostError:
     classes: dict[str, type[Signal[Any]]] = core.numbers.stubs.signals
-    shape = classes.get(root.name) or {"failure": Failure, "wrong_type": WrongType}.get(root.name, Signal)
+    shape = classes.get(root.name) or {"failure": Failure, "wrong_type": WrongType}.get(
+        root.name, Signal
+    )
     error = shape(str(root))
     error.signal = root.name
     error.values = _take_values(root, shape._headings, core)

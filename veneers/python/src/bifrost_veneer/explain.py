@@ -146,7 +146,9 @@ class Printer:
             return ""
         first = self.position + 1
         self._take(len(types))
-        return "(" + ", ".join(f"${first + i}: {self._type(ty)}" for i, ty in enumerate(types)) + ")"
+        return (
+            "(" + ", ".join(f"${first + i}: {self._type(ty)}" for i, ty in enumerate(types)) + ")"
+        )
 
     def _other(self, name: str, p: Any) -> str | None:
         match name:

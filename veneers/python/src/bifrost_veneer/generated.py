@@ -138,8 +138,8 @@ class ConnectOptions(TypedDict, total=False):
     name: str
     #: The longest time for connecting, and for the answer to each flush, in seconds; 30 by default.
     timeout: float
-    #: The file of the authorities, in PEM, that may sign the certificates of servers. Default: that of
-    #: the variable ``BIFROST_CA``, or else the system's.
+    #: The file of the authorities, in PEM, that may sign the certificates of servers. Default: that
+    #: of the variable ``BIFROST_CA``, or else the system's.
     authorities: str | os.PathLike[str]
     #: The files of the client's own certificate and key, in PEM.
     certificate: str | os.PathLike[str]

@@ -1,8 +1,8 @@
 """The types of values: how arguments are encoded by the declared type, and how results are read.
 
-:class:`Kind` is the type to read first. The kind of a parameter turns an argument into an operand, and
-refuses what the declared type does not have: ``True`` is no int, ``1`` is a fine real, a text of one
-letter can be a char. The kind of a result takes the value that came.
+:class:`Kind` is the type to read first. The kind of a parameter turns an argument into an operand,
+and refuses what the declared type does not have: ``True`` is no int, ``1`` is a fine real, a text
+of one letter can be a char. The kind of a result takes the value that came.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Kind:
         raise NotImplementedError
 
     def take(self, items: Items, core: Recorder) -> Any:
-        """Takes the next item as a plain value; an object is a new stub. Raises :class:`Mismatch`."""
+        """Takes the next item as a plain value; an object is a new stub. Raises
+        :class:`Mismatch`.
+        """
         raise NotImplementedError
 
     def take_all(self, items: Sequence[Value | Handle], core: Recorder) -> list[Any]:
@@ -196,7 +198,12 @@ class ObjectKind(Kind):
     """A type of objects, whose stubs have a class of their own."""
 
     def __init__(
-        self, stub: type[Slot], name: str, stubs: Stubs | None, number: int, cell: CellNumbers = _NO_CELL
+        self,
+        stub: type[Slot],
+        name: str,
+        stubs: Stubs | None,
+        number: int,
+        cell: CellNumbers = _NO_CELL,
     ) -> None:
         self.stub = stub
         self.name = name
@@ -205,7 +212,8 @@ class ObjectKind(Kind):
         self._cell = cell
         #: The kind of its contents; None if it has none that cross by value.
         self.contents: Kind | None = None
-        #: True if the contents can be given where the object is wanted, and stand for it inside others.
+        #: True if the contents can be given where the object is wanted, and stand for it inside
+        #: others.
         self.by_value = False
 
     def number(self, stubs: Stubs) -> int:
@@ -314,7 +322,10 @@ class MapKind(Contents):
         if len(inner) % 2:
             raise Mismatch
         source = iter(inner)
-        pairs = [(self.key.take(source, core), self.value.take(source, core)) for _ in range(len(inner) // 2)]
+        pairs = [
+            (self.key.take(source, core), self.value.take(source, core))
+            for _ in range(len(inner) // 2)
+        ]
         return dict(pairs) if isinstance(self.key, Basic) else pairs
 
 
@@ -326,7 +337,9 @@ class Some(Generic[T]):
 
 
 class MaybeKind(Contents):
-    """A ``maybe``: None, or the value. ``maybe[maybe[T]]`` has :class:`Some` around what is there."""
+    """A ``maybe``: None, or the value. ``maybe[maybe[T]]`` has :class:`Some` around what is
+    there.
+    """
 
     def __init__(self, some: Kind) -> None:
         self.some = some

@@ -1,8 +1,8 @@
 """Live batches: a batch that is run again whenever its answer may have changed.
 
-A step of the iterator is one crossing: a wait, while nothing that the last run has read was changed (not
-before the first run); the batch of the function; a flush. The server knows all that a run has read, so
-it misses no change between a run and its wait.
+A step of the iterator is one crossing: a wait, while nothing that the last run has read was changed
+(not before the first run); the batch of the function; a flush. The server knows all that a run has
+read, so it misses no change between a run and its wait.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class _Live:
         self._place = place
         #: The results of the last run, or the text of its failure.
         self._last: Any = None
-        #: The number of ends of transactions when it was there; None if the server does not know the
-        #: objects that it has read.
+        #: The number of ends of transactions when it was there; None if the server does not know
+        #: the objects that it has read.
         self._read_at: int | None = None
         self._is_over = False
 

@@ -46,10 +46,14 @@ class Procedure(Generic[P]):
         """Records a call."""
         place = place_of(1)
         if len(arguments) != len(self._params):
-            raise TypeError(f"the procedure takes {len(self._params)} arguments, not {len(arguments)}")
+            raise TypeError(
+                f"the procedure takes {len(self._params)} arguments, not {len(arguments)}"
+            )
         operands = [p._kind.operand(a) for p, a in zip(self._params, arguments, strict=True)]
         session = self._session
         admitted = session._admit()
-        recorded = session.core.call_procedure(admitted, self.number, self._refused, operands, place)
+        recorded = session.core.call_procedure(
+            admitted, self.number, self._refused, operands, place
+        )
         result: type[Stub[Any]] = Nothing if self._result is None else self._result
         return cast(P, session._one(recorded, result, place))

@@ -14,7 +14,18 @@ from typing import Any, NoReturn, TypeVar, cast, overload
 
 from . import _tables as t
 from . import kinds as k
-from .blocks import Block, BlockError, ElseBlockOf, ExceptOf, ForeachOf, IfOf, OthersOf, WhenOf, WhileOf
+from .blocks import (
+    Block,
+    BlockError,
+    ElseBlockOf,
+    ExceptOf,
+    ForeachOf,
+    IfOf,
+    OthersOf,
+    WhenOf,
+    WhileOf,
+)
+from .cells import Cell, Rows
 from .errors import BifrostError, Closed, Misuse, Signal, SourcePlace, make_exception
 from .procedures import Procedure, make_heading
 from .recorder import errors as e
@@ -28,7 +39,6 @@ from .values import (
     BoolArg,
     Bytes,
     BytesArg,
-    Cell,
     Char,
     Int,
     IntArg,
@@ -38,7 +48,6 @@ from .values import (
     Plain,
     Real,
     RealArg,
-    Rows,
     Str,
     StrArg,
     Stub,
@@ -63,8 +72,9 @@ _DEBUG = os.environ.get("BIFROST_DEBUG") == "1"
 
 
 class BatchName:
-    """The name of a batch that is done once: 128 random bits that the client keeps secret, and a number
-    that grows with each of its batches."""
+    """The name of a batch that is done once: 128 random bits that the client keeps secret, and a
+    number that grows with each of its batches.
+    """
 
     __slots__ = ("client", "number")
 
@@ -123,7 +133,9 @@ class Recording:
         if threading.get_ident() != self._thread:
             raise RuntimeError("a session belongs to the thread that has opened it")
 
-    def _results(self, recorded: int | e.Failure, results: tuple[type, ...], place: object) -> list[Any]:
+    def _results(
+        self, recorded: int | e.Failure, results: tuple[type, ...], place: object
+    ) -> list[Any]:
         core = self.core
         stubs: list[Any] = []
         for result in results:
@@ -139,7 +151,12 @@ class Recording:
         return cast(P, self._results(recorded, (result,), place)[0])
 
     def call(
-        self, receiver: Slot, method: int, result: type[P], operands: tuple[Operand, ...], place: object
+        self,
+        receiver: Slot,
+        method: int,
+        result: type[P],
+        operands: tuple[Operand, ...],
+        place: object,
     ) -> P:
         """Records a call of a method, by its number in the stubs. Used by stubs."""
         admitted = self._admit()
@@ -183,7 +200,9 @@ class Recording:
     ) -> Iter[Any]:
         return Iter(self.core, None, stubs, routine, variables, operands, place_of(2))
 
-    def send(self, receiver: Slot, method: int, operands: tuple[Operand, ...], place: object) -> None:
+    def send(
+        self, receiver: Slot, method: int, operands: tuple[Operand, ...], place: object
+    ) -> None:
         """Records a message that nobody awaits. Used by stubs of actors."""
         admitted = self._admit()
         self._one(self.core.send(admitted, receiver, method, operands, place), Nothing, place)
@@ -213,10 +232,14 @@ class Recording:
         admitted = self._admit()
         kind = cls._kind
         number = kind.number(self.core.numbers.stubs)
-        return self._one(self.core.test_type(admitted, target, number, kind.name, place), Bool, place)
+        return self._one(
+            self.core.test_type(admitted, target, number, kind.name, place), Bool, place
+        )
 
     def decide(self, one: Bool, other: Callable[[], Bool], both: bool, place: object) -> Bool:
-        """Records ``and`` and ``or``: the value, or the other one if a test holds. Used by promises."""
+        """Records ``and`` and ``or``: the value, or the other one if a test holds. Used by
+        promises.
+        """
         not_ = self.core.numbers.stubs.operators[t.OPERATOR_BOOL_NOT]
         test = one if both else self.call(one, not_, Bool, (), place)
         result: Cell[Bool, BoolArg] = self._new_cell(k.BOOL, place)
@@ -281,7 +304,9 @@ class Recording:
         raise make_exception(failure, self.core)
 
     def is_same(self, one: Stub[Any], other: Stub[Any], /) -> bool:
-        """True if two stubs are known to have the same result: one object, equal values or tables."""
+        """True if two stubs are known to have the same result: one object, equal values or
+        tables.
+        """
         return self.core.is_same(one, other)
 
     @property
@@ -295,14 +320,16 @@ class Recording:
         return self.core.is_closed
 
     def exceptions(self) -> list[BifrostError]:
-        """Returns all failures of flushed batches, and all calls that were not sent, since the history
-        was last cleared, oldest first; the first thousand. The program is told of them with it, so they
-        do not prevent a commit any more."""
+        """Returns all failures of flushed batches, and all calls that were not sent, since the
+        history was last cleared, oldest first; the first thousand. The program is told of them with
+        it, so they do not prevent a commit any more.
+        """
         return [make_exception(entry.failure, self.core) for entry in self.core.exceptions()]
 
     def exception_group(self) -> ExceptionGroup[BifrostError] | None:
-        """Returns the failures of :meth:`exceptions` as one group, for ``except*``; None if there are
-        none."""
+        """Returns the failures of :meth:`exceptions` as one group, for ``except*``; None if there
+        are none.
+        """
         failures = self.exceptions()
         return ExceptionGroup("failures of the session", failures) if failures else None
 
@@ -312,8 +339,9 @@ class Recording:
         return self.core.history_omitted
 
     def clear_exceptions(self) -> None:
-        """Clears the exception history, here and at the server: the failures of the calls up to now count
-        as told. Not inside a structure."""
+        """Clears the exception history, here and at the server: the failures of the calls up to now
+        count as told. Not inside a structure.
+        """
         if self.core.clear_exceptions(place_of(1)):
             self.core.clear_server(self._admit())
 
@@ -326,7 +354,9 @@ class Recording:
         kind = cls._kind
         stubs = getattr(kind, "stubs", None)
         number = kind.number(self.core.numbers.stubs if stubs is None else stubs)
-        return self._one(self.core.lookup(admitted, stubs, name, number, kind.name, place), cls, place)
+        return self._one(
+            self.core.lookup(admitted, stubs, name, number, kind.name, place), cls, place
+        )
 
     @overload
     def value(self, value: bool) -> Bool: ...  # type: ignore[overload-overlap]
@@ -383,7 +413,9 @@ class Recording:
         if of is not None:
             kind = of._kind
         elif value is ...:
-            raise TypeError("a cell needs its first value, `s.cell(0)`, or its type, `s.cell(of=bf.Int)`")
+            raise TypeError(
+                "a cell needs its first value, `s.cell(0)`, or its type, `s.cell(of=bf.Int)`"
+            )
         elif isinstance(value, Stub):
             kind = type(value)._kind
         else:
@@ -409,20 +441,29 @@ class Recording:
     @overload
     def rows(self, a: type[Stub[A]], b: type[Stub[B]], /) -> Rows[tuple[A, B]]: ...
     @overload
-    def rows(self, a: type[Stub[A]], b: type[Stub[B]], c: type[Stub[C]], /) -> Rows[tuple[A, B, C]]: ...
+    def rows(
+        self, a: type[Stub[A]], b: type[Stub[B]], c: type[Stub[C]], /
+    ) -> Rows[tuple[A, B, C]]: ...
     @overload
     def rows(
         self, a: type[Stub[A]], b: type[Stub[B]], c: type[Stub[C]], d: type[Stub[D]], /
     ) -> Rows[tuple[A, B, C, D]]: ...
     @overload
     def rows(
-        self, a: type[Stub[A]], b: type[Stub[B]], c: type[Stub[C]], d: type[Stub[D]], e: type[Stub[E]], /
+        self,
+        a: type[Stub[A]],
+        b: type[Stub[B]],
+        c: type[Stub[C]],
+        d: type[Stub[D]],
+        e: type[Stub[E]],
+        /,
     ) -> Rows[tuple[A, B, C, D, E]]: ...
     @overload
     def rows(self, *columns: type[Stub[Any]]) -> Rows[Any]: ...
     def rows(self, *columns: type[Stub[Any]]) -> Rows[Any]:
-        """Makes an empty table with columns of these types. Not inside a structure. A row of one column
-        is the cell itself; of several it is a tuple."""
+        """Makes an empty table with columns of these types. Not inside a structure. A row of one
+        column is the cell itself; of several it is a tuple.
+        """
         place = place_of(1)
         admitted = self._admit()
         kinds = tuple(column._kind for column in columns)
@@ -446,10 +487,13 @@ class Recording:
         self, iterator: Iter[T], row: Callable[[T], tuple[Stub[A], Stub[B], Stub[C], Stub[D]]]
     ) -> Rows[tuple[A, B, C, D]]: ...
     @overload
-    def collect(self, iterator: Iter[T], row: Callable[[T], tuple[Stub[Any], ...]]) -> Rows[Any]: ...
+    def collect(
+        self, iterator: Iter[T], row: Callable[[T], tuple[Stub[Any], ...]]
+    ) -> Rows[Any]: ...
     def collect(self, iterator: Iter[Any], row: Callable[[Any], Any]) -> Rows[Any]:
-        """Collects a row for each step of an iterator, in one crossing: ``s.collect(db.users(), lambda e:
-        (e, e.name()))`` is a table of users and their names. ``row`` is called once."""
+        """Collects a row for each step of an iterator, in one crossing: ``s.collect(db.users(),
+        lambda e: (e, e.name()))`` is a table of users and their names. ``row`` is called once.
+        """
         place = place_of(1)
         core = self.core
         rows: Rows[Any] = self._one(core.open_table(self._admit(), place), Rows, place)
@@ -474,22 +518,29 @@ class Recording:
     # Structures.
 
     def if_(self, condition: Bool | Callable[[], Bool]) -> AbstractContextManager[None]:
-        """Runs the block at the server if the condition holds. Follow it with :meth:`else_` for the other
-        case."""
+        """Runs the block at the server if the condition holds. Follow it with :meth:`else_` for the
+        other case.
+        """
         return IfOf(self, condition, place_of(1))
 
     def else_(self) -> AbstractContextManager[None]:
-        """Runs the block at the server if the condition of the ``if_`` directly before does not hold."""
+        """Runs the block at the server if the condition of the ``if_`` directly before does not
+        hold.
+        """
         return ElseBlockOf(self, place_of(1))
 
     def while_(self, condition: Callable[[], Bool]) -> AbstractContextManager[None]:
         """Repeats the block at the server while the promise that ``condition`` records is true."""
         if not callable(condition):
-            raise TypeError("a loop tests its condition again and again: write `s.while_(lambda: ...)`")
+            raise TypeError(
+                "a loop tests its condition again and again: write `s.while_(lambda: ...)`"
+            )
         return WhileOf(self, condition, place_of(1))
 
     def foreach(self, iterator: Iter[T]) -> AbstractContextManager[T]:
-        """Runs the block at the server for each step of an iterator: ``with s.foreach(db.users()) as e:``."""
+        """Runs the block at the server for each step of an iterator: ``with s.foreach(db.users())
+        as e:``.
+        """
         if not isinstance(iterator, Iter):
             raise TypeError(
                 f"`foreach` iterates over a call of an iterator, not a `{type(iterator).__name__}`"
@@ -505,8 +556,9 @@ class Recording:
         self.core.jump("continue", place_of(1))
 
     def except_(self) -> AbstractContextManager[None]:
-        """Runs the block at the server. Exceptions of its calls go to the handlers that follow, as far as
-        these name them."""
+        """Runs the block at the server. Exceptions of its calls go to the handlers that follow, as
+        far as these name them.
+        """
         return ExceptOf(self, place_of(1))
 
     @overload
@@ -514,9 +566,10 @@ class Recording:
     @overload
     def when(self, signal: str, /, *values: type[Stub[Any]]) -> AbstractContextManager[Any]: ...
     def when(self, signal: Any, /, *values: type[Stub[Any]]) -> AbstractContextManager[Any]:
-        """Runs the block at the server when a call of the ``except_`` before signals the exception, with
-        the tuple of its values: ``with s.when(NotFound) as (name, count):``. An exception that no stub
-        declares is given by its name and the types of its values."""
+        """Runs the block at the server when a call of the ``except_`` before signals the exception,
+        with the tuple of its values: ``with s.when(NotFound) as (name, count):``. An exception that
+        no stub declares is given by its name and the types of its values.
+        """
         if isinstance(signal, str):
             return WhenOf(self, signal, tuple(value._kind for value in values), place_of(1))
         headings = signal._headings
@@ -524,8 +577,9 @@ class Recording:
         return WhenOf(self, signal.theta, kinds, place_of(1))
 
     def others(self) -> AbstractContextManager[Str]:
-        """Runs the block at the server when a call of the ``except_`` before signals any exception that no
-        handler before takes; with the exception's name: ``with s.others() as name:``."""
+        """Runs the block at the server when a call of the ``except_`` before signals any exception
+        that no handler before takes; with the exception's name: ``with s.others() as name:``.
+        """
         return OthersOf(self, place_of(1))
 
     def return_(self, value: Any = None) -> None:
@@ -549,7 +603,11 @@ class Recording:
 
     @overload
     def procedure(
-        self, name: str, params: tuple[type[Stub[Any]], ...], result: type[P], body: Callable[..., Any]
+        self,
+        name: str,
+        params: tuple[type[Stub[Any]], ...],
+        result: type[P],
+        body: Callable[..., Any],
     ) -> Procedure[P]: ...
     @overload
     def procedure(
@@ -562,9 +620,10 @@ class Recording:
         result: type[Any] | None,
         body: Callable[..., Any],
     ) -> Procedure[Any]:
-        """Defines a procedure that the session keeps: ``s.procedure("sum", (Int, Int), Int, lambda this, a,
-        b: a + b)``. ``body`` is called once, with the procedure itself for recursive calls and with its
-        parameters; its value is the result, None for none."""
+        """Defines a procedure that the session keeps: ``s.procedure("sum", (Int, Int), Int, lambda
+        this, a, b: a + b)``. ``body`` is called once, with the procedure itself for recursive calls
+        and with its parameters; its value is the result, None for none.
+        """
         place = place_of(1)
         core = self.core
         heading = make_heading(params, result, core.numbers.stubs)
@@ -593,8 +652,12 @@ class Recording:
     def find_procedure(
         self, name: str, params: tuple[type[Stub[Any]], ...], result: type[P] | None
     ) -> Procedure[P] | None:
-        """Returns a procedure defined earlier in this session, if it takes and returns these types."""
-        number = self.core.find_procedure(name, make_heading(params, result, self.core.numbers.stubs))
+        """Returns a procedure defined earlier in this session, if it takes and returns these
+        types.
+        """
+        number = self.core.find_procedure(
+            name, make_heading(params, result, self.core.numbers.stubs)
+        )
         return None if number is None else Procedure(self, number, params, result)
 
     # Transactions.
@@ -603,14 +666,17 @@ class Recording:
         return self._one(self.core.commit(admitted, place), Nothing, place)
 
     def abort(self) -> Nothing:
-        """Aborts the transaction, when the batch is sent: everything becomes as it was when it began."""
+        """Aborts the transaction, when the batch is sent: everything becomes as it was when it
+        began.
+        """
         place = place_of(1)
         return self._one(self.core.abort(self._admit(), place), Nothing, place)
 
     def wait(self, seconds: float | None = None) -> Bool:
-        """Waits, when the batch is sent, until another session has committed a change to an object that the
-        transaction has read. The promise is true then, and the next transaction begins; it is false when
-        the time is over. The server's limit counts if it is lower."""
+        """Waits, when the batch is sent, until another session has committed a change to an object
+        that the transaction has read. The promise is true then, and the next transaction begins; it
+        is false when the time is over. The server's limit counts if it is lower.
+        """
         return self._wait(seconds, place_of(1))
 
     def _wait(self, seconds: float | None, place: object) -> Bool:

@@ -11,9 +11,9 @@
 
     print(busy(db, 3).claim())
 
-The function is checked when it is decorated: what has no meaning at the server is refused with its file
-and line, and never guessed. Its body is recorded once in each session, when it is called first; each call
-is one command.
+The function is checked when it is decorated: what has no meaning at the server is refused with its
+file and line, and never guessed. Its body is recorded once in each session, when it is called
+first; each call is one command.
 
 | allowed | |
 | --- | --- |
@@ -28,216 +28,21 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import textwrap
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, Generic, NoReturn, TypeVar, get_type_hints, overload
+from typing import Any, Generic, TypeVar, get_type_hints, overload
 
+from .cells import Cell
 from .errors import Signal
 from .procedures import Procedure, make_heading
 from .recorder.structures import PROCEDURE
 from .recording import Recording
-from .values import Bool, Bytes, Cell, Int, Iter, Nothing, Object, Real, Str, Stub
+from .remote_source import BINARY, COMPARE, CONSTANTS, Check, Source, returns
+from .values import Bool, Bytes, Int, Iter, Nothing, Object, Real, Str, Stub
 
 P = TypeVar("P", bound=Stub[Any])
 
 _TYPES: dict[Any, type[Stub[Any]]] = {bool: Bool, int: Int, float: Real, str: Str, bytes: Bytes}
-_CONSTANTS = (bool, int, float, str, bytes)
-#: Methods of stubs that mean something in the client only.
-_LOCAL = frozenset(("claim", "peek", "caught", "release", "and_", "or_"))
-_STATEMENTS = (
-    *(ast.Assign, ast.AnnAssign, ast.AugAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue),
-    *(ast.Return, ast.Try, ast.Pass, ast.Expr),
-)
-_EXPRESSIONS = (
-    *(ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.Call, ast.Attribute),
-    *(ast.List, ast.Tuple),
-)
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-    ast.Div: lambda a, b: a / b,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-}
-_HINTS = {
-    ast.IfExp: "write `if` and `else` with an assignment in each",
-    ast.JoinedStr: "write `+` and `.unparse()`",
-    ast.ListComp: "write `s.collect(...)` outside",
-    ast.With: "write `if`, `while` and `for`",
-    ast.Subscript: "write `.fetch(i)`",
-    ast.Raise: "call a routine that signals",
-}
-
-
-class RemoteError(SyntaxError):
-    """A part of a function that has no meaning at the server."""
-
-
-class _Source:
-    """The syntax tree of a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        code = function.__code__
-        self.file = code.co_filename
-        try:
-            lines, first = inspect.getsourcelines(function)
-        except (OSError, TypeError):
-            raise RemoteError(
-                f"the source of `{function.__name__}` is not there: a remote function stands in a file, or use "
-                "`s.procedure`"
-            ) from None
-        self._lines = lines
-        self._shift = first - 1
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-        node = tree.body[0]
-        if not isinstance(node, ast.FunctionDef):
-            self.refuse(node, "only a plain function is remote")
-        self.node = node
-        self.params = [argument.arg for argument in node.args.args]
-
-    def line(self, node: ast.AST) -> int:
-        """Returns the line of a node in the file."""
-        return self._shift + getattr(node, "lineno", 1)
-
-    def refuse(self, node: ast.AST, what: str) -> NoReturn:
-        """Refuses a part of the function."""
-        line = self.line(node)
-        text = self._lines[line - self._shift - 1] if line > self._shift else ""
-        raise RemoteError(what, (self.file, line, getattr(node, "col_offset", 0) + 1, text))
-
-
-class _Check(ast.NodeVisitor):
-    """Refuses what has no meaning at the server; counts the assignments of each name."""
-
-    def __init__(self, source: _Source) -> None:
-        self.source = source
-        self.assigned: Counter[str] = Counter(source.params)
-        arguments = source.node.args
-        odd = (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs, *arguments.posonlyargs)
-        if any(one is not None for one in odd) or arguments.defaults:
-            source.refuse(source.node, "a remote function has plain parameters, without defaults")
-        body = source.node.body
-        for at, statement in enumerate(body):
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not (at == 0 and is_text):
-                self.visit(statement)
-
-    def generic_visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
-            self._refuse(node)
-        if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
-            self._refuse(node)
-        super().generic_visit(node)
-
-    def _refuse(self, node: ast.AST) -> NoReturn:
-        hint = _HINTS.get(type(node))
-        name = type(node).__name__
-        self.source.refuse(node, f"`{name}` has no meaning at the server" + (f": {hint}" if hint else ""))
-
-    def _target(self, target: ast.expr) -> None:
-        if isinstance(target, ast.Tuple):
-            for one in target.elts:
-                self._target(one)
-        elif isinstance(target, ast.Name):
-            self.assigned[target.id] += 1
-        else:
-            self.source.refuse(target, "only names are assigned: objects have methods for it")
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        if len(node.targets) != 1:
-            self.source.refuse(node, "one name is assigned at a time")
-        self._target(node.targets[0])
-        self.visit(node.value)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is None:
-            self.source.refuse(node, "a name is born with its first value")
-        self._target(node.target)
-        self.visit(node.value)
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self._target(node.target)
-        if type(node.op) not in _BINARY:
-            self.source.refuse(node, f"the operator `{type(node.op).__name__}` has no meaning at the server")
-        self.visit(node.value)
-
-    def visit_For(self, node: ast.For) -> None:
-        if node.orelse:
-            self.source.refuse(node, "a loop at the server has no `else`")
-        self._target(node.target)
-        if not isinstance(node.iter, ast.Call):
-            self.source.refuse(node.iter, "`for` iterates over a call of an iterator, or `range`")
-        self.visit(node.iter)
-        for statement in node.body:
-            self.visit(statement)
-
-    def visit_While(self, node: ast.While) -> None:
-        if node.orelse:
-            self.source.refuse(node, "a loop at the server has no `else`")
-        self.generic_visit(node)
-
-    def visit_Try(self, node: ast.Try) -> None:
-        if node.orelse or node.finalbody:
-            self.source.refuse(node, "`try` at the server has no `else` and no `finally`")
-        for handler in node.handlers:
-            if handler.name is not None:
-                self.source.refuse(handler, "an exception is handled without a name at the server")
-        for statement in (*node.body, *(one for handler in node.handlers for one in handler.body)):
-            self.visit(statement)
-
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Call):
-            self.source.refuse(node, "a statement is a call, or assigns a name")
-        self.visit(node.value)
-
-    def visit_Constant(self, node: ast.Constant) -> None:
-        if not isinstance(node.value, _CONSTANTS) and node.value is not None:
-            self.source.refuse(node, f"`{node.value!r}` does not cross")
-
-    def visit_BinOp(self, node: ast.BinOp) -> None:
-        if type(node.op) not in _BINARY:
-            self.source.refuse(node, f"the operator `{type(node.op).__name__}` has no meaning at the server")
-        self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        if not isinstance(node.op, (ast.Not, ast.USub)):
-            self.source.refuse(node, f"the operator `{type(node.op).__name__}` has no meaning at the server")
-        self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        for op in node.ops:
-            if type(op) not in _COMPARE:
-                self.source.refuse(node, f"`{type(op).__name__}` has no meaning at the server")
-        self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if any(keyword.arg is None for keyword in node.keywords):
-            self.source.refuse(node, "arguments are listed one by one")
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _LOCAL:
-            self.source.refuse(node, f"`{node.func.attr}` has no meaning at the server")
-        self.generic_visit(node)
-
-
-def _returns(body: list[ast.stmt]) -> bool:
-    """True if a block returns on every path."""
-    for statement in body:
-        if isinstance(statement, ast.Return):
-            return True
-        if isinstance(statement, ast.If) and _returns(statement.body) and _returns(statement.orelse):
-            return True
-    return False
 
 
 class _Record:
@@ -257,7 +62,7 @@ class _Record:
             self._assign(self._source.node, name, stub)
         body = self._source.node.body
         self._block(body, {}, skip_text=True)
-        if not _returns(body):
+        if not returns(body):
             self._s._return(None, self._place(self._source.node))
 
     def _place(self, node: ast.AST) -> object:
@@ -326,7 +131,9 @@ class _Record:
     def _AugAssign(self, node: ast.AugAssign) -> None:
         assert isinstance(node.target, ast.Name)
         name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        self._targets(node.target, self._binary(node, node.op, self._load(name), self._value(node.value)))
+        self._targets(
+            node.target, self._binary(node, node.op, self._load(name), self._value(node.value))
+        )
 
     def _If(self, node: ast.If) -> None:
         with self._s.if_(lambda: self._test(node.test)):
@@ -351,7 +158,11 @@ class _Record:
             self._blocks.pop()
 
     def _range(self, node: ast.expr) -> Iter[Any] | None:
-        is_range = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
+        is_range = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "range"
+        )
         if not is_range or self._find("range") is not None or "range" in self._remote._names:
             return None
         assert isinstance(node, ast.Call)
@@ -384,7 +195,9 @@ class _Record:
                 with self._s.others():
                     self._block(handler.body, {})
                 continue
-            signal = self._remote._global(handler.type) if isinstance(handler.type, ast.Name) else None
+            signal = (
+                self._remote._global(handler.type) if isinstance(handler.type, ast.Name) else None
+            )
             if not (isinstance(signal, type) and issubclass(signal, Signal) and signal.theta):
                 self._source.refuse(handler, "`except` names an exception of the server's program")
             with self._s.when(signal.theta):
@@ -433,9 +246,11 @@ class _Record:
 
     def _binary(self, node: ast.AST, op: ast.operator, left: Any, right: Any) -> Any:
         if isinstance(op, (ast.FloorDiv, ast.Mod)) and isinstance(right, int) and right < 0:
-            self._source.refuse(node, "the server's remainder is never negative: divide by a positive number")
+            self._source.refuse(
+                node, "the server's remainder is never negative: divide by a positive number"
+            )
         try:
-            return _BINARY[type(op)](left, right)
+            return BINARY[type(op)](left, right)
         except TypeError as error:
             self._source.refuse(node, str(error))
 
@@ -460,7 +275,7 @@ class _Record:
         if isinstance(left, Object) or isinstance(right, Object):
             self._source.refuse(node, "objects are compared with their method `equal`")
         try:
-            test = _COMPARE[type(op)](left, right)
+            test = COMPARE[type(op)](left, right)
         except TypeError as error:
             self._source.refuse(node, str(error))
         if not more:
@@ -481,13 +296,15 @@ class _Record:
                 return self._function(node, node.func, arguments, named)
         except TypeError as error:
             self._source.refuse(node, str(error))
-        self._source.refuse(node, "only methods, routines and remote functions are called at the server")
+        self._source.refuse(
+            node, "only methods, routines and remote functions are called at the server"
+        )
 
     def _method(
         self, node: ast.Call, func: ast.Attribute, arguments: list[Any], named: dict[str, Any]
     ) -> Any:
         receiver = self._value(func.value)
-        if isinstance(receiver, _CONSTANTS):
+        if isinstance(receiver, CONSTANTS):
             receiver = self._s.value(receiver)
         if not isinstance(receiver, Stub):
             self._source.refuse(node, "only objects and values of the server have methods here")
@@ -500,13 +317,15 @@ class _Record:
             )
         return method(*arguments, **named)
 
-    def _function(self, node: ast.Call, func: ast.Name, arguments: list[Any], named: dict[str, Any]) -> Any:
+    def _function(
+        self, node: ast.Call, func: ast.Name, arguments: list[Any], named: dict[str, Any]
+    ) -> Any:
         target = self._remote._global(func)
         if target is self._remote:
             return self._this(*arguments, **named)
         if isinstance(target, Remote):
             return target.on(self._s)(*arguments, **named)
-        if is_dataclass(target) and isinstance(target, type):
+        if isinstance(target, type) and is_dataclass(target):
             return target(*arguments, **named)
         if _is_routine(target):
             return target(self._s, *arguments, **named)
@@ -516,7 +335,9 @@ class _Record:
             int: "use an int",
             float: "write `.to_real()`",
         }
-        hint = hints.get(target, "only methods, routines and remote functions are called at the server")
+        hint = hints.get(
+            target, "only methods, routines and remote functions are called at the server"
+        )
         self._source.refuse(node, f"`{func.id}` has no meaning at the server: {hint}")
 
 
@@ -531,12 +352,14 @@ def _is_routine(target: Any) -> bool:
 
 
 class Remote(Generic[P]):
-    """A function that runs at the server. Calling it records a call; the session is that of an argument."""
+    """A function that runs at the server. Calling it records a call; the session is that of an
+    argument.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._source = _Source(function)
-        self._assigned = _Check(self._source).assigned
+        self._source = Source(function)
+        self._assigned = Check(self._source).assigned
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
         self.__doc__ = function.__doc__
@@ -572,8 +395,10 @@ class Remote(Generic[P]):
             for name in self._source.params:
                 types.append(self._type(node, hints.get(name), f"the parameter `{name}`"))
             result = hints.get("return")
-            returned = None if result in (None, type(None)) else self._type(node, result, "the result")
-            if returned is not None and not _returns(node.body):
+            returned = (
+                None if result in (None, type(None)) else self._type(node, result, "the result")
+            )
+            if returned is not None and not returns(node.body):
                 self._source.refuse(node, "the function does not return on every path")
             self._resolved = (tuple(types), returned)
         return self._resolved
@@ -581,7 +406,9 @@ class Remote(Generic[P]):
     def _type(self, node: ast.AST, hint: Any, what: str) -> type[Stub[Any]]:
         found = _TYPES.get(hint, hint) if isinstance(hint, type) else None
         if found is None or not issubclass(found, Stub):
-            self._source.refuse(node, f"{what} needs a type of the stubs, or int, float, bool, str, bytes")
+            self._source.refuse(
+                node, f"{what} needs a type of the stubs, or int, float, bool, str, bytes"
+            )
         return found
 
     @property
@@ -635,7 +462,9 @@ class Remote(Generic[P]):
             self._is_open = False
 
     def __call__(self, *arguments: Any) -> P:
-        """Records a call. The session is that of the first argument that has one; else see :meth:`on`."""
+        """Records a call. The session is that of the first argument that has one; else see
+        :meth:`on`.
+        """
         for argument in arguments:
             if isinstance(argument, Stub):
                 owner: Recording = argument._core.owner
@@ -661,6 +490,7 @@ def remote(function: Callable[..., None]) -> Remote[Nothing]: ...
 @overload
 def remote(function: Callable[..., P]) -> Remote[P]: ...
 def remote(function: Callable[..., Any]) -> Remote[Any]:
-    """Makes a function one that runs at the server. Raises :class:`RemoteError`, with file and line, for
-    what has no meaning there."""
+    """Makes a function one that runs at the server. Raises :class:`RemoteError`, with file and
+    line, for what has no meaning there.
+    """
     return Remote(function)

@@ -1,8 +1,9 @@
-"""Stubs at run time: classes that are made from the interface of a server, for notebooks and the shell.
+"""Stubs at run time: classes that are made from the interface of a server, for notebooks and the
+shell.
 
-:func:`connect` opens a session without generated stubs. Its ``stubs`` have a class for each type and
-each exception, and a function for each routine, with comments and headings for ``help``. What a type
-checker knows of generated stubs it does not know of these.
+:func:`connect` opens a session without generated stubs. Its ``stubs`` have a class for each type
+and each exception, and a function for each routine, with comments and headings for ``help``. What a
+type checker knows of generated stubs it does not know of these.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class Builder:
         """Makes the classes, those above others first; the interface has no circles."""
         types = self._interface.types
         left = [
-            n for n, ty in enumerate(types) if ty["kind"] not in (*_BASIC, "cell") and n not in self._builtin
+            n
+            for n, ty in enumerate(types)
+            if ty["kind"] not in (*_BASIC, "cell") and n not in self._builtin
         ]
         while left:
             ready = [n for n in left if not any(s in left for s in types[n].get("supertypes", ()))]
@@ -132,7 +135,9 @@ class Builder:
         above = [self._classes[s] for s in ty.get("supertypes", ()) if s in self._classes]
         above = [cls for cls in above if issubclass(cls, Object) and cls is not AnyObject]
         # Those above another one are bases by it.
-        bases = [c for c in above if not any(c is not o and issubclass(o, c) for o in above)] or [Object]
+        bases = [c for c in above if not any(c is not o and issubclass(o, c) for o in above)] or [
+            Object
+        ]
         name = _free(_upper((ty.get("names") or [self._spelled(number)])[0]), self._taken)
         doc = f"{ty.get('doc', '')}\n\nTheta: ``{ty['name']}``".strip()
         space = {"__slots__": (), "__doc__": doc, "__module__": "bifrost_stubs"}
@@ -156,7 +161,9 @@ class Builder:
             key, value = (self._spelled(field["type"], depth + 1) for field in fields)
             return f"map of {key} to {value}"
         if fields:
-            parts = (f"{field['name']} {self._spelled(field['type'], depth + 1)}" for field in fields)
+            parts = (
+                f"{field['name']} {self._spelled(field['type'], depth + 1)}" for field in fields
+            )
             return f"{family} of {' and '.join(parts)}"
         return str(ty["name"]).replace("[", " of ").replace(", ", " and ").replace("]", "")
 
@@ -222,7 +229,11 @@ class Builder:
                     known.append(values)
         for theta, all_ in sorted(headings.items()):
             name = _free(_upper(theta), self._taken)
-            space = {"theta": theta, "__doc__": f"Theta: ``{theta}``", "__module__": "bifrost_stubs"}
+            space = {
+                "theta": theta,
+                "__doc__": f"Theta: ``{theta}``",
+                "__module__": "bifrost_stubs",
+            }
             cls: type[Signal[Any]] = type(name, (Signal,), space)
             self.stubs.signal(cls, *[tuple(self._kind(n) for n in values) for values in all_])
             self.names[name] = cls
@@ -251,7 +262,9 @@ class Builder:
                 sender = type(f"{cls.__name__}Send", (Sender,), sends)
                 cls.send = property(sender)  # type: ignore[attr-defined]
 
-    def _function(self, name: str, heading: dict[str, Any], number: int, way: str) -> Callable[..., Any]:
+    def _function(
+        self, name: str, heading: dict[str, Any], number: int, way: str
+    ) -> Callable[..., Any]:
         """Makes a method, a message, or a routine, whose first parameter is the session."""
         taken: set[str] = set()
         params = heading.get("params", ())
@@ -327,8 +340,9 @@ class DynamicSession(Session):
         return stubs.names
 
     def find(self, name: str) -> Any:
-        """Looks a well-known object up without telling its type: crosses at once, since the answer has the
-        type, and returns a stub of its class, or the value."""
+        """Looks a well-known object up without telling its type: crosses at once, since the answer
+        has the type, and returns a stub of its class, or the value.
+        """
         place = place_of(1)
         core = self.core
         admitted = self._admit()
@@ -354,8 +368,9 @@ class DynamicSession(Session):
 
 
 def connect(url: str, **options: Unpack[ConnectOptions]) -> DynamicSession:
-    """Opens a session with stubs that are made from the server's interface: ``s = connect(url)``, ``db =
-    s.find("database")``, ``help(db.fetch)``."""
+    """Opens a session with stubs that are made from the server's interface: ``s = connect(url)``,
+    ``db = s.find("database")``, ``help(db.fetch)``.
+    """
     return open_session(DynamicSession, None, url, Options(**options), make_stubs)
 
 

@@ -6,9 +6,10 @@
 Failures that were told
 -----------------------
 
-A failure is one of these: a call that signalled an exception or was refused; a structure that ended with
-one; a call that was never sent because the client refused it. The program is *told* of a failure when a
-claim fails with it or with a consequence of it, when :meth:`Session.exceptions` lists it, or when an
+A failure is one of these: a call that signalled an exception or was refused; a structure that ended
+with one; a call that was never sent because the client refused it. The program is *told* of a
+failure when a claim fails with it or with a consequence of it, when :meth:`Session.exceptions`
+lists it, or when an
 :class:`Unseen` names it. A failure is *lost* when no stub is left whose claim would tell it.
 
 :class:`Unseen` is raised by these, if there are failures that were not told before:
@@ -97,8 +98,8 @@ def greet_error(error: e.GreetError) -> ConnectError:
 class Session(Recording):
     """A connection to a server whose claims wait, and the batch being recorded for it.
 
-    Use it in a ``with`` statement: at its end the recorded commands are flushed and the session ends.
-    Without one, :meth:`close` it.
+    Use it in a ``with`` statement: at its end the recorded commands are flushed and the session
+    ends. Without one, :meth:`close` it.
     """
 
     def __init__(self, core: Recorder, wire: Wire) -> None:
@@ -111,7 +112,10 @@ class Session(Recording):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.close()
@@ -184,8 +188,9 @@ class Session(Recording):
     # For the program.
 
     def flush(self) -> None:
-        """Sends the recorded commands, and waits until they have run: one pair of crossings, or none if
-        there is nothing to send. Every stub then has its object, value or failure."""
+        """Sends the recorded commands, and waits until they have run: one pair of crossings, or
+        none if there is nothing to send. Every stub then has its object, value or failure.
+        """
         place = place_of(1)
         try:
             self._synchronize("flush", place)
@@ -197,9 +202,10 @@ class Session(Recording):
         self._raise(error)
 
     def send_batch(self) -> None:
-        """Ends the batch and sends it, without waiting for its answer. Calls that are recorded from then on
-        are the next batch; stubs of this one are operands there as any other. So a slow link costs one
-        delay, and not one for each batch."""
+        """Ends the batch and sends it, without waiting for its answer. Calls that are recorded from
+        then on are the next batch; stubs of this one are operands there as any other. So a slow
+        link costs one delay, and not one for each batch.
+        """
         place = place_of(1)
         core = self.core
         try:
@@ -235,8 +241,9 @@ class Session(Recording):
 
     def commit(self) -> Nothing:
         """Commits the transaction, when the batch is sent. The promise is kept when all changes are
-        durable; otherwise the transaction is aborted. Failures of which the program was not told prevent
-        it: :class:`Unseen`. Not inside a structure."""
+        durable; otherwise the transaction is aborted. Failures of which the program was not told
+        prevent it: :class:`Unseen`. Not inside a structure.
+        """
         place = place_of(1)
         return self._commit(self._admit_commit(), place)
 
@@ -251,14 +258,17 @@ class Session(Recording):
                 return told.failure
         return admitted
 
-    def transaction(self, body: Callable[[], R], *, tries: int = 0, name: BatchName | None = None) -> R:
-        """Records a batch that is a transaction of its own, sends it, and waits until it is committed. If
-        other transactions conflict with it, the server runs it again by itself, at most ``tries`` times;
-        nothing of ``body`` is run again. Promises of its result have their values then.
+    def transaction(
+        self, body: Callable[[], R], *, tries: int = 0, name: BatchName | None = None
+    ) -> R:
+        """Records a batch that is a transaction of its own, sends it, and waits until it is
+        committed. If other transactions conflict with it, the server runs it again by itself, at
+        most ``tries`` times; nothing of ``body`` is run again. Promises of its result have their
+        values then.
 
-        Nothing can be claimed in ``body``. An exception that no structure handles aborts the transaction,
-        and so does a call of ``body`` that was not sent. With a ``name`` the batch is done once, however
-        often it is sent, and by any session."""
+        Nothing can be claimed in ``body``. An exception that no structure handles aborts the
+        transaction, and so does a call of ``body`` that was not sent. With a ``name`` the batch is
+        done once, however often it is sent, and by any session."""
         place = place_of(1)
         try:
             return self._transaction(body, tries, name, place)
@@ -266,7 +276,9 @@ class Session(Recording):
             error = told
         self._raise(error)
 
-    def _transaction(self, body: Callable[[], R], tries: int, name: BatchName | None, place: object) -> R:
+    def _transaction(
+        self, body: Callable[[], R], tries: int, name: BatchName | None, place: object
+    ) -> R:
         core = self.core
         if not 0 <= tries <= 0xFFFF:
             raise ValueError("a transaction is tried from 0 (as the server likes) to 65535 times")
@@ -296,13 +308,16 @@ class Session(Recording):
         return result
 
     def live(self, body: Callable[[], R]) -> LiveBatch:
-        """Makes a live batch: ``body`` records a batch and returns its results, and is run again whenever
-        they may have changed. ``for rows in s.live(lambda: s.collect(...))`` is a view of the objects that
-        the batch reads, now and after each change; see :class:`LiveBatch`."""
+        """Makes a live batch: ``body`` records a batch and returns its results, and is run again
+        whenever they may have changed. ``for rows in s.live(lambda: s.collect(...))`` is a view of
+        the objects that the batch reads, now and after each change; see :class:`LiveBatch`.
+        """
         return LiveBatch(self, body, place_of(1))
 
     def close(self) -> None:
-        """Flushes, and ends the session. Raises as :meth:`flush`; the session is ended in any case."""
+        """Flushes, and ends the session. Raises as :meth:`flush`; the session is ended in any
+        case.
+        """
         if self.core.is_closed:
             return
         try:
@@ -356,8 +371,10 @@ def open_over(
     options: Options,
     make_stubs: Callable[[bytes, bytes], Stubs] | None = None,
 ) -> S:
-    """Opens a session over a connection that is there already. The token is shown at once, since there is
-    no second connection to show it on when the server asks. Raises :class:`ConnectError`."""
+    """Opens a session over a connection that is there already. The token is shown at once, since
+    there is no second connection to show it on when the server asks. Raises
+    :class:`ConnectError`.
+    """
     with _told("the connection"):
         return _Opening(cls, stubs, options, make_stubs).greet(connection, options.token)
 

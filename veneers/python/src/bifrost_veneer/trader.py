@@ -5,9 +5,9 @@
     trader+unix:///PATH?service=SERVICE[&QUERY]         at a socket of this machine
     trader:///SERVICE[?QUERY]                           the traders in BIFROST_TRADER
 
-The traders are asked in turn until one has answered; its offers are tried in their order, addresses of
-this machine first. The token for traders is the option ``trader_token`` or BIFROST_TRADER_TOKEN. The token
-for the server is shown only where nobody can read it on the way.
+The traders are asked in turn until one has answered; its offers are tried in their order, addresses
+of this machine first. The token for traders is the option ``trader_token`` or BIFROST_TRADER_TOKEN.
+The token for the server is shown only where nobody can read it on the way.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def parse_trader_url(text: str) -> TraderUrl:
     rest, hash_sign, pin = rest.partition("#")
     place, _, query = rest.partition("?")
     if hash_sign and scheme != "trader":
-        raise AddressError(f"`#{pin}` is a pin, and only `trader://` has one: its trader is reached over TLS")
+        raise AddressError(
+            f"`#{pin}` is a pin, and only `trader://` has one: its trader is reached over TLS"
+        )
     if scheme == "trader+unix":
         path = unquote(place, errors="strict")
         if not path.startswith("/"):
@@ -133,9 +135,15 @@ def _settings(options: Options, address: Address, timeout: float, token: str) ->
     return changed
 
 
-def _ask(address: Address, url: TraderUrl, stubs: Stubs, options: Options, timeout: float) -> list[Any]:
+def _ask(
+    address: Address, url: TraderUrl, stubs: Stubs, options: Options, timeout: float
+) -> list[Any]:
     """Asks a trader; teaches it the client's interface if it does not know it."""
-    token = options.trader_token if options.trader_token is not None else os.environ.get(TRADER_TOKEN, "")
+    token = (
+        options.trader_token
+        if options.trader_token is not None
+        else os.environ.get(TRADER_TOKEN, "")
+    )
     settings = _settings(options, address, timeout, token)
     session = open_at(DynamicSession, None, address, settings, make_stubs)
     try:
@@ -184,8 +192,9 @@ class Search:
         return min(_PATIENCE, self.deadline - time.monotonic())
 
     def settings(self, options: Options, address: Address) -> Options:
-        """Returns the settings for a server. Where others could read it, the token is not shown to a server
-        that a trader has named."""
+        """Returns the settings for a server. Where others could read it, the token is not shown to
+        a server that a trader has named.
+        """
         return _settings(options, address, self.within, options.token if address.is_private else "")
 
     def note(self, address: Address, error: Exception, options: Options) -> None:

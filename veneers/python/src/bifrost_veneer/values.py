@@ -1,16 +1,17 @@
 """Stubs: promises for values, objects, cells, iterators, tables of rows.
 
-:class:`Stub` is the type to read first. A call makes a stub at once; nothing has crossed then. A promise
-can be an argument or a receiver of further calls before it is known; :meth:`Promise.claim` it, or await
-it, when the program itself needs the value.
+:class:`Stub` is the type to read first. A call makes a stub at once; nothing has crossed then. A
+promise can be an argument or a receiver of further calls before it is known; :meth:`Promise.claim`
+it, or await it, when the program itself needs the value.
 
-Coercions of Python that would need the value raise a :class:`TypeError` that says what to write instead.
+Coercions of Python that would need the value raise a :class:`TypeError` that says what to write
+instead.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast
 
 from . import _tables as t
@@ -53,7 +54,9 @@ _ZEROS: Final = [b"", *(b"\0" * (8 - count) for count in range(1, 8))]
 _new: Any = object.__new__
 
 
-def _record_one(core: Any, batch: Any, head: int, reference: int, operands: tuple[Any, ...]) -> bool:
+def _record_one(
+    core: Any, batch: Any, head: int, reference: int, operands: tuple[Any, ...]
+) -> bool:
     """Records a call with one argument of a usual kind; False if it is another one."""
     if len(operands) != 1:
         return False
@@ -128,7 +131,9 @@ class Stub(Slot, Generic[V_co]):
         _refuse("the value is not here: `float` needs `claim()`; at the server it is `.to_real()`")
 
     def __str__(self) -> str:
-        _refuse("the value is not here: a text needs `claim()`; at the server it is `.unparse()`, and `+`")
+        _refuse(
+            "the value is not here: a text needs `claim()`; at the server it is `.unparse()`, and `+`"
+        )
 
     def __format__(self, spec: str) -> str:
         _refuse(
@@ -182,9 +187,14 @@ class Stub(Slot, Generic[V_co]):
         reference = self._ref
         frame = _frame(2)
         if not (
-            start < core.attention_words and position < core.hot_futures and reference and method < _SMALL
+            start < core.attention_words
+            and position < core.hot_futures
+            and reference
+            and method < _SMALL
         ):
-            return cast(P, core.owner.call(self, method, result, operands, (frame.f_code, frame.f_lasti)))
+            return cast(
+                P, core.owner.call(self, method, result, operands, (frame.f_code, frame.f_lasti))
+            )
         stub = _new(result)
         stub._core = core
         stub._ref = ~position
@@ -209,9 +219,13 @@ class Stub(Slot, Generic[V_co]):
             raise
         return stub  # type: ignore[no-any-return]
 
-    def _call_many(self, method: int, results: tuple[type, ...], *operands: Operand) -> tuple[Any, ...]:
+    def _call_many(
+        self, method: int, results: tuple[type, ...], *operands: Operand
+    ) -> tuple[Any, ...]:
         """Records a call with several results."""
-        stubs: tuple[Any, ...] = self._core.owner.call_many(self, method, results, operands, place_of(2))
+        stubs: tuple[Any, ...] = self._core.owner.call_many(
+            self, method, results, operands, place_of(2)
+        )
         return stubs
 
     def _iterate(self, method: int, variables: tuple[type, ...], *operands: Operand) -> Iter[Any]:
@@ -231,8 +245,9 @@ class Stub(Slot, Generic[V_co]):
         return cast(Bool, self._core.owner.test_type(self, cls, place_of(1)))
 
     def caught(self, signal: type[S]) -> S | None:
-        """Returns the exception that the call has signalled, if it is this one and its batch was answered.
-        Its objects are stubs. The program is told with it."""
+        """Returns the exception that the call has signalled, if it is this one and its batch was
+        answered. Its objects are stubs. The program is told with it.
+        """
         return cast("S | None", self._core.owner.caught(self, signal))
 
     def release(self) -> None:
@@ -246,19 +261,24 @@ class Promise(Stub[V]):
     __slots__ = ()
 
     def claim(self) -> V:
-        """Returns the value. Flushes the session if it is not known yet. Raises the failure of the call,
-        or failures that no other claim can tell."""
+        """Returns the value. Flushes the session if it is not known yet. Raises the failure of the
+        call, or failures that no other claim can tell.
+        """
         owner = self._core.owner
         if self._ref or self._known[0] == UNDER_WAY:
             owner.know(self, "claim", place_of(1))
         return cast(V, owner.take(self, self._kind))
 
     def __await__(self) -> Generator[Any, None, V]:
-        """Waits until the value is known: one flush for all that is awaited in a turn of the loop."""
+        """Waits until the value is known: one flush for all that is awaited in a turn of the
+        loop.
+        """
         return self._core.owner.awaited(self, self._kind, place_of(1)).__await__()  # type: ignore[no-any-return]
 
     def peek(self) -> V | None:
-        """Returns the value, if it is known without flushing; else None. Raises as :meth:`claim`."""
+        """Returns the value, if it is known without flushing; else None. Raises as
+        :meth:`claim`.
+        """
         if self._ref or self._known[0] == UNDER_WAY:
             return None
         return cast(V, self._core.owner.take(self, self._kind))
@@ -302,10 +322,14 @@ class Bool(Promise[bool]):
     __hash__ = Stub.__hash__
 
     def __and__(self, other: object) -> NoReturn:
-        _refuse("`&` would run both sides: write `a.and_(lambda: b)`, whose other side runs only if it must")
+        _refuse(
+            "`&` would run both sides: write `a.and_(lambda: b)`, whose other side runs only if it must"
+        )
 
     def __or__(self, other: object) -> NoReturn:
-        _refuse("`|` would run both sides: write `a.or_(lambda: b)`, whose other side runs only if it must")
+        _refuse(
+            "`|` would run both sides: write `a.or_(lambda: b)`, whose other side runs only if it must"
+        )
 
     __rand__ = __and__
     __ror__ = __or__
@@ -315,12 +339,16 @@ class Bool(Promise[bool]):
         return cast(Bool, self._core.owner.decide(self, other, True, place_of(1)))
 
     def or_(self, other: Callable[[], Bool]) -> Bool:
-        """True if either holds. The other is computed at the server, and only if this one does not."""
+        """True if either holds. The other is computed at the server, and only if this one does
+        not.
+        """
         return cast(Bool, self._core.owner.decide(self, other, False, place_of(1)))
 
 
 class Int(Promise[int]):
-    """A promise for an integer of 64 bits. ``//`` and ``%`` leave a remainder that is never negative."""
+    """A promise for an integer of 64 bits. ``//`` and ``%`` leave a remainder that is never
+    negative.
+    """
 
     __slots__ = ()
     _kind = k.INT
@@ -699,28 +727,6 @@ BytesArg = bytes | Bytes
 AnyArg = Object[Any] | Bytes
 
 
-class Cell(Stub[Any], Generic[P, Arg]):
-    """A variable at the server. ``P`` is the promise or stub that it gives, ``Arg`` what it takes."""
-
-    __slots__ = ("_element",)
-    _element: k.Kind
-
-    def _numbers(self) -> k.CellNumbers:
-        return self._element.cell(self._core.numbers.stubs)
-
-    def put(self, value: Arg) -> Nothing:
-        """Puts a value, when the batch comes to it."""
-        return self._call(self._numbers()[1], Nothing, self._element.operand(value))
-
-    def full(self) -> Bool:
-        """True if a value was put."""
-        return self._call(self._numbers()[2], Bool)
-
-    def get(self) -> P:
-        """Returns the value; signals ``empty`` if none was put."""
-        return self._call(self._numbers()[3], cast("type[P]", self._element.stub))
-
-
 class Iter(Generic[T]):
     """A call of an iterator, which :meth:`Session.foreach` makes. ``T`` are its loop variables."""
 
@@ -744,44 +750,11 @@ class Iter(Generic[T]):
         self.operands = operands
         self.place = place
 
-    def __iter__(self) -> NoReturn:
-        _refuse("the elements are at the server: write `with s.foreach(iterator) as x:`, or `s.collect(...)`")
-
-
-class Rows(Promise[list[V]]):
-    """A table of rows, each a tuple. It takes rows until its batch is flushed; then it can be claimed."""
-
-    __slots__ = ("_columns",)
-    _columns: tuple[k.Kind, ...]
-
-    def push(self, *cells: Any) -> None:
-        """Appends a row: a value, or a stub, for each column. In structures it is appended whenever they
-        come to it."""
-        if len(cells) != len(self._columns):
-            _refuse(f"a row of this table has {len(self._columns)} cells, not {len(cells)}")
-        operands = [kind.operand(cell) for kind, cell in zip(self._columns, cells, strict=True)]
-        self._core.owner.emit(self, operands, place_of(1))
-
-    @property
-    def _kind(self) -> k.Kind:  # type: ignore[override]
-        return _RowsKind(self._columns)
-
-
-class _RowsKind(k.Kind):
-    name = "rows"
-
-    def __init__(self, columns: tuple[k.Kind, ...]) -> None:
-        self.columns = columns
-
-    def take(self, items: k.Items, core: Recorder) -> Any:
-        """Takes the rows of a table; a row of one column is its cell."""
-        cells = list(items)
-        width = len(self.columns)
-        source = iter(cells)
-        if width == 1:
-            return self.columns[0].take_all(cells, core)
-        takes = [kind.take for kind in self.columns]
-        return [tuple([take(source, core) for take in takes]) for _ in range(len(cells) // width)]
+    def __iter__(self) -> Iterator[T]:
+        # It has this type for loops in remote functions.
+        _refuse(
+            "the elements are at the server: write `with s.foreach(iterator) as x:`, or `s.collect(...)`"
+        )
 
 
 def failure_of(stub: Stub[Any]) -> Failure | None:

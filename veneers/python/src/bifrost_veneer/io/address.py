@@ -1,5 +1,5 @@
-"""The place where a server listens, as a URL: ``unix:///path``, ``tcp://host:port``, ``tls://host:port``,
-``ws://host:port/path``, ``wss://host:port/path``.
+"""The place where a server listens, as a URL: ``unix:///path``, ``tcp://host:port``,
+``tls://host:port``, ``ws://host:port/path``, ``wss://host:port/path``.
 
 A ``tls`` or ``wss`` address may end with a pin, ``#sha256-...``: the key that the server must have.
 """
@@ -13,7 +13,9 @@ import socket
 from dataclasses import dataclass
 
 _SCHEMES = ("unix", "tcp", "tls", "ws", "wss")
-_FORMS = "`unix:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or `wss://host:port`"
+_FORMS = (
+    "`unix:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or `wss://host:port`"
+)
 _PORTS = {"ws": 80, "wss": 443}
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
 _PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@%/]*")
@@ -47,12 +49,16 @@ class Address:
 
     @property
     def may_ask_for_token(self) -> bool:
-        """True if a server there may ask for a token: over unix sockets the kernel tells it the user."""
+        """True if a server there may ask for a token: over unix sockets the kernel tells it the
+        user.
+        """
         return self.scheme != "unix"
 
     @property
     def is_private(self) -> bool:
-        """True if bytes are encrypted between the client and the server, or do not leave the machine."""
+        """True if bytes are encrypted between the client and the server, or do not leave the
+        machine.
+        """
         return self.scheme == "unix" or self.is_tls or self._is_loopback()
 
     def _is_loopback(self) -> bool:
@@ -133,7 +139,9 @@ def _host_and_port(scheme: str, rest: str) -> tuple[str, int]:
         if not colon:
             host, port = rest, ""
         if ":" in host:
-            raise AddressError(f"an IPv6 address, such as `{host}`, needs brackets, as in `tcp://[::1]:7447`")
+            raise AddressError(
+                f"an IPv6 address, such as `{host}`, needs brackets, as in `tcp://[::1]:7447`"
+            )
         if not _HOST.fullmatch(host):
             raise AddressError(
                 f"`{host}` is not a host: write a name, an IPv4 address or an IPv6 address in brackets"

@@ -1,7 +1,7 @@
 """Blocking connections: unix and TCP sockets, TLS and websockets over them.
 
-A :class:`Connection` moves bytes without waiting where it can, and waits with a deadline where it must.
-Another one may be given to ``connect(over=...)``, as tests do.
+A :class:`Connection` moves bytes without waiting where it can, and waits with a deadline where it
+must. Another one may be given to ``connect(over=...)``, as tests do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .websocket import Codec, Handshake, close_frame
 
 #: The most bytes of one read.
 READ_BYTES = 64 * 1024
-#: The seconds by which a read may wait longer than it should, so that the kernel is seldom told anew.
+#: The seconds by which a read may wait longer than it should, so that the kernel is seldom told
+#: anew.
 _PATIENCE_MORE = 0.2
 
 
@@ -137,10 +138,14 @@ class SocketConnection:
 class TlsConnection(SocketConnection):
     """TLS over a socket."""
 
-    def __init__(self, sock: socket.socket, address: Address, options: TlsOptions, deadline: float) -> None:
+    def __init__(
+        self, sock: socket.socket, address: Address, options: TlsOptions, deadline: float
+    ) -> None:
         context = make_context(address, options)
         sock.setblocking(False)
-        self._tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)
+        self._tls = context.wrap_socket(
+            sock, server_hostname=address.host, do_handshake_on_connect=False
+        )
         super().__init__(self._tls)
         self._tls.setblocking(False)
         self._wanted = 0
@@ -304,7 +309,11 @@ def open_connection(address: Address, options: TlsOptions, timeout: float) -> Co
         raise _timed_out() from None
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        inner = TlsConnection(sock, address, options, deadline) if address.is_tls else SocketConnection(sock)
+        inner = (
+            TlsConnection(sock, address, options, deadline)
+            if address.is_tls
+            else SocketConnection(sock)
+        )
         return WebsocketConnection(inner, address, deadline) if address.is_web else inner
     except BaseException:
         sock.close()

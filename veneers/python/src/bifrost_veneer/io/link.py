@@ -1,7 +1,7 @@
 """The connection of an awaited session: a protocol of asyncio.
 
-:class:`Link` hands the bytes that came to whoever is told of them: first to :meth:`Link.read`, then to
-the session.
+:class:`Link` hands the bytes that came to whoever is told of them: first to :meth:`Link.read`, then
+to the session.
 """
 
 from __future__ import annotations

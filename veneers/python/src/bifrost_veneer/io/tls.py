@@ -28,7 +28,9 @@ class TlsOptions:
 def make_context(address: Address, options: TlsOptions) -> ssl.SSLContext:
     """Returns the context for an address. Raises OSError or ValueError."""
     if address.pin is not None and options.authorities is not None:
-        raise ValueError("an address with a pin trusts this key alone: give no authorities, or no pin")
+        raise ValueError(
+            "an address with a pin trusts this key alone: give no authorities, or no pin"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["http/1.1" if address.is_web else "bifrost/1"])
@@ -48,7 +50,8 @@ def make_context(address: Address, options: TlsOptions) -> ssl.SSLContext:
 
 
 def check_peer(tls: ssl.SSLSocket | ssl.SSLObject, address: Address) -> None:
-    """Checks the server after the handshake: its protocol, and its key if the address has a pin. Raises
+    """Checks the server after the handshake: its protocol, and its key if the address has a pin.
+    Raises
     :class:`ssl.SSLError`."""
     if tls.selected_alpn_protocol() is None:
         raise ssl.SSLError("the server does not speak this protocol (ALPN)")
@@ -61,7 +64,9 @@ def check_peer(tls: ssl.SSLSocket | ssl.SSLObject, address: Address) -> None:
 
 
 def public_key(certificate: bytes) -> bytes:
-    """Returns the ``SubjectPublicKeyInfo`` of a certificate in DER. Raises :class:`ssl.SSLError`."""
+    """Returns the ``SubjectPublicKeyInfo`` of a certificate in DER. Raises
+    :class:`ssl.SSLError`.
+    """
     try:
         outer = _content(certificate, 0)
         at, end = _content(certificate, outer[0])

@@ -53,7 +53,9 @@ class Handshake:
         end = self._head.find(b"\r\n\r\n")
         if end < 0:
             if len(self._head) > _HEAD_BYTES_MAX:
-                raise WebsocketError("the server's answer to the request for a websocket is too long")
+                raise WebsocketError(
+                    "the server's answer to the request for a websocket is too long"
+                )
             return None
         self._check(bytes(self._head[:end]))
         return bytes(self._head[end + 4 :])
@@ -123,7 +125,9 @@ class Codec:
         return b"".join(_frame(_BINARY, data[at : at + MESSAGE_BYTES_MAX]) for at in pieces)
 
     def decode(self, data: bytes) -> bytes:
-        """Takes bytes of the server; returns bytes of the stream. Raises :class:`WebsocketError`."""
+        """Takes bytes of the server; returns bytes of the stream. Raises
+        :class:`WebsocketError`.
+        """
         self._buffer += data
         out = bytearray()
         while not self.is_ended and self._next(out):

@@ -50,8 +50,9 @@ class Wire:
                 self.connection.wait(True, deadline)
 
     def _write_or_read(self, data: bytes, recorder: Recorder, deadline: float) -> None:
-        """Writes bytes while answers are taken: a server that waits until its answers are read takes no
-        more bytes."""
+        """Writes bytes while answers are taken: a server that waits until its answers are read
+        takes no more bytes.
+        """
         view = memoryview(data)
         while view:
             written = self.connection.try_write(view)
@@ -65,7 +66,9 @@ class Wire:
                 recorder.handle_bytes(came)
 
     def send(self, recorder: Recorder) -> None:
-        """Sends the bytes that can be sent. Raises :class:`~recorder.errors.Told` if the session ends."""
+        """Sends the bytes that can be sent. Raises :class:`~recorder.errors.Told` if the session
+        ends.
+        """
         self._guarded(recorder, lambda: self._send(recorder), recorder.handle_last_bytes)
 
     def _send(self, recorder: Recorder) -> None:
@@ -138,7 +141,9 @@ class Wire:
             if last_words is not None:
                 why = self._last_words(error, last_words)
             raise e.Told(self._close(recorder, why)) from None
-        self._close(recorder, e.ByConnection(_Interruption(f"the session was interrupted: {error!r}")))
+        self._close(
+            recorder, e.ByConnection(_Interruption(f"the session was interrupted: {error!r}"))
+        )
         raise error
 
     def _close(self, recorder: Recorder, why: e.Closed) -> e.Failure:
@@ -147,8 +152,9 @@ class Wire:
         return failure
 
     def _last_words(self, error: Exception, handle: Callable[[bytes], e.Closed | bool]) -> e.Closed:
-        """Returns the reason why nothing can be written: a server that ends a session says why before it
-        closes."""
+        """Returns the reason why nothing can be written: a server that ends a session says why
+        before it closes.
+        """
         if isinstance(error, TimedOut):
             return e.ByConnection(error)
         words = handle(b"")

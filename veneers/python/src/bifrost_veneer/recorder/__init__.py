@@ -1,7 +1,7 @@
 """The recorder of a client: calls become a batch, the reply becomes knowledge about stubs.
 
-It does no input or output, and knows no clock, threads or sockets: bytes go out of it and come into it.
-The same scripts give the same bytes and the same knowledge in every client language
+It does no input or output, and knows no clock, threads or sockets: bytes go out of it and come into
+it. The same scripts give the same bytes and the same knowledge in every client language
 (``vectors/recorder`` in the repository).
 
 | file | has |

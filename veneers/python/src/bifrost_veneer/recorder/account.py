@@ -1,9 +1,9 @@
 """The failures that the program was not told of yet, and the points where it is told.
 
-Every failure is *untold* at first: a signal, a call that the server refused or did not run, a call or
-structure that was not sent. It is told by a claim that fails with it or with its consequence, and by
-the list of exceptions; its consequences up to then are told with it. A failure is *lost* when no stub
-is left whose claim would tell it.
+Every failure is *untold* at first: a signal, a call that the server refused or did not run, a call
+or structure that was not sent. It is told by a claim that fails with it or with its consequence,
+and by the list of exceptions; its consequences up to then are told with it. A failure is *lost*
+when no stub is left whose claim would tell it.
 
 | point | tells, as :class:`Unseen` |
 | --- | --- |
@@ -12,9 +12,9 @@ is left whose claim would tell it.
 | a commit, a batch that is a transaction | all untold failures of it; it is not committed |
 
 The server keeps the same account for one bit, ``Unseen``: any failure since the history was cleared
-prevents a commit. Two commands keep both accounts equal. The first command of a batch is
-``history clear`` when all failures before it were told. A call of the error-handle before ``commit``
-stands for calls that were not sent.
+prevents a commit. Two commands keep both accounts equal. The first command of a batch is ``history
+clear`` when all failures before it were told. A call of the error-handle before ``commit`` stands
+for calls that were not sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Untold:
 
     __slots__ = ("claimable", "failure", "inside", "order", "refused", "transaction")
 
-    def __init__(self, failure: Failure, order: int, transaction: int, refused: bool, inside: bool) -> None:
+    def __init__(
+        self, failure: Failure, order: int, transaction: int, refused: bool, inside: bool
+    ) -> None:
         self.failure = failure
         self.order = order
         self.transaction = transaction
@@ -178,12 +180,14 @@ class Account(State):
         return not self.untold and self.untold_omitted == 0
 
     def surface(self, refused: bool) -> None:
-        """Tells of the failures that are lost, and, with ``refused``, of all that was not sent: raises
+        """Tells of the failures that are lost, and, with ``refused``, of all that was not sent:
+        raises
         :class:`Told` with :class:`Unseen`, if there are some."""
         if self.is_all_told:
             return
         self._find_lost()
-        # A consequence of a failure that a stub tells is lost all the same: its effects are missing.
+        # A consequence of a failure that a stub tells is lost all the same: its effects are
+        # missing.
         failures = self._take(lambda u: not u.claimable or (refused and u.refused))
         omitted, self.untold_omitted = self.untold_omitted, 0
         self.attend()
@@ -191,8 +195,9 @@ class Account(State):
             raise Told(Unseen(failures, omitted, None))
 
     def unseen(self, call: CallName, through: float) -> Unseen | None:
-        """Returns the failure of a commit or transaction that the server refused for unseen failures:
-        it names them. They are told with it."""
+        """Returns the failure of a commit or transaction that the server refused for unseen
+        failures: it names them. They are told with it.
+        """
         failures = self._take(lambda u: u.transaction <= through)
         omitted, self.untold_omitted = self.untold_omitted, 0
         return Unseen(failures, omitted, call) if failures or omitted else None
@@ -206,8 +211,9 @@ class Account(State):
     # The server's part of the account.
 
     def _all_told(self) -> bool:
-        """True if the program was told of all failures that the server knows of the transaction being
-        recorded."""
+        """True if the program was told of all failures that the server knows of the transaction
+        being recorded.
+        """
         return self.untold_omitted == 0 and all(
             u.refused or u.transaction != self.transaction for u in self.untold.values()
         )
@@ -248,7 +254,10 @@ class Account(State):
         """True if a flush is due before a commit is recorded."""
         if self._is_prevented():
             # The call and the commit belong into one batch.
-            return len(self.futures) + 2 > self.attention_futures or self.commands + 3 > self.bounds.commands
+            return (
+                len(self.futures) + 2 > self.attention_futures
+                or self.commands + 3 > self.bounds.commands
+            )
         # Told in the middle of a batch, whose own failures must not be cleared with them.
         return self.server_unseen and self._all_told()
 
@@ -333,14 +342,16 @@ class Account(State):
             self.history_omitted += 1
 
     def exceptions(self) -> list[HistoryEntry]:
-        """Returns all failures of flushed batches, and all calls that were not sent, since the history
-        was last cleared, oldest first. The program is told of them."""
+        """Returns all failures of flushed batches, and all calls that were not sent, since the
+        history was last cleared, oldest first. The program is told of them.
+        """
         self.tell_all()
         return self.history
 
     def clear_exceptions(self, place: object) -> bool:
-        """Clears the history: the failures of the calls up to now count as told. True if the server's
-        is to be cleared too, with :meth:`clear_server`. Refused inside a structure."""
+        """Clears the history: the failures of the calls up to now count as told. True if the
+        server's is to be cleared too, with :meth:`clear_server`. Refused inside a structure.
+        """
         self.history = []
         self.history_omitted = 0
         self.forgive()

@@ -1,11 +1,11 @@
 """Recording calls: receivers, arguments, and the commands that are no structures.
 
 Each function takes the :data:`Admission` that the caller got, and returns the maker of the results,
-whose slots the caller takes with ``new_result``; or the failure of a call that was refused, of which
-it makes slots with ``new_failed``.
+whose slots the caller takes with ``new_result``; or the failure of a call that was refused, of
+which it makes slots with ``new_failed``.
 
-An operand is a :class:`Slot`, a value ``(tag, payload)``, or an :class:`ItemList`: a compound that has
-the type of its place.
+An operand is a :class:`Slot`, a value ``(tag, payload)``, or an :class:`ItemList`: a compound that
+has the type of its place.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class Calls(Account):
 
     @property
     def is_ready(self) -> bool:
-        """True if a command can be recorded at once. Otherwise :meth:`due` says what comes first."""
+        """True if a command can be recorded at once. Otherwise :meth:`due` says what comes
+        first.
+        """
         return len(self.batch) < self.attention_words and len(self.futures) < self.attention_futures
 
     def due(self) -> Due:
@@ -140,13 +142,23 @@ class Calls(Account):
     # Calls.
 
     def call(
-        self, admitted: Admission, receiver: Slot, method: int, arguments: Sequence[Operand], place: object
+        self,
+        admitted: Admission,
+        receiver: Slot,
+        method: int,
+        arguments: Sequence[Operand],
+        place: object,
     ) -> Recorded:
         """Records a call of a method, by its number in the stubs."""
         return self.call_as(t.OP_CALL, admitted, receiver, method, arguments, place)
 
     def send(
-        self, admitted: Admission, receiver: Slot, method: int, arguments: Sequence[Operand], place: object
+        self,
+        admitted: Admission,
+        receiver: Slot,
+        method: int,
+        arguments: Sequence[Operand],
+        place: object,
     ) -> Recorded:
         """Records a message to an actor that nobody awaits. Its one result is nil."""
         return self.call_as(t.OP_SEND, admitted, receiver, method, arguments, place)
@@ -184,7 +196,12 @@ class Calls(Account):
         return method if failure is None else self.refuse_call(method, place, failure)
 
     def call_routine(
-        self, admitted: Admission, stubs: Stubs, routine: int, arguments: Sequence[Operand], place: object
+        self,
+        admitted: Admission,
+        stubs: Stubs,
+        routine: int,
+        arguments: Sequence[Operand],
+        place: object,
     ) -> Recorded:
         """Records a call of a routine, by the number that ``stubs`` give it."""
         made = ROUTINE | routine
@@ -208,8 +225,9 @@ class Calls(Account):
         arguments: Sequence[Operand],
         place: object,
     ) -> Recorded:
-        """Records a call of a batched procedure. ``refused`` is the failure of a definition that was
-        not sent: another procedure has its number."""
+        """Records a call of a batched procedure. ``refused`` is the failure of a definition that
+        was not sent: another procedure has its number.
+        """
         made = PROCEDURE | (procedure if refused is None else NO_NUMBER)
         first = admitted or refused or head(t.OP_CALL_PROCEDURE, 0, procedure)
         return self.record_plain(made, first, arguments, place)
@@ -230,8 +248,9 @@ class Calls(Account):
         type_name: str,
         place: object,
     ) -> Recorded:
-        """Records the lookup of a well-known object. ``type_number`` is the number that ``stubs`` give
-        its type, None for any; a built-in type has no stubs. Refused inside a structure."""
+        """Records the lookup of a well-known object. ``type_number`` is the number that ``stubs``
+        give its type, None for any; a built-in type has no stubs. Refused inside a structure.
+        """
         wrong = admitted
         data = name.encode()
         if wrong is None:
@@ -251,7 +270,9 @@ class Calls(Account):
         self.extra += 1
         return LOOKUP
 
-    def cell(self, admitted: Admission, type_number: int, type_name: str, place: object) -> Recorded:
+    def cell(
+        self, admitted: Admission, type_number: int, type_name: str, place: object
+    ) -> Recorded:
         """Records the making of an empty cell, which has one result."""
         number = self.numbers.type(type_number) if admitted is None else None
         if number is None:
@@ -260,9 +281,13 @@ class Calls(Account):
         self.extra += 1
         return CELL
 
-    def rows(self, admitted: Admission, types: Sequence[tuple[int, str]], place: object) -> Recorded:
+    def rows(
+        self, admitted: Admission, types: Sequence[tuple[int, str]], place: object
+    ) -> Recorded:
         """Records the making of an empty table of rows, which has one result. ``types`` are the
-        client's numbers of the types of its columns, each with a name. Refused inside a structure."""
+        client's numbers of the types of its columns, each with a name. Refused inside a
+        structure.
+        """
         wrong = admitted
         numbers: list[int] = []
         if wrong is None and self.scopes:
@@ -285,8 +310,9 @@ class Calls(Account):
         return ROWS
 
     def open_table(self, admitted: Admission, place: object) -> Recorded:
-        """Records the making of a table whose columns are not known yet, directly before the loop that
-        fills it: :meth:`set_columns` in the loop tells them. Its one result is the table."""
+        """Records the making of a table whose columns are not known yet, directly before the loop
+        that fills it: :meth:`set_columns` in the loop tells them. Its one result is the table.
+        """
         wrong = admitted
         if wrong is None and self.scopes:
             wrong = Misused(t.MISUSE_TABLE_INSIDE)
@@ -324,7 +350,9 @@ class Calls(Account):
         for scope in self.scopes:
             scope.batch_start += len(numbers) - 1
 
-    def emit(self, admitted: Admission, rows: Slot, cells: Sequence[Operand], place: object) -> Recorded:
+    def emit(
+        self, admitted: Admission, rows: Slot, cells: Sequence[Operand], place: object
+    ) -> Recorded:
         """Records a row of a table. Its one result is nil."""
         table: int | Failure
         if admitted is not None:
@@ -333,7 +361,11 @@ class Calls(Account):
             table = Misused(t.MISUSE_ENDED_TABLE)
         else:
             table = self.expect_reference(rows, place)
-        failure = table if isinstance(table, Failure) else self._record(head(t.OP_EMIT, 0, 0), table, cells)
+        failure = (
+            table
+            if isinstance(table, Failure)
+            else self._record(head(t.OP_EMIT, 0, 0), table, cells)
+        )
         return EMIT if failure is None else self.refuse_call(EMIT, place, failure)
 
     def cast(
@@ -408,8 +440,9 @@ class Calls(Account):
             self.error_handles.append((len(self.futures) + 1, argument, failure.as_cause()))
 
     def expect_reference(self, slot: Slot, place: object) -> int | Failure:
-        """Returns a reference to a stub, for a marker or a receiver; records a constant if the stub is
-        a value. The caller was admitted: a flush in between would end the reference."""
+        """Returns a reference to a stub, for a marker or a receiver; records a constant if the stub
+        is a value. The caller was admitted: a flush in between would end the reference.
+        """
         if bool(slot._core is not self):
             return Misused(t.MISUSE_OTHER_SESSION)
         reference: int = slot._ref
@@ -450,16 +483,21 @@ class Calls(Account):
 
     # Arguments.
 
-    def record_call(self, first: int, receiver: int, arguments: Sequence[Operand]) -> Failure | None:
+    def record_call(
+        self, first: int, receiver: int, arguments: Sequence[Operand]
+    ) -> Failure | None:
         """Records a method's call whose future the caller appends."""
         failure = self._record(first, receiver, arguments)
         if failure is None:
             self.extra -= 1
         return failure
 
-    def _record(self, first: int, receiver: int | None, arguments: Sequence[Operand]) -> Failure | None:
-        """Records a call: its first word with the tags of the arguments, the receiver, the arguments.
-        Leaves nothing of it when it cannot be recorded, and returns the failure."""
+    def _record(
+        self, first: int, receiver: int | None, arguments: Sequence[Operand]
+    ) -> Failure | None:
+        """Records a call: its first word with the tags of the arguments, the receiver, the
+        arguments. Leaves nothing of it when it cannot be recorded, and returns the failure.
+        """
         count = len(arguments)
         if count > t.ARGUMENTS_MAX:
             return Misused(t.MISUSE_TOO_LONG)

@@ -1,7 +1,8 @@
 """Reading commands, for the text of a batch and for tests.
 
-:func:`decode_command` takes one command from the front of the bytes and returns it as plain data, in the
-form of ``vectors/commands.json``: ``{"call": {...}}``, or the name alone for a command without parts.
+:func:`decode_command` takes one command from the front of the bytes and returns it as plain data,
+in the form of ``vectors/commands.json``: ``{"call": {...}}``, or the name alone for a command
+without parts.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _TRACE: Final = re.compile(
 
 
 def parse_trace(text: str) -> str | None:
-    """Returns the trace context of a ``traceparent`` in the form of version 00; None if it is none."""
+    """Returns the trace context of a ``traceparent`` in the form of version 00; None if it is
+    none.
+    """
     found = _TRACE.fullmatch(text)
     if found is None:
         return None
@@ -231,7 +234,13 @@ def _other(reader: Reader, word: int, code: int, flags: int, number: int) -> Any
         case t.OP_PROCEDURE:
             reader.check(flags <= 0xFF, "a count")
             procedure = reader.string()
-            return {"procedure": {"name": procedure, "params": _types(reader, flags), "result": optional}}
+            return {
+                "procedure": {
+                    "name": procedure,
+                    "params": _types(reader, flags),
+                    "result": optional,
+                }
+            }
         case t.OP_RETURN:
             reader.check(number == 0, "zeros after the tag")
             return {"return": _returned(reader, flags)}

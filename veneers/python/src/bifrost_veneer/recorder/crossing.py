@@ -7,12 +7,12 @@ Read :meth:`Recorder.begin_flush` and :meth:`Recorder.handle_bytes` first. A flu
 3. the slots of the futures are filled;
 4. failures go to the history and to the account.
 
-A wrong reply closes the session. A batch is *under way* from ``begin_flush`` until ``handle_bytes`` is
-true for it; answers come in order. The next batch is recorded meanwhile, and may use the stubs of those
-under way if their flush was kept.
+A wrong reply closes the session. A batch is *under way* from ``begin_flush`` until ``handle_bytes``
+is true for it; answers come in order. The next batch is recorded meanwhile, and may use the stubs
+of those under way if their flush was kept.
 
-Bytes of the server are not trusted: they are decoded and checked, positions and counts are compared with
-those of the batch, and no more than ``reply_bytes_max`` are kept.
+Bytes of the server are not trusted: they are decoded and checked, positions and counts are compared
+with those of the batch, and no more than ``reply_bytes_max`` are kept.
 """
 
 from __future__ import annotations
@@ -53,12 +53,25 @@ from .errors import (
     Unseen,
 )
 from .numbers import Numbers
-from .state import COMMIT, KIND_BITS, REFUSED, TRANSACTION, UNDER_WAY, Batch, Bounds, Holder, Settings, Slot
+from .state import (
+    COMMIT,
+    KIND_BITS,
+    REFUSED,
+    TRANSACTION,
+    UNDER_WAY,
+    Batch,
+    Bounds,
+    Holder,
+    Settings,
+    Slot,
+)
 from .structures import Structures
 from .wire import Value, flush_flags, head, new_words, put_flush, to_bytes
 
 #: The tags of values that are held by nothing else.
-_WORDS = frozenset((t.TAG_NIL, t.TAG_BOOL, t.TAG_INT, t.TAG_REAL, t.TAG_CHAR, t.TAG_STRING, t.TAG_BYTES))
+_WORDS = frozenset(
+    (t.TAG_NIL, t.TAG_BOOL, t.TAG_INT, t.TAG_REAL, t.TAG_CHAR, t.TAG_STRING, t.TAG_BYTES)
+)
 
 _HANDLE = re.compile(r"handle h([0-9]*)")
 
@@ -79,7 +92,9 @@ class Replies:
         return not self._kept
 
     def next(self, data: bytes) -> Reply | None:
-        """Takes further bytes. Returns the reply at the front, if it is whole. Raises :class:`Bad`."""
+        """Takes further bytes. Returns the reply at the front, if it is whole. Raises
+        :class:`Bad`.
+        """
         kept = self._kept
         if not kept:
             if not data:
@@ -122,7 +137,9 @@ class Recorder(Structures):
     It does no input or output, and knows no clock, threads or sockets.
     """
 
-    def __init__(self, numbers: Numbers, bounds: Bounds, settings: Settings, replies: Replies) -> None:
+    def __init__(
+        self, numbers: Numbers, bounds: Bounds, settings: Settings, replies: Replies
+    ) -> None:
         super().__init__(numbers, bounds, settings)
         self._replies = replies
 
@@ -139,9 +156,10 @@ class Recorder(Structures):
         return bool(self.unsent) or (bool(self.batch) and not self.scopes and not self.shipping)
 
     def take_bytes(self, flushed: bool = False) -> bytes:
-        """Takes the bytes that can be sent now, and counts them as sent: those of flushed batches, or
-        else, unless ``flushed``, those of the recorded one. None of the latter while a structure is open
-        or a batch that is a transaction is recorded."""
+        """Takes the bytes that can be sent now, and counts them as sent: those of flushed batches,
+        or else, unless ``flushed``, those of the recorded one. None of the latter while a structure
+        is open or a batch that is a transaction is recorded.
+        """
         if self.unsent:
             data = to_bytes(self.unsent)
             self.unsent = new_words()
@@ -189,9 +207,10 @@ class Recorder(Structures):
         return self.broken is not None
 
     def leave(self) -> bool:
-        """Ends the session without an answer: commands that were recorded and never flushed are to be
-        sent, and run. False if the session is closed already; otherwise the caller sends the bytes and
-        closes the session."""
+        """Ends the session without an answer: commands that were recorded and never flushed are to
+        be sent, and run. False if the session is closed already; otherwise the caller sends the
+        bytes and closes the session.
+        """
         if self.broken is not None:
             return False
         while self.scopes:
@@ -217,19 +236,23 @@ class Recorder(Structures):
         results and those of this batch are too many."""
         batches = len(self.under_way)
         return batches > 0 and (
-            batches >= self.bounds.under_way or self.wanted + len(self.futures) > self.bounds.futures
+            batches >= self.bounds.under_way
+            or self.wanted + len(self.futures) > self.bounds.futures
         )
 
     @property
     def wait_ms(self) -> int:
-        """The milliseconds that the batches under way may wait for changes of others: a client waits so
-        much longer for the answers."""
+        """The milliseconds that the batches under way may wait for changes of others: a client
+        waits so much longer for the answers.
+        """
         return sum(batch.wait_ms for batch in self.under_way) + self.batch_wait_ms
 
     def begin_flush(self, kept: bool) -> bool:
-        """Ends the batch: records the frees and the flush. False if there is nothing to send; otherwise
-        the batch is under way: the bytes are to be sent, and the answer is to be handed in. With ``kept``,
-        batches that are recorded before the answer may use the stubs of this one. Raises :class:`Told`."""
+        """Ends the batch: records the frees and the flush. False if there is nothing to send;
+        otherwise the batch is under way: the bytes are to be sent, and the answer is to be handed
+        in. With ``kept``, batches that are recorded before the answer may use the stubs of this
+        one. Raises :class:`Told`.
+        """
         if self.broken is not None:
             raise Told(self.broken)
         if self.scopes:
@@ -247,8 +270,9 @@ class Recorder(Structures):
         return True
 
     def begin_flush_for(self, name: str, kept: bool, place: object) -> bool:
-        """Begins a flush for the program, which cannot while a batch that is a transaction is recorded.
-        ``name`` is the program's call: ``claim``, ``flush``. Raises :class:`Told`."""
+        """Begins a flush for the program, which cannot while a batch that is a transaction is
+        recorded. ``name`` is the program's call: ``claim``, ``flush``. Raises :class:`Told`.
+        """
         if self.shipping and self.broken is None and not self.scopes:
             failure = self.refuse(name, place, Misused(t.MISUSE_IN_TRANSACTION))
             self.tell(failure)
@@ -313,10 +337,11 @@ class Recorder(Structures):
     # Bytes in.
 
     def handle_bytes(self, data: bytes) -> bool:
-        """Takes bytes of the server, cut anywhere. True if the oldest batch under way has been answered
-        with them; its stubs then have their objects, values or failures. Bytes behind the answer are
-        kept: if more batches are under way, hand in no bytes for the next answer. Raises :class:`Told` if
-        the session is closed."""
+        """Takes bytes of the server, cut anywhere. True if the oldest batch under way has been
+        answered with them; its stubs then have their objects, values or failures. Bytes behind the
+        answer are kept: if more batches are under way, hand in no bytes for the next answer. Raises
+        :class:`Told` if the session is closed.
+        """
         if self.broken is not None:
             raise Told(self.broken)
         try:
@@ -337,8 +362,9 @@ class Recorder(Structures):
         return True
 
     def handle_last_bytes(self, data: bytes) -> Closed | bool:
-        """Looks for the reason that a server gives before it closes a session, in bytes that can still
-        be read when none can be written. The caller then closes the session with it."""
+        """Looks for the reason that a server gives before it closes a session, in bytes that can
+        still be read when none can be written. The caller then closes the session with it.
+        """
         return self._replies.last_words(data)
 
     def _apply(self, reply: Flushed) -> Closed | None:
@@ -421,8 +447,9 @@ class Recorder(Structures):
     def _take_exceptions(
         self, batch: Batch, reply: Flushed, signalled: list[Holder]
     ) -> tuple[list[Failure], Failure | None]:
-        """Returns the batch's exceptions as failures, which go into the history, and the one that ended
-        the batch."""
+        """Returns the batch's exceptions as failures, which go into the history, and the one that
+        ended the batch.
+        """
         failures: list[Failure] = []
         end: Failure | None = None
         self.untold_omitted += reply.omitted
@@ -467,8 +494,8 @@ class Recorder(Structures):
             values = tuple(self._exception_value(value, signalled) for value in kind.values)
             places = tuple(kind.places) if kind.places else None
             return Signal(kind.name, values, places, kind.more, call), False
-        # A structure that is not run has the position of its first call, and none of its calls is to
-        # blame.
+        # A structure that is not run has the position of its first call, and none of its calls is
+        # to blame.
         call = batch.structure_name(position) or call
         if isinstance(kind, CameUnhandled):
             return self._unhandled(batch, position, kind, by_call, call), False
@@ -483,7 +510,12 @@ class Recorder(Structures):
         return Refused(kind.number, self._with_names(kind.text), call), False
 
     def _unhandled(
-        self, batch: Batch, position: int, kind: CameUnhandled, by_call: dict[int, Failure], call: CallName
+        self,
+        batch: Batch,
+        position: int,
+        kind: CameUnhandled,
+        by_call: dict[int, Failure],
+        call: CallName,
     ) -> Failure:
         known: Failure | None = None
         if kind.back == 0:
@@ -493,7 +525,9 @@ class Recorder(Structures):
                 if number == batch.number - kind.back:
                     known = failures.get(kind.cause)
                     break
-        cause = known.as_cause() if known is not None else batch.error_handle(position, kind.argument)
+        cause = (
+            known.as_cause() if known is not None else batch.error_handle(position, kind.argument)
+        )
         return Unhandled(kind.argument, cause, call)
 
     def _exception_value(self, value: Outcome, signalled: list[Holder]) -> Outcome:

@@ -1,8 +1,8 @@
 """Reading replies, of which no byte is trusted.
 
 :func:`decode_reply` is the function to read first. It takes a whole reply from the front of the
-bytes and checks its form: lengths, tags, counts, padding, UTF-8. The parts are plain tuples and small
-classes; nothing refers to the bytes any more, except compounds, which are kept as bytes.
+bytes and checks its form: lengths, tags, counts, padding, UTF-8. The parts are plain tuples and
+small classes; nothing refers to the bytes any more, except compounds, which are kept as bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Reader:
 
     __slots__ = ("at", "bytes_max", "data", "end")
 
-    def __init__(self, data: bytes | bytearray | memoryview, at: int, end: int, bytes_max: int) -> None:
+    def __init__(
+        self, data: bytes | bytearray | memoryview, at: int, end: int, bytes_max: int
+    ) -> None:
         self.data = data
         self.at = at
         self.end = end
@@ -177,7 +179,9 @@ def _check_compound(reader: Reader, depth: int) -> None:
 
 
 class Handle:
-    """A reference among the items of a compound, the cells of a row, or the values of an exception."""
+    """A reference among the items of a compound, the cells of a row, or the values of an
+    exception.
+    """
 
     __match_args__ = ("number", "type")
     __slots__ = ("number", "type")
@@ -226,7 +230,9 @@ def each_reference(data: bytes) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Table:
-    """A table of rows: its columns, each by the tag of its cells and its type; its cells, row by row."""
+    """A table of rows: its columns, each by the tag of its cells and its type; its cells, row by
+    row.
+    """
 
     count: int
     columns: list[tuple[int, int]]
@@ -243,7 +249,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the program of the server: a routine, its file and line, both empty if not known."""
+    """A place in the program of the server: a routine, its file and line, both empty if not
+    known.
+    """
 
     routine: str
     file: str
@@ -541,7 +549,9 @@ def _places(reader: Reader, count: int) -> tuple[list[Place], int]:
         names = []
         for _ in range(2):
             names.append(reader.byte_string())
-            reader.check(len(names[-1]) <= t.PLACE_BYTES_MAX, "a name of a place no longer than its limit")
+            reader.check(
+                len(names[-1]) <= t.PLACE_BYTES_MAX, "a name of a place no longer than its limit"
+            )
         try:
             places.append(Place(names[0].decode(), names[1].decode(), line))
         except UnicodeDecodeError:

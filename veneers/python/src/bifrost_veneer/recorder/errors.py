@@ -146,7 +146,9 @@ class NotReached(Failure):
 
 @dataclass(eq=False, slots=True, frozen=True)
 class NotSent(Failure):
-    """The client refused the call, the marker, or the structure around it. Nothing of it was sent."""
+    """The client refused the call, the marker, or the structure around it. Nothing of it was
+    sent.
+    """
 
     call: CallName
     reason: Failure
@@ -292,7 +294,9 @@ class GreetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """An entry of the exception history: the number of the batch in the session, and the failure."""
+    """An entry of the exception history: the number of the batch in the session, and the
+    failure.
+    """
 
     batch: int
     failure: Failure
@@ -315,5 +319,7 @@ def show_value(value: Value | Handle) -> str:
     if tag in (t.TAG_NIL, t.TAG_COMPOUND):
         return "nil"
     if tag == t.TAG_STRING:
-        return '"' + str(payload).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        return (
+            '"' + str(payload).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        )
     return repr(payload)

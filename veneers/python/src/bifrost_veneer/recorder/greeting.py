@@ -40,7 +40,9 @@ class Greeting:
         self._described = False
         self._replies = Replies(settings.reply_bytes_max)
         words = new_words()
-        put_hello(words, bytes(32) if stubs is None else stubs.digest, token, client, settings.trace)
+        put_hello(
+            words, bytes(32) if stubs is None else stubs.digest, token, client, settings.trace
+        )
         self._questions = to_bytes(words)
         #: The version of the server and its name, once it has answered.
         self.server = ""
@@ -52,8 +54,9 @@ class Greeting:
         return data
 
     def handle_bytes(self, data: bytes) -> Recorder | None:
-        """Takes bytes of the server, cut anywhere. Returns the recorder when the server has answered;
-        None if more bytes are to be sent or read. Raises :class:`GreetError`."""
+        """Takes bytes of the server, cut anywhere. Returns the recorder when the server has
+        answered; None if more bytes are to be sent or read. Raises :class:`GreetError`.
+        """
         try:
             reply = self._replies.next(data)
         except Bad as error:
@@ -107,6 +110,7 @@ class Greeting:
         return Recorder(numbers, self._bounds, self._settings, self._replies)
 
     def handle_last_bytes(self, data: bytes) -> Closed | bool:
-        """Looks for the reason that a server gives before it closes a session, in bytes that can still be
-        read when none can be written."""
+        """Looks for the reason that a server gives before it closes a session, in bytes that can
+        still be read when none can be written.
+        """
         return self._replies.last_words(data)

@@ -112,7 +112,9 @@ class Interface:
     def _check(numbers: list[Any], count: int) -> None:
         for number in numbers:
             if type(number) is not int or not 0 <= number < count:
-                raise BadInterface(f"the interface description names type {number}, but has {count} types")
+                raise BadInterface(
+                    f"the interface description names type {number}, but has {count} types"
+                )
 
     def _check_supertypes(self) -> None:
         """Takes away, again and again, types whose supertypes are all gone."""
@@ -139,7 +141,9 @@ class Interface:
 
     def heading(self, method: dict[str, Any]) -> str:
         """Returns a heading as Theta writes it."""
-        params = ", ".join(f"{p['name']}: {self.type_name(p['type'])}" for p in method.get("params", ()))
+        params = ", ".join(
+            f"{p['name']}: {self.type_name(p['type'])}" for p in method.get("params", ())
+        )
         text = f"{method['name']} ({params})"
         if method.get("yields") is not None:
             text += f" yields ({', '.join(self.type_name(n) for n in method['yields'])})"
@@ -179,9 +183,20 @@ class Interface:
 
 
 class Stubs:
-    """The constants of a generated module. Two sessions have the same stubs if it is the same object."""
+    """The constants of a generated module. Two sessions have the same stubs if it is the same
+    object.
+    """
 
-    __slots__ = ("_interface", "basic", "builtin", "digest", "load", "operators", "signals", "types")
+    __slots__ = (
+        "_interface",
+        "basic",
+        "builtin",
+        "digest",
+        "load",
+        "operators",
+        "signals",
+        "types",
+    )
 
     def __init__(
         self,
@@ -197,8 +212,8 @@ class Stubs:
         self.load = load
         #: The numbers of null, bool, int, real, char and string, and of their cells.
         self.basic = basic
-        #: The numbers of the types in the table of built-in types, of their cells, and of their first
-        #: methods.
+        #: The numbers of the types in the table of built-in types, of their cells, and of their
+        #: first methods.
         self.builtin = builtin
         #: The numbers of the methods behind operators.
         self.operators = operators
@@ -216,8 +231,9 @@ class Stubs:
 
 
 def _same_heading(own: Interface, a: dict[str, Any], other: Interface, b: dict[str, Any]) -> bool:
-    """True if two headings of different interfaces have the same types of arguments and results, and
-    both yield or neither."""
+    """True if two headings of different interfaces have the same types of arguments and results,
+    and both yield or neither.
+    """
 
     def names(interface: Interface, heading: dict[str, Any]) -> tuple[list[str], list[str], bool]:
         yields = heading.get("yields")
@@ -247,7 +263,9 @@ class Numbers:
             theirs = server.type_numbers.get(ty["name"])
             self._types.append(theirs)
             for method in ty.get("methods", ()):
-                found = None if theirs is None else server.method_numbers.get((theirs, method["name"]))
+                found = (
+                    None if theirs is None else server.method_numbers.get((theirs, method["name"]))
+                )
                 if found is not None:
                     their_method = server.method(found)
                     if their_method is None or not _same_heading(own, method, server, their_method):
@@ -255,7 +273,9 @@ class Numbers:
                 self._methods.append(found)
         for routine in own.routines:
             found = server.routine_numbers.get(routine["name"])
-            if found is not None and not _same_heading(own, routine, server, server.routines[found]):
+            if found is not None and not _same_heading(
+                own, routine, server, server.routines[found]
+            ):
                 found = None
             self._routines.append(found)
 
@@ -290,7 +310,9 @@ class Numbers:
         """Returns the name of a method: ``DataBase.fetch``."""
         names = self._names()
         method = names.method(number)
-        return "?" if method is None else f"{names.type_name(names.owners[number])}.{method['name']}"
+        return (
+            "?" if method is None else f"{names.type_name(names.owners[number])}.{method['name']}"
+        )
 
     def routine_name(self, number: int) -> str:
         """Returns the name of a routine."""

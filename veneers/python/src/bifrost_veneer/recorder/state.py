@@ -102,7 +102,9 @@ class Slot:
 
 
 class Holder:
-    """Holds a handle; when the last holder is gone, the handle is given back with the next batch."""
+    """Holds a handle; when the last holder is gone, the handle is given back with the next
+    batch.
+    """
 
     __slots__ = ("_dropped", "number")
 
@@ -155,7 +157,15 @@ def counts_references() -> bool:
 class Bounds:
     """The limits of a batch, which the server tells."""
 
-    __slots__ = ("batch_bytes", "commands", "depth", "frame_bytes", "futures", "under_way", "wait_ms")
+    __slots__ = (
+        "batch_bytes",
+        "commands",
+        "depth",
+        "frame_bytes",
+        "futures",
+        "under_way",
+        "wait_ms",
+    )
 
     def __init__(self) -> None:
         defaults = {row.number: row.default for row in t.LIMITS}
@@ -215,7 +225,13 @@ class Scope:
     __slots__ = ("batch", "batch_start", "commands_start", "futures_start", "kind", "place")
 
     def __init__(
-        self, kind: str, place: object, batch_start: int, futures_start: int, commands_start: int, batch: int
+        self,
+        kind: str,
+        place: object,
+        batch_start: int,
+        futures_start: int,
+        commands_start: int,
+        batch: int,
     ) -> None:
         self.kind = kind
         self.place = place
@@ -291,7 +307,11 @@ class Batch:
 
     def error_handle(self, call: int, argument: int) -> Failure | None:
         """Returns the failure of an argument that the server knows only as the error-handle."""
-        of_call = [(a, failure) for position, a, failure in reversed(self.error_handles) if position == call]
+        of_call = [
+            (a, failure)
+            for position, a, failure in reversed(self.error_handles)
+            if position == call
+        ]
         for a, failure in of_call:
             if a == argument:
                 return failure
@@ -342,7 +362,8 @@ class State:
         self.attention_words = t.PUBLISH_BYTES // 8
         most = min(bounds.futures, bounds.commands // 2)
         self.attention_futures = max(min(settings.remap_futures, most), 1)
-        #: The futures up to which a call may be recorded without a further look; 0 if numbers are mapped.
+        #: The futures up to which a call may be recorded without a further look; 0 if numbers are
+        #: mapped.
         is_usual = numbers.is_same and bounds.frame_bytes >= _FRAME_BYTES_MIN
         self.hot_futures = self.attention_futures if is_usual else 0
         #: Commands of this batch without those that have made one future each.
@@ -417,8 +438,9 @@ class State:
     # Slots.
 
     def new_result(self, slot: Slot, made: int, place: object) -> Slot:
-        """Makes a slot a result of the call that was recorded last. All results of a call are taken,
-        in order, before anything else is recorded."""
+        """Makes a slot a result of the call that was recorded last. All results of a call are
+        taken, in order, before anything else is recorded.
+        """
         slot._core = self
         slot._ref = ~len(self.futures)
         slot._known = None
@@ -525,7 +547,9 @@ class State:
         return tuple([self.hold(handle, made) for handle in handles])
 
     def prune_frees(self) -> None:
-        """Looks for handles that nobody holds any more, and takes those out that have come again."""
+        """Looks for handles that nobody holds any more, and takes those out that have come
+        again.
+        """
         count = len(self.dropped)
         for handle in self.dropped[:count]:
             held = self.handles.get(handle)
@@ -601,7 +625,9 @@ class State:
         """Returns the name of a call of a batch."""
         if 0 < number <= len(batch.infos):
             info = batch.infos[number - 1]
-            return CallName(self.made_name(info[0]), number, self.show_place(place_of(info)), rounds)
+            return CallName(
+                self.made_name(info[0]), number, self.show_place(place_of(info)), rounds
+            )
         return CallName("?", number, None, rounds)
 
     def name_of(self, handle: int) -> str | None:

@@ -1,9 +1,9 @@
 """Control structures that are open while their blocks are recorded, and that go to the server when
 they are whole; batched procedures; transactions.
 
-``open`` opens a structure, ``end`` ends the innermost one, and ``reopen`` goes on with another block of
-one that has just ended: it takes the end marker back. A structure in which a call or marker is refused
-leaves nothing in the batch.
+``open`` opens a structure, ``end`` ends the innermost one, and ``reopen`` goes on with another
+block of one that has just ended: it takes the end marker back. A structure in which a call or
+marker is refused leaves nothing in the batch.
 
 | structure | steps |
 | --- | --- |
@@ -158,7 +158,9 @@ class Structures(Calls):
             return self.record_method(t.OP_CALL, iterator, wrong, arguments, call_place)
         inside = self.admit_inside()
         if receiver is not None:
-            return self.record_method(t.OP_CALL, iterator, inside or reference, arguments, call_place)
+            return self.record_method(
+                t.OP_CALL, iterator, inside or reference, arguments, call_place
+            )
         if inside is not None:
             first: int | Failure = inside
         elif stubs is None:
@@ -183,15 +185,18 @@ class Structures(Calls):
             self._mark([t.OP_DO if is_loop else t.OP_THEN, reference])
 
     def jump(self, name: str, place: object) -> None:
-        """Leaves a round of the innermost loop: ``break`` or ``continue``. Refused outside loops."""
+        """Leaves a round of the innermost loop: ``break`` or ``continue``. Refused outside
+        loops.
+        """
         if self._in_loop():
             self._mark([t.OP_BREAK if name == "break" else t.OP_CONTINUE])
         else:
             self.refuse(name, place, Misused(t.MISUSE_NO_LOOP))
 
     def variable(self, slot: Slot, place: object) -> Slot:
-        """Makes a slot a number that the last marker has taken: a value of an exception, its name, or
-        a parameter."""
+        """Makes a slot a number that the last marker has taken: a value of an exception, its name,
+        or a parameter.
+        """
         return self.new_result(slot, VARIABLE, place)
 
     def _is_kept(self) -> bool:
@@ -251,9 +256,10 @@ class Structures(Calls):
         )
 
     def reopen(self, ended: Ending, block: Block, place: object) -> None:
-        """Takes back the end marker of a structure that has just ended, so that it goes on with another
-        block. Always opens a scope; if the structure cannot go on, the scope is one that will not be
-        sent."""
+        """Takes back the end marker of a structure that has just ended, so that it goes on with
+        another block. Always opens a scope; if the structure cannot go on, the scope is one that
+        will not be sent.
+        """
         name = {ElseBlock: "else", WhenBlock: "when", OthersBlock: "others"}[type(block)]
         self._reopen_scope(ended, name, place)
         if not self._is_kept():
@@ -303,16 +309,21 @@ class Structures(Calls):
 
     # Procedures.
 
-    def open_procedure(self, admitted: Admission, name: str, heading: Heading, place: object) -> int:
-        """Opens the definition of a procedure, and returns the number that it will have. Always opens a
-        scope, to be ended."""
+    def open_procedure(
+        self, admitted: Admission, name: str, heading: Heading, place: object
+    ) -> int:
+        """Opens the definition of a procedure, and returns the number that it will have. Always
+        opens a scope, to be ended.
+        """
         nested = bool(self.scopes)
         params = [self.numbers.type(number) for number in heading.params]
         result = NO_NUMBER if heading.result is None else self.numbers.type(heading.result)
         lacks = None in params or result is None
         data = name.encode()
         marker = new_words()
-        marker.append(head(t.OP_PROCEDURE, min(len(params), 0xFF), NO_NUMBER if result is None else result))
+        marker.append(
+            head(t.OP_PROCEDURE, min(len(params), 0xFF), NO_NUMBER if result is None else result)
+        )
         put_bytes(marker, data)
         put_types(marker, [number or 0 for number in params])
         self._open_with(PROCEDURE, place, admitted, marker)
@@ -340,13 +351,16 @@ class Structures(Calls):
         return refused
 
     def find_procedure(self, name: str, heading: Heading) -> int | None:
-        """Returns the number of a procedure defined earlier in this session, if it has this heading."""
+        """Returns the number of a procedure defined earlier in this session, if it has this
+        heading.
+        """
         number, known = self.procedures_by_name.get(name, (None, None))
         return number if known == heading else None
 
     def return_(self, value: Operand | None, place: object) -> None:
-        """Ends a run of the procedure being defined, with its result if it has one. Refused outside a
-        procedure."""
+        """Ends a run of the procedure being defined, with its result if it has one. Refused outside
+        a procedure.
+        """
         if not self._in_procedure():
             self.refuse("return", place, Misused(t.MISUSE_NO_PROCEDURE))
             return
@@ -381,8 +395,9 @@ class Structures(Calls):
     # Transactions.
 
     def commit_due(self) -> Due:
-        """Checks that a transaction can end here, and returns the work that a commit needs before it is
-        recorded. Raises :class:`Told` if it cannot."""
+        """Checks that a transaction can end here, and returns the work that a commit needs before
+        it is recorded. Raises :class:`Told` if it cannot.
+        """
         if self.scopes:
             raise Told(Misused(t.MISUSE_OPEN_STRUCTURE))
         if self.shipping:
@@ -398,7 +413,9 @@ class Structures(Calls):
         return admitted
 
     def commit(self, admitted: Admission, place: object) -> Recorded:
-        """Records the commit of the transaction, which has one result. Do the work that is due before."""
+        """Records the commit of the transaction, which has one result. Do the work that is due
+        before.
+        """
         wrong = self._may_end(admitted)
         if wrong is not None:
             return self.refuse("commit", place, wrong)
@@ -442,9 +459,13 @@ class Structures(Calls):
         """True if nothing is recorded, and no batch is under way."""
         return self.commands == 0 and not self.under_way
 
-    def begin_transaction(self, slot: Slot, tries: int, batch: tuple[int, int] | None, place: object) -> Slot:
-        """Begins a batch that is a transaction; ``slot`` is its result. The caller has flushed before.
-        ``batch`` is its name: 128 bits of the client's, and a number. Raises :class:`Told`."""
+    def begin_transaction(
+        self, slot: Slot, tries: int, batch: tuple[int, int] | None, place: object
+    ) -> Slot:
+        """Begins a batch that is a transaction; ``slot`` is its result. The caller has flushed
+        before. ``batch`` is its name: 128 bits of the client's, and a number. Raises
+        :class:`Told`.
+        """
         if self.broken is not None:
             raise Told(self.broken)
         if not self.is_idle:
@@ -470,8 +491,9 @@ class Structures(Calls):
         return CallName("transaction", 1, self.show_place(place), ())
 
     def end_transaction_batch(self) -> tuple[Failure, ...]:
-        """Ends the recording of the batch; returns the calls that were not sent, for which the server
-        refuses the batch."""
+        """Ends the recording of the batch; returns the calls that were not sent, for which the
+        server refuses the batch.
+        """
         self.shipping = False
         refusals = self.take_shipped_refusals()
         if refusals:
@@ -479,13 +501,14 @@ class Structures(Calls):
         return refusals
 
     def abandon_transaction(self) -> None:
-        """Ends the recording of a batch that was left by an exception: the server refuses it. The caller
-        flushes, and calls :meth:`tell_transaction`."""
+        """Ends the recording of a batch that was left by an exception: the server refuses it. The
+        caller flushes, and calls :meth:`tell_transaction`.
+        """
         self.shipping = False
         self.take_shipped_refusals()
         self._refuse_batch()
-        # The exception tells that nothing of the batch was done. Commands recorded behind it are a batch
-        # of their own.
+        # The exception tells that nothing of the batch was done. Commands recorded behind it are a
+        # batch of their own.
         self.shipped_from = self.order
 
     def tell_transaction(self) -> None:
@@ -495,8 +518,9 @@ class Structures(Calls):
     def finish_transaction(
         self, done: Failure | None, refusals: tuple[Failure, ...], place: object
     ) -> Failure | None:
-        """Returns the outcome of a transaction whose batch was answered. ``done`` is that of its slot,
-        ``refusals`` are those of its calls that were not sent."""
+        """Returns the outcome of a transaction whose batch was answered. ``done`` is that of its
+        slot, ``refusals`` are those of its calls that were not sent.
+        """
         if done is None and not refusals:
             return None
         # Nothing of it was done, and so no failure of it is left to be told.

@@ -1,7 +1,7 @@
 """Words, strings and values as they are appended to a batch.
 
-A batch is an ``array('q')``: one entry for each word of 64 bits. :func:`to_bytes` gives the bytes of
-the wire, which are little-endian on every machine.
+A batch is an ``array('q')``: one entry for each word of 64 bits. :func:`to_bytes` gives the bytes
+of the wire, which are little-endian on every machine.
 
 A value is a pair of a tag and a payload: ``(TAG_INT, 3)``. The payload of a compound is the bytes
 behind its length, as they cross.
@@ -165,12 +165,19 @@ def put_flush(words: array[int], wanted: Iterable[int], flags: int) -> None:
 
 
 def flush_flags(quiet: bool, kept: int | None) -> int:
-    """Returns the flags of ``flush``; ``kept`` is the number of unanswered batches, if it is kept."""
+    """Returns the flags of ``flush``; ``kept`` is the number of unanswered batches, if it is
+    kept.
+    """
     return int(quiet) | (0 if kept is None else t.FLUSH_KEPT | kept << 8)
 
 
 def put_hello(
-    words: array[int], digest: bytes, token: str, client: str, trace: str | None, version: int = t.VERSION
+    words: array[int],
+    digest: bytes,
+    token: str,
+    client: str,
+    trace: str | None,
+    version: int = t.VERSION,
 ) -> None:
     """Appends ``hello``."""
     words.append(signed(t.MAGIC))
