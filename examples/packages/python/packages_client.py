@@ -64,7 +64,9 @@ def paragraphs(text: str) -> Iterator[Paragraph]:
                 case "Provides":
                     found.provides = [n for n in map(name, value.split(",")) if n]
                 case "Depends" | "Pre-Depends":
-                    needs = ([n for n in map(name, need.split("|")) if n] for need in value.split(","))
+                    needs = (
+                        [n for n in map(name, need.split("|")) if n] for need in value.split(",")
+                    )
                     found.needs += [need for need in needs if need]
         if found.name:
             yield found
@@ -120,7 +122,9 @@ def by_hand(s: Session, p: Package) -> None:
                 unmet.put(unmet.get() + 1)
     count, missing = seen.length(), unmet.get()
     crossings = (count.claim(), s.counters.crossings - before)
-    print(f"as structures: {crossings[0]} packages, {missing.claim()} needs unmet, {crossings[1]} crossing")
+    print(
+        f"as structures: {crossings[0]} packages, {missing.claim()} needs unmet, {crossings[1]} crossing"
+    )
 
 
 def main(arguments: list[str]) -> None:
