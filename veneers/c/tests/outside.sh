@@ -65,3 +65,21 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name bifrost.pc)")
 cc -std=c11 "$project/database.c" $(pkg-config --cflags --libs bifrost) \
   "-Wl,-rpath,$(pkg-config --variable=libdir bifrost)" -o "$project/database_pkg_config"
 run "$project/database_pkg_config"
+
+# The first client of each README.
+client() {
+  awk -v fence="\`\`\`$1" '$0 == fence && !seen { show = 1; seen = 1; next } /^```/ { show = 0 } show' "$2"
+}
+client c "$root/veneers/c/README.md" > "$project/client.c"
+client cpp "$root/veneers/cpp/README.md" > "$project/client.cpp"
+"$bin" veneer --lang cpp "$project/database.theta" -o "$project" 2> /dev/null
+echo "eve: 1 visits" > "$project/client.txt"
+expected="$project/client.txt"
+# shellcheck disable=SC2046
+cc -std=c11 "$project/client.c" $(pkg-config --cflags --libs bifrost) \
+  "-Wl,-rpath,$(pkg-config --variable=libdir bifrost)" -o "$project/client_c"
+# shellcheck disable=SC2046
+c++ -std=c++17 "$project/client.cpp" $(pkg-config --cflags --libs bifrost) \
+  "-Wl,-rpath,$(pkg-config --variable=libdir bifrost)" -o "$project/client_cpp"
+run "$project/client_c"
+run "$project/client_cpp"
