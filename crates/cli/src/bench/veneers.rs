@@ -190,6 +190,11 @@ fn program(
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let line: Line =
             serde_json::from_str(line).map_err(|why| format!("`{}` prints {line}: {why}", path.display()))?;
+        // A raw socket is a peer of the pair of crossings.
+        let line = match line.case == RAW {
+            true => Line { case: "pair".to_owned(), peer: RAW.to_owned(), ..line },
+            false => line,
+        };
         bar.set_message(format!("{name}, {}", line.case));
         // Both are nanoseconds in tables of several.
         let factor = if line.unit == "us" { 1e3 } else { 1.0 };
@@ -242,6 +247,14 @@ fn rust(server: &ServerProcess, rounds: u32) -> Result<Vec<Case>, Failed> {
             probe.same_int(i64::from(n)).claim()?;
         }
         Ok(start.elapsed().as_nanos() as f64)
+    })?;
+    measure("table", MANY, &mut || {
+        let start = Instant::now();
+        let rows = s.rows::<(i64, String)>();
+        s.foreach(probe.pairs(i64::from(MANY)), |(n, text)| rows.push((n, text)));
+        let count = rows.claim()?.len();
+        let ns = start.elapsed().as_nanos() as f64;
+        if count == MANY as usize { Ok(ns) } else { Err("rows are missing".into()) }
     })?;
     Ok(cases)
 }
