@@ -250,7 +250,9 @@ pub struct Recorder<S> {
 
 impl<S: Source> Recorder<S> {
     /// Makes the recorder of a session that was greeted.
-    pub(crate) fn new(numbers: Numbers, bounds: Bounds, replies: Replies, remap_futures: usize) -> Self {
+    pub(crate) fn new(numbers: Numbers, mut bounds: Bounds, replies: Replies, remap_futures: usize) -> Self {
+        // The flush is a command, too: it has a word for every second future at most.
+        bounds.futures = bounds.futures.min(2 * (bounds.frame_bytes / 8).saturating_sub(1)).max(1);
         let most = bounds.futures.min(usize::try_from(bounds.commands / 2).unwrap_or(usize::MAX));
         Recorder {
             batch: Vec::with_capacity(4 * PUBLISH_BYTES),

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `record` | a call with one integer, recorded and not sent |
 //! | `batch` | a call in a batch of 10,000, from recording to the last result |
-//! | `pair` | a call, claimed: a pair of crossings. Of `raw`: as many bytes over the same socket |
+//! | `pair` | a call, claimed: a pair of crossings. Of `raw`: as many bytes over such a socket |
 //! | `table` | a row of a table of 10,000 rows with an integer and a text |
 //!
 //! A peer has `pair`, and `pipelined`: a call of 1,000 that are sent without waiting.

@@ -87,9 +87,7 @@ impl<'s> Session<'s> {
         ensure(!self.over, || "behind the end of the session".into())?;
         self.batch.commands += 1;
         self.batch.bytes += length;
-        // A flush is not compared: only frames far below the default have no room for its ranges.
-        let compared = !matches!(command, Command::Flush { .. });
-        ensure(!compared || length <= self.limits.frame_bytes, || format!("{length} bytes"))?;
+        ensure(length <= self.limits.frame_bytes, || format!("{length} bytes"))?;
         ensure(self.batch.bytes <= self.limits.batch_bytes + 4096, || "too many bytes".into())?;
         // Commands are compared with their limit only when 4096 bytes are there; a smaller limit is the
         // server's to enforce.

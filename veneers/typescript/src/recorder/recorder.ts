@@ -196,6 +196,9 @@ export class Recorder {
     this.numbers = numbers;
     this.bounds = bounds;
     this.replies = replies;
+    // The flush is a command, too: it has a word for every second future at most.
+    const ranges = Math.floor(bounds[LIMIT_FRAME_BYTES] / 8) - 1;
+    bounds[LIMIT_FUTURES] = Math.max(Math.min(bounds[LIMIT_FUTURES], 2 * ranges), 1);
     const most = Math.min(bounds[LIMIT_FUTURES], Math.floor(bounds[LIMIT_BATCH_COMMANDS] / 2));
     this.attentionFutures = Math.max(1, Math.min(remapFutures, most));
   }

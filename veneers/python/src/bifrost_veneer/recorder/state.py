@@ -360,6 +360,8 @@ class State:
         self.infos: list[Info] = []
         #: When either is reached, :meth:`due` looks more closely.
         self.attention_words = t.PUBLISH_BYTES // 8
+        # The flush is a command, too: it has a word for every second future at most.
+        bounds.futures = max(min(bounds.futures, 2 * (bounds.frame_bytes // 8 - 1)), 1)
         most = min(bounds.futures, bounds.commands // 2)
         self.attention_futures = max(min(settings.remap_futures, most), 1)
         #: The futures up to which a call may be recorded without a further look; 0 if numbers are
