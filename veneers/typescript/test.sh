@@ -13,8 +13,12 @@ test -x "$BIFROST_BIN" || { echo "there is no $BIFROST_BIN: cargo build" >&2; ex
 
 step() { echo "== $*"; }
 
-step install
-npm ci --ignore-scripts --no-audit --no-fund --silent
+# The tools are installed again when their list changes.
+if ! cmp -s package-lock.json node_modules/installed.json; then
+  step install
+  npm ci --ignore-scripts --no-audit --no-fund --silent
+  cp package-lock.json node_modules/installed.json
+fi
 
 step types
 npx tsc -p tests

@@ -28,7 +28,7 @@ async function measure(
   console.log(JSON.stringify({ bench: "veneers", case: name, peer, n, value, min, max, unit: "ns" }));
 }
 
-const known = process.env.BIFROST_URL;
+const known = process.env["BIFROST_URL"];
 const server = known === undefined ? await Server.serve("cases/programs/conformance.theta") : undefined;
 const s = await connect(known ?? (server?.urls[0] as string));
 const p = s.lookup("probe", Probe);

@@ -150,7 +150,8 @@ export abstract class Core {
   }
 
   $release(stub: Stub): void {
-    this.registry.unregister(stub);
+    // A future was never registered.
+    if (stub.$tag !== FUTURE) this.registry.unregister(stub);
     release(this.$r, stub);
   }
 

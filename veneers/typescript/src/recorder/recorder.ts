@@ -100,6 +100,7 @@ export interface Counters {
 export class Futures {
   slots: (Slot | null)[] = [];
   made: Maker[] = [];
+  /** Has entries only if places are noted. */
   places: unknown[] = [];
 
   get length(): number {
@@ -107,7 +108,8 @@ export class Futures {
   }
 
   truncate(length: number): void {
-    this.slots.length = this.made.length = this.places.length = length;
+    this.slots.length = this.made.length = length;
+    if (this.places.length > length) this.places.length = length;
   }
 }
 

@@ -130,11 +130,11 @@ export function release(r: Recorder, slot: Slot): void {
 
 /** Makes a slot that of a result of the call that was recorded last. */
 export function newResult<S extends Slot>(r: Recorder, slot: S, made: Maker, place: unknown): S {
-  const { slots, made: makers, places } = r.futures;
+  const { futures } = r;
   slot.$tag = FUTURE;
-  slot.$lo = slots.push(slot);
-  makers.push(made);
-  places.push(place);
+  slot.$lo = futures.slots.push(slot);
+  futures.made.push(made);
+  if (place !== undefined) futures.places[slot.$lo - 1] = place;
   return slot;
 }
 
