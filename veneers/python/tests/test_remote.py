@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import linecache
+import re
+import runpy
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +24,8 @@ from conformance.bifrost_stubs import (
     connect,
     squares,
 )
-from servers import CONFORMANCE, Server
+from database import bifrost_stubs as database
+from servers import CONFORMANCE, EXAMPLES, Server
 
 import bifrost_veneer as bf
 from bifrost_veneer import RemoteError, remote
@@ -324,3 +328,22 @@ def test_functions_that_call_each_other_are_refused(session: bf.Session) -> None
     with pytest.raises(RemoteError, match="no order"):
         ping(session.value(1))
     session.clear_exceptions()
+
+
+def test_the_function_of_the_readme_runs(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(@remote\n.*?)^print", readme, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    head = "from bifrost_veneer import remote\nfrom database.bifrost_stubs import DataBase\n\n"
+    file = tmp_path / "readme_remote.py"
+    file.write_text(head + found[1], encoding="utf-8")
+    busy = runpy.run_path(str(file))["busy"]
+    with (
+        Server(EXAMPLES / "database" / "database.theta") as server,
+        database.connect(server.url) as s,
+    ):
+        db = s.lookup("database", database.DataBase)
+        eve = db.fetch("eve")
+        eve.touch()
+        eve.touch()
+        assert [busy(db, least).claim() for least in (2, 5, 0)] == [1, 0, 3]
