@@ -22,18 +22,21 @@ if [ ! -x "$bin" ]; then
 fi
 
 # The compilers, and the tools that look for mistakes of memory.
-for program in cmake gcc g++ make clang valgrind pkg-config dpkg-deb:dpkg; do
-  package="${program#*:}"
-  program="${program%%:*}"
-  if ! command -v "$program" >/dev/null; then
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
-      echo "error: $program is missing; install it, with \`sudo apt-get install $package\` or alike" >&2
-      exit 1
-    fi
-    step apt-get update -qq
-    step apt-get install -y -qq --no-install-recommends "$package"
+install() {
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
+    echo "error: $1 is missing; install it, with \`sudo apt-get install $2\` or alike" >&2
+    exit 1
   fi
+  step apt-get update -qq
+  step apt-get install -y -qq --no-install-recommends "$2"
+}
+for program in cmake gcc g++ make clang valgrind pkg-config dpkg-deb:dpkg; do
+  command -v "${program%%:*}" >/dev/null || install "${program%%:*}" "${program#*:}"
 done
+# The runtime of clang's sanitizers is a package of its own.
+if ! echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o /dev/null - 2>/dev/null; then
+  install "the runtime of clang's sanitizers" "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+fi
 
 build="$target/veneers/c"
 mkdir -p "$target/veneers"
