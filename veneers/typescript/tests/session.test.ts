@@ -331,15 +331,6 @@ test("names of the root directory, and `using`", async () => {
   ok(refused instanceof bf.RefusedError && refused.error === "NotAllowed", String(refused));
 });
 
-test("places of calls are told to those who debug", async () => {
-  await using server = await Server.serve(PROGRAM);
-  const s = await connect(server.urls[0] as string, { debug: true });
-  const p = s.lookup("probe", Probe);
-  await rejects(p.item("nobody").name().claim(), NotFound);
-  ok(s.isClosed === false);
-  await s.close();
-});
-
 test("the runtime is as small as it says", async () => {
   const { build } = await import("esbuild");
   const { gzipSync } = await import("node:zlib");
