@@ -1,5 +1,5 @@
-//! TypeScript stubs: stable, and the ones that the runtime is tested with. `veneers/typescript/test.sh`
-//! compiles them and compares their form with prettier's.
+//! TypeScript stubs: stable, and the ones that the runtime is tested with.
+//! `veneers/typescript/test.sh` compiles them and compares their form with prettier's.
 
 use std::path::Path;
 
