@@ -1,4 +1,4 @@
-//! `bifrost bench sessions`, `commits`, `imports` and `soak`: the last for a minute, the others in small.
+//! `bifrost bench sessions`, `commits`, `imports`, `veneers` and `soak`: the last for a minute, the others in small.
 
 mod support;
 
@@ -63,6 +63,34 @@ fn imports_are_measured_beside_a_call_that_does_nothing() {
     }
     let targets: Vec<&Value> = lines.iter().filter(|line| line["target"].is_string()).collect();
     assert!(targets.len() == 4 && targets.iter().all(|target| target["most"] == 20.0), "{targets:?}");
+}
+
+#[test]
+fn client_libraries_are_measured_in_one_run() {
+    let veneers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../veneers");
+    let lines = figures(&["veneers", "--languages", "rust,python", "--rounds", "1", "--veneers", veneers]);
+    for language in ["rust", "python"] {
+        for case in ["record", "batch", "pair", "table"] {
+            assert!(value(find(&lines, case, "bifrost", Some(language))) > 1.0, "{lines:?}");
+        }
+    }
+    assert!(value(find(&lines, "pair", "raw", Some("python"))) > 1.0, "{lines:?}");
+    let targets: Vec<&Value> = lines.iter().filter(|line| line["target"].is_string()).collect();
+    assert!(
+        targets.iter().any(|target| target["target"] == "python: a pair beyond the raw socket"),
+        "{targets:?}"
+    );
+}
+
+#[test]
+fn a_language_that_is_not_there_is_named() {
+    let output =
+        bifrost().args(["bench", "veneers", "--languages", "c", "--veneers", "none"]).output().unwrap();
+    let said = stderr(&output);
+    assert!(
+        output.status.success() && said.contains("not measured: c: there is no `none/c/bench/run`"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -75,6 +75,8 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench sessions", "tests/bench_sessions.rs runs it with few sessions"),
     ("bifrost bench soak --minutes 30", "tests/bench_sessions.rs runs it for a minute"),
     ("bifrost bench commits", "tests/bench_sessions.rs runs it with few sessions"),
+    ("bifrost bench imports", "tests/bench_sessions.rs runs it with few offers"),
+    ("bifrost bench veneers", "tests/bench_sessions.rs runs it with few samples"),
     ("bifrost bench files", "tests/bench_files.rs runs it with small files"),
     ("bifrost bench blocking", "tests/bench_files.rs runs it with small files"),
     ("bifrost bench blocking --null", "tests/bench_files.rs runs it with few samples"),
