@@ -516,10 +516,7 @@ fn is_statement(expression: &Expr) -> bool {
 }
 
 fn ends_with_return(block: &Block) -> bool {
-    match block.stmts.last() {
-        Some(Stmt::Expr(Expr::Return(_) | Expr::Loop(_), _)) => true,
-        _ => false,
-    }
+    matches!(block.stmts.last(), Some(Stmt::Expr(Expr::Return(_) | Expr::Loop(_), _)))
 }
 
 fn is_unit(ty: &Type) -> bool {
