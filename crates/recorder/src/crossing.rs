@@ -305,7 +305,7 @@ impl<S: Source> Recorder<S> {
     fn apply(&mut self, mut batch: Box<Batch<S>>, reply: FlushedReply<'_>) -> Result<(), Closed> {
         let filled = self.fill(&mut batch, reply);
         if filled.is_err() {
-            // The stubs that have nothing yet get the error with which the session is closed.
+            // All stubs of the batch get the error with which the session is closed.
             self.under_way.put_back(batch);
             return filled;
         }
