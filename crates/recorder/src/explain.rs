@@ -1,4 +1,4 @@
-//! What was recorded, in the text form; what became of the last batches; what would have saved
+//! Explanations: the recorded batch as text, accounts of the last batches, advice that saves
 //! crossings.
 //!
 //! [`Recorder::explain`] has the batch that is recorded, [`Recorder::explain_last`] the one before
@@ -62,9 +62,9 @@ pub struct Account<S> {
     pub number: u64,
     /// Its commands.
     pub commands: u64,
-    /// Why it was sent.
+    /// The reason why it was sent.
     pub cause: Cause<S>,
-    /// What the server ran, if it has answered.
+    /// The work of the server, if it has answered.
     pub ran: Option<Ran>,
     /// The time that the client waited for the answer, if it tells ([`Recorder::took`]).
     pub took: Option<Duration>,
@@ -74,7 +74,7 @@ pub struct Account<S> {
     repeated: Option<(Maker, S, u32)>,
 }
 
-/// What the server ran for a batch.
+/// The work of the server for a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ran {
     /// Calls; those of loops count each time.
@@ -114,7 +114,7 @@ pub enum Advice<S> {
         place: S,
         /// The call.
         call: Arc<str>,
-        /// How often at least.
+        /// The number of times, at least.
         times: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What a session has recorded and sent, in words, and what would have saved crossings.
+//! Explanations of a session's batches in words, and advice that saves crossings.
 
 use crate::session::Session;
 

@@ -1,4 +1,4 @@
-//! What the attribute [`remote`](macro@crate::remote) calls.
+//! The functions that code of the attribute [`remote`](macro@crate::remote) calls.
 
 use std::cell::RefCell;
 

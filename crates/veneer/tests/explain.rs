@@ -1,4 +1,4 @@
-//! What a session says of its batches, and its advice.
+//! Explanations of batches, and advice.
 
 mod common;
 

@@ -56,7 +56,7 @@ pub enum Language {
     Typescript,
 }
 
-/// What a language is to reach: nanoseconds of a recorded call and of one in a batch, microseconds
+/// The goals of a language: nanoseconds of a recorded call and of one in a batch, microseconds
 /// of a pair of crossings beyond the raw socket, and the ratios to the best peer.
 struct Goal {
     record: f64,
