@@ -30,6 +30,9 @@ use syn::{ItemFn, parse_macro_input};
 /// A body calls routines of the stubs without their session. It calls other remote functions that
 /// the attribute names: `#[remote(uses(twice, lib::thrice))]`.
 ///
+/// Numbers are those of the server: `/` and `%` leave a remainder that is never negative, and what
+/// has no result signals an exception.
+///
 /// Anything else, as `match`, `?`, closures and macros, is refused by the compiler.
 ///
 /// ```ignore
