@@ -15,7 +15,7 @@ use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
 use crate::model::{MethodModel, Model, SignalModel};
-use crate::naming::Naming;
+use crate::naming::{Naming, clear, pascal, snake};
 
 static TEMPLATE: &str = include_str!("../templates/c.jinja");
 
@@ -88,6 +88,9 @@ static TAKEN: &[&str] = &[
     "_",
 ];
 
+/// Macros of standard headers.
+static TAKEN_TYPES: &[&str] = &["EOF", "NULL", "FILE", "DIR"];
+
 /// The most arguments of an iterator: `BF_ITERATOR_ARGUMENTS_MAX`.
 const ITERATOR_ARGUMENTS_MAX: usize = 8;
 
@@ -98,28 +101,11 @@ pub(crate) struct C;
 
 impl Naming for C {
     fn lower(&self, name: &str) -> String {
-        let mut out = crate::rust::snake(name);
-        while KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(snake(name), &[KEYWORDS, TAKEN])
     }
 
     fn upper(&self, words: &[&str]) -> String {
-        let mut out = String::new();
-        for word in words {
-            let mut chars = word.chars().filter(char::is_ascii_alphanumeric);
-            out.extend(chars.next().map(|c| c.to_ascii_uppercase()));
-            out.extend(chars);
-        }
-        if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            out.insert(0, 'T');
-        }
-        // A macro of standard headers.
-        if out == "EOF" || out == "NULL" || out == "FILE" || out == "DIR" {
-            out.push('_');
-        }
-        out
+        clear(pascal(words, char::is_ascii_alphanumeric), &[TAKEN_TYPES])
     }
 
     fn value(&self, kind: Kind) -> &'static str {
@@ -205,7 +191,7 @@ fn is_plain(ty: &str) -> bool {
 /// Returns the name of an exception in C: that of Theta, with `_` behind it as the model has.
 fn signal_name(s: &SignalModel) -> String {
     let more = s.name.chars().rev().take_while(|c| *c == '_').count();
-    format!("{}{}", crate::rust::snake(&s.theta), "_".repeat(more))
+    format!("{}{}", snake(&s.theta), "_".repeat(more))
 }
 
 pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, GenerateError> {
@@ -216,7 +202,7 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.set_syntax(syntax.build()?);
     environment.add_filter("comment", |line: String| comment(&line));
     environment.add_filter("iterator", |f: Serde<MethodModel>| iterator_type(&f));
-    environment.add_filter("snake", |name: String| crate::rust::snake(&name));
+    environment.add_filter("snake", |name: String| snake(&name));
     environment.add_filter("signal", |s: Serde<SignalModel>| signal_name(&s));
     environment.add_filter("fits", |f: Serde<MethodModel>| f.params.len() <= ITERATOR_ARGUMENTS_MAX);
     environment.add_template("c", TEMPLATE)?;

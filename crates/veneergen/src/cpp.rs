@@ -13,7 +13,7 @@ use bifrost_wire::interface::Kind;
 use crate::GenerateError;
 use crate::c::{comment, literal};
 use crate::model::{MethodModel, Model, ValueModel};
-use crate::naming::Naming;
+use crate::naming::{Naming, clear, pascal, snake};
 
 static TEMPLATE: &str = include_str!("../templates/cpp.jinja");
 
@@ -139,27 +139,11 @@ pub(crate) struct Cpp;
 
 impl Naming for Cpp {
     fn lower(&self, name: &str) -> String {
-        let mut out = crate::rust::snake(name);
-        while KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(snake(name), &[KEYWORDS, TAKEN])
     }
 
     fn upper(&self, words: &[&str]) -> String {
-        let mut out = String::new();
-        for word in words {
-            let mut chars = word.chars().filter(char::is_ascii_alphanumeric);
-            out.extend(chars.next().map(|c| c.to_ascii_uppercase()));
-            out.extend(chars);
-        }
-        if !out.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            out.insert(0, 'T');
-        }
-        if TAKEN_TYPES.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(pascal(words, char::is_ascii_alphanumeric), &[TAKEN_TYPES])
     }
 
     fn value(&self, kind: Kind) -> &'static str {

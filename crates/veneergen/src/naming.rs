@@ -33,6 +33,46 @@ pub trait Naming {
     fn pairs(&self, key: &str, value: &str) -> String;
 }
 
+/// Returns a name in snake case: `not_empty` for `notEmpty`.
+pub(crate) fn snake(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut before_lower = false;
+    for c in name.chars().filter(|c| c.is_alphanumeric() || *c == '_') {
+        if c.is_uppercase() && before_lower {
+            out.push('_');
+        }
+        before_lower = c.is_lowercase() || c.is_ascii_digit();
+        out.extend(c.to_lowercase());
+    }
+    if !out.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        out.insert(0, '_');
+    }
+    out
+}
+
+/// Returns a name of words that begin with capitals: `ArrayOfInt`. Characters that a name cannot
+/// have are left out.
+pub(crate) fn pascal(words: &[&str], keep: impl Fn(&char) -> bool) -> String {
+    let mut out = String::new();
+    for word in words {
+        let mut chars = word.chars().filter(&keep);
+        out.extend(chars.next().into_iter().flat_map(char::to_uppercase));
+        out.extend(chars);
+    }
+    if !out.starts_with(char::is_alphabetic) {
+        out.insert(0, 'T');
+    }
+    out
+}
+
+/// Returns a name that is in none of the lists: `_` stands behind one that is.
+pub(crate) fn clear(mut name: String, taken: &[&[&str]]) -> String {
+    while taken.iter().any(|names| names.contains(&name.as_str())) {
+        name.push('_');
+    }
+    name
+}
+
 /// The names of a type in a language.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {

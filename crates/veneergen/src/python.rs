@@ -16,7 +16,7 @@ use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
 use crate::model::{CellModel, ContentsModel, MethodModel, Model, PartModel, TypeModel, ValueModel};
-use crate::naming::Naming;
+use crate::naming::{Naming, clear, pascal, snake};
 
 static TEMPLATE: &str = include_str!("../templates/python.jinja");
 
@@ -49,26 +49,15 @@ pub(crate) struct Python;
 impl Naming for Python {
     fn lower(&self, name: &str) -> String {
         let mut out = snake(name);
-        while KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
-            out.push('_');
+        // Names with two of these are Python's own.
+        while out.starts_with("__") {
+            out.remove(0);
         }
-        out
+        clear(out, &[KEYWORDS, TAKEN])
     }
 
     fn upper(&self, words: &[&str]) -> String {
-        let mut out = String::new();
-        for word in words {
-            let mut chars = word.chars().filter(|c| c.is_alphanumeric());
-            out.extend(chars.next().into_iter().flat_map(char::to_uppercase));
-            out.extend(chars);
-        }
-        if !out.starts_with(char::is_alphabetic) {
-            out.insert(0, 'T');
-        }
-        while TAKEN_TYPES.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(pascal(words, |c| c.is_alphanumeric()), &[TAKEN_TYPES])
     }
 
     fn value(&self, kind: Kind) -> &'static str {
@@ -111,27 +100,6 @@ impl Naming for Python {
             false => format!("list[tuple[{key}, {value}]]"),
         }
     }
-}
-
-/// Returns a name in snake case: `not_empty` for `notEmpty`.
-fn snake(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 4);
-    let mut before_lower = false;
-    for c in name.chars().filter(|c| c.is_alphanumeric() || *c == '_') {
-        if c.is_uppercase() && before_lower {
-            out.push('_');
-        }
-        before_lower = c.is_lowercase() || c.is_ascii_digit();
-        out.extend(c.to_lowercase());
-    }
-    // Names with two of these are Python's own.
-    while out.starts_with("__") {
-        out.remove(0);
-    }
-    if !out.starts_with(|c: char| c.is_alphabetic() || c == '_') {
-        out.insert(0, '_');
-    }
-    out
 }
 
 /// The pieces of the module.

@@ -15,7 +15,7 @@ use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel,
     ValueModel,
 };
-use crate::naming::Naming;
+use crate::naming::{Naming, clear, pascal};
 
 static TEMPLATE: &str = include_str!("../templates/typescript.jinja");
 
@@ -102,27 +102,11 @@ struct TypeScript;
 
 impl Naming for TypeScript {
     fn lower(&self, name: &str) -> String {
-        let mut out = camel(name);
-        while KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(camel(name), &[KEYWORDS, TAKEN])
     }
 
     fn upper(&self, words: &[&str]) -> String {
-        let mut out = String::new();
-        for word in words {
-            let mut chars = word.chars().filter(|c| c.is_alphanumeric());
-            out.extend(chars.next().into_iter().flat_map(char::to_uppercase));
-            out.extend(chars);
-        }
-        if !out.starts_with(char::is_alphabetic) {
-            out.insert(0, 'T');
-        }
-        if TAKEN_TYPES.contains(&out.as_str()) {
-            out.push('_');
-        }
-        out
+        clear(pascal(words, |c| c.is_alphanumeric()), &[TAKEN_TYPES])
     }
 
     fn value(&self, kind: Kind) -> &'static str {
