@@ -14,14 +14,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bifrost_wire::text::Explainer;
+pub use bifrost_wire::text::EXPLAINED_BYTES;
+use bifrost_wire::text::{Explainer, Kept};
 
 use crate::Source;
 use crate::recorder::{Maker, Recorder};
 use crate::slots::{Future, Slot};
 
-/// The most bytes of a batch that are kept to be explained.
-pub const EXPLAINED_BYTES: usize = 65_536;
 /// The number of batches whose accounts are kept.
 pub const ACCOUNTS: usize = 32;
 /// The number of calls of a batch that are counted by their places.
@@ -144,13 +143,10 @@ impl<S: fmt::Display> fmt::Display for Advice<S> {
 
 /// The bytes and accounts that are kept.
 pub(crate) struct Explained<S> {
-    /// The bytes of the batch that were sent before its end.
-    sent: Vec<u8>,
-    /// The bytes of the last batch.
-    last: Vec<u8>,
-    /// The bytes of both that were not kept.
-    sent_more: usize,
-    last_more: usize,
+    /// The part of the batch that was sent before its end.
+    sent: Kept,
+    /// The last batch.
+    last: Kept,
     /// The result that is claimed, and the place of its call.
     claimed: Option<(Maker, S)>,
     cause: Cause<S>,
@@ -160,10 +156,8 @@ pub(crate) struct Explained<S> {
 impl<S> Default for Explained<S> {
     fn default() -> Self {
         Explained {
-            sent: Vec::new(),
-            last: Vec::new(),
-            sent_more: 0,
-            last_more: 0,
+            sent: Kept::default(),
+            last: Kept::default(),
             claimed: None,
             cause: Cause::Due,
             accounts: VecDeque::with_capacity(ACCOUNTS),
@@ -174,10 +168,7 @@ impl<S> Default for Explained<S> {
 impl<S: Source> Explained<S> {
     /// Keeps bytes of the batch that are sent before its end.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
-        let most = EXPLAINED_BYTES - self.sent.len();
-        let kept = bytes.get(..most).unwrap_or(bytes);
-        self.sent.extend_from_slice(kept);
-        self.sent_more += bytes.len() - kept.len();
+        self.sent.keep(bytes);
     }
 
     /// Notes that the program asks for the end of the batch, at a place.
@@ -198,7 +189,6 @@ impl<S: Source> Explained<S> {
         self.keep(bytes);
         std::mem::swap(&mut self.sent, &mut self.last);
         self.sent.clear();
-        self.last_more = std::mem::take(&mut self.sent_more);
         let cause = std::mem::replace(&mut self.cause, Cause::Due);
         if self.accounts.len() == ACCOUNTS {
             self.accounts.pop_front();
@@ -252,15 +242,9 @@ impl<S: Source> Recorder<S> {
             0 => format!("# batch {}: nothing is recorded\n", self.batch_number),
             _ => format!("# batch {}: {commands} commands, not sent\n", self.batch_number),
         };
-        let mut bytes = self.explained.sent.clone();
-        let more = match self.explained.sent_more {
-            0 => {
-                bytes.extend_from_slice(&self.batch);
-                0
-            }
-            more => more + self.batch.len(),
-        };
-        self.explain_bytes(&bytes, more, &mut text);
+        let mut batch = self.explained.sent.clone();
+        batch.keep(&self.batch);
+        text += &self.explain_kept(&batch);
         text
     }
 
@@ -269,9 +253,9 @@ impl<S: Source> Recorder<S> {
     pub fn explain_last(&mut self) -> Option<String> {
         let account = *self.explained.accounts.back()?;
         let mut text = format!("# {}\n", self.account_line(&account));
-        let bytes = std::mem::take(&mut self.explained.last);
-        self.explain_bytes(&bytes, self.explained.last_more, &mut text);
-        self.explained.last = bytes;
+        let batch = std::mem::take(&mut self.explained.last);
+        text += &self.explain_kept(&batch);
+        self.explained.last = batch;
         Some(text)
     }
 
@@ -370,13 +354,9 @@ impl<S: Source> Recorder<S> {
         }
     }
 
-    fn explain_bytes(&mut self, bytes: &[u8], more: usize, text: &mut String) {
+    fn explain_kept(&mut self, batch: &Kept) -> String {
         let names: Vec<Arc<str>> = self.procedures.names.clone();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let mut explainer = Explainer::new(self.numbers.server(), &names);
-        text.push_str(&explainer.lines(bytes));
-        if more > 0 {
-            let _ = writeln!(text, "# {more} more bytes, which are not kept");
-        }
+        Explainer::new(self.numbers.server(), &names).kept(batch)
     }
 }

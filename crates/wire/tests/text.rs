@@ -428,3 +428,23 @@ fn a_conversation_explains_its_batch_and_the_last_one() {
     assert!(explained[2].contains("@3 := @2.visits()\nflush # wants @1 to @3"), "{said}");
     assert!(explained[3].starts_with("# batch 2\n"), "{said}");
 }
+
+#[test]
+fn a_conversation_keeps_so_much_of_a_batch() {
+    let (mut translator, mut bytes) = (translator(), Vec::new());
+    let mut say = |line: &str| {
+        let mut answer = String::new();
+        translator.line(line, &mut bytes, &mut answer).unwrap();
+        answer
+    };
+    say("$db := lookup database: DataBase");
+    let long = "x".repeat(1_000);
+    for _ in 0..100 {
+        say(&format!("$db.new_user(\"{long}\")"));
+    }
+    let explained = say("explain");
+    let last = explained.lines().last().unwrap();
+    assert!(last.starts_with("# ") && last.ends_with(" more bytes, which are not kept"), "{last}");
+    let lines = explained.lines().count();
+    assert!((50..70).contains(&lines) && explained.len() < text::EXPLAINED_BYTES + 2_000, "{lines}");
+}

@@ -65,20 +65,33 @@ impl<'n> Explainer<'n> {
     /// Returns the lines of whole commands, each with its line feed. What is no command ends them
     /// with a comment.
     pub fn lines(&mut self, bytes: &[u8]) -> String {
-        let (mut out, mut rest) = (String::new(), bytes);
-        while !rest.is_empty() {
-            match decode(rest, FRAME_BYTES_MAX) {
-                Ok(Decoded::Command(command, length)) => {
-                    self.command(&command, &mut out);
-                    rest = &rest[length..];
-                }
-                Ok(Decoded::NeedMore(_)) | Err(_) => {
-                    let _ = writeln!(out, "# {} bytes that are no whole command", rest.len());
-                    break;
-                }
-            }
+        let mut out = String::new();
+        let rest = self.whole(bytes, &mut out);
+        if rest > 0 {
+            let _ = writeln!(out, "# {rest} bytes that are no whole command");
         }
         out
+    }
+
+    /// Returns the lines of a batch of which as much was kept, and the number of bytes that were
+    /// not, as a comment.
+    pub fn kept(&mut self, batch: &Kept) -> String {
+        let mut out = String::new();
+        let more = self.whole(&batch.bytes, &mut out) + batch.more;
+        if more > 0 {
+            let _ = writeln!(out, "# {more} more bytes, which are not kept");
+        }
+        out
+    }
+
+    /// Appends the lines of whole commands, and returns the number of bytes behind them.
+    fn whole(&mut self, bytes: &[u8], out: &mut String) -> usize {
+        let mut rest = bytes;
+        while let Ok(Decoded::Command(command, length)) = decode(rest, FRAME_BYTES_MAX) {
+            self.command(&command, out);
+            rest = &rest[length..];
+        }
+        rest.len()
     }
 
     /// Appends the line of a command.
@@ -343,38 +356,60 @@ impl<'n> Explainer<'n> {
     }
 }
 
-/// The most bytes of a batch that a conversation keeps to be explained.
+/// The most bytes of a batch that are kept to be explained.
 pub const EXPLAINED_BYTES: usize = 65_536;
+
+/// The begin of a batch, at most [`EXPLAINED_BYTES`] of it.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    bytes: Vec<u8>,
+    /// The number of bytes behind them.
+    more: usize,
+}
+
+impl Kept {
+    /// True if the batch has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Adds bytes of the batch.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        let room = EXPLAINED_BYTES.saturating_sub(self.bytes.len());
+        let some = bytes.get(..room).unwrap_or(bytes);
+        self.bytes.extend_from_slice(some);
+        self.more += bytes.len() - some.len();
+    }
+
+    /// Forgets the batch; its memory serves the next one.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.more = 0;
+    }
+}
 
 /// The commands of a conversation's batch, and of the one before.
 #[derive(Debug, Default)]
 pub(super) struct Explained {
-    now: Batch,
-    last: Option<Batch>,
+    now: Kept,
+    last: Kept,
+    /// The work and the failures of the last batch, if it is answered.
+    ran: Option<(Counters, usize)>,
     /// True if the line that is said ends the batch.
     ends: bool,
     /// The batches that were ended.
     number: u64,
 }
 
-/// The bytes of a batch, the number of those that were not kept, and what it used and failed.
-#[derive(Debug, Default)]
-struct Batch {
-    bytes: Vec<u8>,
-    more: usize,
-    ran: Option<(Counters, usize)>,
-}
-
 impl Explained {
     /// Keeps the commands of a line.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
-        let Batch { bytes: kept, more, .. } = &mut self.now;
-        let some = bytes.get(..EXPLAINED_BYTES - kept.len()).unwrap_or(bytes);
-        kept.extend_from_slice(some);
-        *more += bytes.len() - some.len();
+        self.now.keep(bytes);
         if std::mem::take(&mut self.ends) {
             self.number += 1;
-            self.last = Some(std::mem::take(&mut self.now));
+            std::mem::swap(&mut self.now, &mut self.last);
+            self.now.clear();
+            self.ran = None;
         }
     }
 
@@ -385,31 +420,23 @@ impl Explained {
 
     /// Notes the answer to the last batch.
     pub(super) fn ran(&mut self, counters: Counters, failures: usize) {
-        if let Some(last) = &mut self.last {
-            last.ran = Some((counters, failures));
-        }
+        self.ran = Some((counters, failures));
     }
 
     /// Returns the batch, or the last one if it is empty.
     pub(super) fn text(&self, explainer: &mut Explainer<'_>) -> String {
-        let (number, batch) = match &self.last {
-            Some(last) if self.now.bytes.is_empty() => (self.number, last),
-            _ => (self.number + 1, &self.now),
-        };
-        let mut out = match (batch.bytes.is_empty(), batch.ran) {
-            (true, _) => format!("# batch {number}: nothing is recorded\n"),
-            (false, None) => format!("# batch {number}\n"),
-            (false, Some((Counters { calls, fuel }, 0))) => {
-                format!("# batch {number}: {calls} calls run, fuel {fuel}\n")
-            }
-            (false, Some((Counters { calls, fuel }, failures))) => {
-                format!("# batch {number}: {calls} calls run, fuel {fuel}, {failures} failures\n")
-            }
-        };
-        out += &explainer.lines(&batch.bytes);
-        if batch.more > 0 {
-            let _ = writeln!(out, "# {} more bytes, which are not kept", batch.more);
+        if self.now.is_empty() && self.number == 0 {
+            return "# batch 1: nothing is recorded\n".to_owned();
         }
-        out
+        let (number, batch, ran) = match self.now.is_empty() {
+            true => (self.number, &self.last, self.ran),
+            false => (self.number + 1, &self.now, None),
+        };
+        let ran = match ran {
+            None => String::new(),
+            Some((Counters { calls, fuel }, 0)) => format!(": {calls} calls run, fuel {fuel}"),
+            Some((Counters { calls, fuel }, n)) => format!(": {calls} calls run, fuel {fuel}, {n} failures"),
+        };
+        format!("# batch {number}{ran}\n{}", explainer.kept(batch))
     }
 }

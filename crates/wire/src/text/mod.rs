@@ -18,7 +18,7 @@ mod print;
 mod replies;
 mod translate;
 
-pub use explain::Explainer;
+pub use explain::{EXPLAINED_BYTES, Explainer, Kept};
 pub use translate::{Due, LineError, Translator};
 
 /// Lines as trees, for programs in the text form that are not run line by line.
