@@ -6,6 +6,9 @@ mod support;
 #[path = "../../../examples/database/rust/src/bin/tour.rs"]
 mod tour;
 
+use std::path::Path;
+use std::process::Output;
+
 use support::{Server, again, bifrost, examples, stderr};
 
 /// The client process of the test below.
@@ -87,4 +90,44 @@ fn comments_of_types_reach_stubs_and_descriptions() {
     for line in lines {
         assert!(described.lines().any(|l| l.trim() == line), "{line}: {described}");
     }
+}
+
+/// Runs `bifrost veneer` with templates over the database.
+fn templated(templates: &Path, output: &Path, more: &[&str]) -> Output {
+    let mut command = bifrost();
+    command.arg("veneer").arg("--template").arg(templates).arg("-o").arg(output).args(more);
+    command.arg(examples().join("database/database.theta")).output().unwrap()
+}
+
+#[test]
+fn templates_of_ones_own_make_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let markdown = examples().join("templates/markdown");
+    let made = templated(&markdown, folder.path(), &[]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let page = std::fs::read_to_string(folder.path().join("interface.md")).unwrap();
+    assert_eq!(page, std::fs::read_to_string(markdown.join("database.md")).unwrap());
+    assert!(templated(&markdown, folder.path(), &["--check"]).status.success());
+    std::fs::write(folder.path().join("interface.md"), "old").unwrap();
+    let stale = templated(&markdown, folder.path(), &["--check"]);
+    assert!(!stale.status.success() && stderr(&stale).contains("is stale"), "{}", stderr(&stale));
+}
+
+#[test]
+fn templates_that_are_wrong_are_named_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (templates, output) = (folder.path().join("in"), folder.path().join("out"));
+    let refused = |why: &str| {
+        let made = templated(&templates, &output, &[]);
+        assert!(!made.status.success() && stderr(&made).contains(why), "{why}: {}", stderr(&made));
+        assert!(!output.exists());
+    };
+    refused("cannot read the template");
+    std::fs::create_dir(&templates).unwrap();
+    refused("there is no template");
+    std::fs::write(templates.join("a.txt.jinja"), "{{ m.no_such }}").unwrap();
+    refused("a.txt.jinja:1");
+    // Longer than a template may be.
+    std::fs::write(templates.join("a.txt.jinja"), " ".repeat((1 << 20) + 1)).unwrap();
+    refused("it has more than 1048576 bytes");
 }

@@ -14,9 +14,10 @@
 //!
 //! A peer has `pair`, and `pipelined`: a call of 1,000 that are sent without waiting.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::ProgressBar;
@@ -38,6 +39,8 @@ const PROGRAM: &str = include_str!("../../../../cases/programs/conformance.theta
 const MANY: u32 = 10_000;
 /// The pairs of crossings of a sample.
 const PAIRS: u32 = 500;
+/// The longest time of a language's program, which may build a library first.
+const PROGRAM_MAX: Duration = Duration::from_secs(1800);
 /// The name of the raw socket among peers.
 const RAW: &str = "raw";
 
@@ -179,13 +182,12 @@ fn program(
     }
     let mut command = Command::new(&path);
     command.env("BIFROST_URL", server.address().to_string()).env("BIFROST_BIN", std::env::current_exe()?);
-    let output = command.stdin(Stdio::null()).output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+    let (status, text, said) = output_within(command, PROGRAM_MAX)?;
+    if !status.success() {
         let last = said.trim().lines().last().unwrap_or("it has said nothing").to_owned();
-        return Err(format!("`{}` ended with {}: {last}", path.display(), output.status).into());
+        return Err(format!("`{}` ended with {status}: {last}", path.display()).into());
     }
-    let (text, name) = (String::from_utf8_lossy(&output.stdout), language.name());
+    let name = language.name();
     let mut cases = Vec::new();
     for line in text.lines().filter(|line| line.starts_with('{')) {
         let line: Line =
@@ -207,6 +209,28 @@ fn program(
         true => Err(format!("`{}` prints no figures", path.display()).into()),
         false => Ok(cases),
     }
+}
+
+/// Runs a program, and returns its end, its output and its messages. One that runs longer is ended.
+fn output_within(mut command: Command, most: Duration) -> Result<(ExitStatus, String, String), Failed> {
+    // Files take what a pipe would have no room for.
+    let folder = tempfile::tempdir()?;
+    let [output, said] = ["output", "messages"].map(|name| folder.path().join(name));
+    command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&said)?);
+    let (mut child, late) = (command.spawn()?, Instant::now() + most);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= late {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("it has run for {} s", most.as_secs()).into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let read = |path| Ok::<_, Failed>(String::from_utf8_lossy(&std::fs::read(path)?).into_owned());
+    Ok((status, read(output)?, read(said)?))
 }
 
 /// Measures Rust in this process.
@@ -303,4 +327,23 @@ fn goals(language: Language, cases: &[Case]) -> Vec<Target> {
         ));
     }
     targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_end_in_time_and_tell_what_they_say() {
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let (status, output, said) =
+            output_within(shell("echo figures; echo why >&2; exit 3"), PROGRAM_MAX).unwrap();
+        assert_eq!((status.code(), output.as_str(), said.as_str()), (Some(3), "figures\n", "why\n"));
+        let late = output_within(shell("exec sleep 60"), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(late.to_string(), "it has run for 0 s");
+    }
 }
