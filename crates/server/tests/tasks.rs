@@ -202,11 +202,11 @@ fn a_session_that_asks_holds_no_worker_and_no_node() {
 fn requests_of_one_batch_fill_the_tasks() {
     let world = world(|config| config.tasks.threads = 8);
     let mut client = Client::new(&world);
-    let batch: String = (0..8).map(|at| format!("$a{at} := $s.rest(200)\n")).collect();
+    let batch: String = (0..8).map(|at| format!("$a{at} := $s.rest(1000)\n")).collect();
     let start = Instant::now();
     let answer = client.call(&format!("$s := lookup slow: Slow\n{batch}? $a0, $a7"));
-    assert!(answer.contains("= 200"), "{answer}");
-    assert!(start.elapsed() < Duration::from_millis(1_500), "eight at once: {:?}", start.elapsed());
+    assert!(answer.contains("= 1000"), "{answer}");
+    assert!(start.elapsed() < Duration::from_secs(6), "eight at once: {:?}", start.elapsed());
     let taken = metric(&world, &format!("bifrost_invocations_taken_total{SLOW}")).unwrap();
     let active = metric(&world, &format!("bifrost_active_sum_total{SLOW}")).unwrap();
     // The creator is one; the others found 0, 1, ... 7 running.

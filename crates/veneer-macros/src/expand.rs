@@ -82,7 +82,8 @@ pub(crate) fn expand(arguments: TokenStream, function: &ItemFn) -> Result<TokenS
         #[track_caller]
         #[allow(unused_parens, unused_variables, clippy::all)]
         #visibility fn #define(#session: &::bifrost_veneer::Session) -> #procedure {
-            // Functions inside others have the path of their module, so the place belongs to the name.
+            // Functions inside others have the path of their module, so the place belongs to
+            // the name.
             const NAME: &str = concat!(module_path!(), "::", stringify!(#name), "@", line!(), ":", column!());
             ::bifrost_veneer::remote::procedure::<(#(#types,)*), #result, _>(
                 #session,
