@@ -58,7 +58,7 @@ await measure("batch", N, 30, "typescript", async () => {
 
 await measure("table", N, 15, "typescript", async () => {
   const start = performance.now();
-  const rows = await s.collect(p.pairs(N), [bf.Int, bf.Str], (n, text) => [n, text]);
+  const rows = await bf.collect(p.pairs(N), [bf.Int, bf.Str], (n, text) => [n, text]);
   if (rows.length !== N) throw new Error("rows are missing");
   return performance.now() - start;
 });

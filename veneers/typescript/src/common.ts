@@ -13,7 +13,13 @@ export {
   SignalError,
   UnseenError,
 } from "./errors.js";
-export { Any, Cell, cellOf, Contents, Copied, Directory, Got, Procedure, Rows, type Shape } from "./objects.js";
+export { Any } from "./any.js";
+export { Bytes, type BytesArg } from "./bytes.js";
+export { Cell, cellOf } from "./cells.js";
+export { Contents, Copied, Got, type Shape } from "./contents.js";
+export { Directory } from "./directory.js";
+export { findProcedure, Procedure, procedure } from "./procedures.js";
+export { collect, Rows, rows } from "./rows.js";
 export type { BatchName } from "./recorder/transaction.js";
 export type { Failure, FailurePlace, Misuse } from "./recorder/failure.js";
 export type { CellNumbers } from "./recorder/numbers.js";
@@ -41,5 +47,5 @@ export {
   type Type,
   type Types,
 } from "./stub.js";
-export { Bool, Bytes, Char, type ClaimOptions, Done, Int, Nil, NotClaimedError, Real, Str, Value } from "./values.js";
-export type { BoolArg, BytesArg, CharArg, Input, IntArg, NilArg, RealArg, StrArg } from "./values.js";
+export { Bool, Char, type ClaimOptions, Done, Int, Nil, NotClaimedError, Real, Str, Value } from "./values.js";
+export type { BoolArg, CharArg, Input, IntArg, NilArg, RealArg, StrArg } from "./values.js";

@@ -4,7 +4,6 @@ import type { Connection, ConnectionOptions, Dial } from "./connection.js";
 import { ClosedError } from "./errors.js";
 import { Failure, type Ending } from "./recorder/failure.js";
 import { Greeting, Refusal } from "./recorder/greeting.js";
-import { type InterfaceJson, parseInterface } from "./recorder/numbers.js";
 import type { Recorder } from "./recorder/recorder.js";
 import type { SessionOptions, Stubs } from "./core.js";
 import { Session } from "./session.js";
@@ -34,12 +33,11 @@ async function greet(
   options: Options,
   signal: AbortSignal,
 ): Promise<Session> {
-  let client: InterfaceJson | null = null;
   const settings = {
     replyBytesMax: options.replyBytesMax ?? REPLY_BYTES_MAX,
     remapFutures: options.remapFutures ?? REMAP_FUTURES,
   };
-  const greeting = new Greeting(stubs, token, options.name ?? "", settings, () => client as InterfaceJson);
+  const greeting = new Greeting(stubs, token, options.name ?? "", settings);
   let resolve: (recorder: Recorder) => void;
   let reject: (error: unknown) => void;
   const greeted = new Promise<Recorder>((yes, no) => {
@@ -48,14 +46,14 @@ async function greet(
   });
   let session: Session | null = null;
   const take = (bytes: Uint8Array): void => {
-    const described = greeting.digest !== "";
+    const known = greeting.digest;
     const recorder = greeting.handleBytes(bytes);
     if (recorder) resolve(recorder);
-    else if (greeting.digest && !described) {
+    else if (greeting.digest && !known) {
       // The server has another interface: the description of the own one is needed now.
-      void Promise.resolve(stubs.json())
-        .then((json) => {
-          client = parseInterface(json);
+      Promise.all([import("./recorder/mapping.js"), stubs.json()])
+        .then(([{ numbersBy, parseInterface }, json]) => {
+          greeting.numbersBy = numbersBy(stubs, parseInterface(json));
           connection.write(greeting.questions);
         })
         .catch(reject);
@@ -84,7 +82,13 @@ async function greet(
   signal.addEventListener("abort", abort);
   connection.write(greeting.questions);
   try {
-    session = new Session(await greeted, stubs, connection, options);
+    // A session takes the bytes that come from then on.
+    const [{ placeOf } = { placeOf: undefined }, recorder] = await Promise.all([
+      options.debug ? import("./places.js") : undefined,
+      greeted,
+    ]);
+    session = new Session(recorder, stubs, connection, options);
+    session.$placeOf = placeOf;
     return session;
   } catch (error) {
     connection.close();

@@ -6,6 +6,7 @@ import type { Connection } from "./connection.js";
 import {
   type BifrostError,
   ClosedError,
+  loadTexts,
   MissingError,
   MisuseError,
   NotRunError,
@@ -13,7 +14,6 @@ import {
   SignalError,
   UnseenError,
 } from "./errors.js";
-import type { Encoder } from "./recorder/call.js";
 import {
   beginFlush,
   bytesToSend,
@@ -29,11 +29,10 @@ import { type Ending, Failure, misuse, type Plain as Part } from "./recorder/fai
 import type { Stubs as RecorderStubs } from "./recorder/numbers.js";
 import { surface, tell } from "./recorder/seen.js";
 import { discard, FAILED, FUTURE, newFailed, newResult, release, UNDER_WAY } from "./recorder/slots.js";
-import { Any } from "./objects.js";
-import { MISMATCH, Stub, type Type, type Types } from "./stub.js";
+import { MISMATCH, Remote, Stub, type Type, type Types } from "./stub.js";
 import * as t from "./tables.js";
-import { Bool, Bytes, Char, Done, Int, Nil, Real, Str, Value } from "./values.js";
-import { Compound } from "./recorder/words.js";
+import { bigintOf, realOf } from "./recorder/words.js";
+import { Bool, Done, Value } from "./values.js";
 
 import type { Session } from "./session.js";
 
@@ -74,11 +73,12 @@ export abstract class Core {
   readonly $done = Done as Type<Done>;
   protected readonly connection: Connection;
   protected readonly timeout: number;
-  protected readonly debug: boolean;
+  /** Returns the place of a call in the program, if places are noted. */
+  $placeOf: ((stubs?: string) => unknown) | undefined;
   protected scopes: Stub[][] = [];
   protected waiters: Waiter[] = [];
   /** True while a flush is queued as a microtask, or waits for room. */
-  protected flushing = false;
+  $flushing = false;
   protected timer: ReturnType<typeof setTimeout> | undefined;
   protected deadline = 0;
   protected readonly registry: FinalizationRegistry<Part & { readonly told: boolean }>;
@@ -89,7 +89,6 @@ export abstract class Core {
     this.$stubs = stubs;
     this.connection = connection;
     this.timeout = options.timeout ?? 30_000;
-    this.debug = options.debug ?? false;
     this.registry = new FinalizationRegistry(({ tag, lo, hi, data, told }) => {
       discard(recorder, tag, lo, hi, data, told);
     });
@@ -103,12 +102,7 @@ export abstract class Core {
 
   /** The place in the program from which the library was called. */
   $place(): unknown {
-    if (!this.debug) return undefined;
-    const own = [import.meta.url, this.$stubs.url ?? import.meta.url];
-    const lines = (new Error().stack ?? "").split("\n").slice(1);
-    const folder = import.meta.url.replace(/[^/]*$/, "");
-    const found = lines.find((line) => !own.some((url) => line.includes(url)) && !line.includes(folder));
-    return /(?:file:\/\/)?([^\s(]*:\d+):\d+\)?$/.exec(found ?? "")?.[1];
+    return this.$placeOf?.(this.$stubs.url);
   }
 
   /** Does the work before a command; returns the failure with which it is refused. */
@@ -153,23 +147,6 @@ export abstract class Core {
     // A future was never registered.
     if (stub.$tag !== FUTURE) this.registry.unregister(stub);
     release(this.$r, stub);
-  }
-
-  /** Returns a value of a type as it crosses. */
-  $plain(type: Encoder, value: unknown): [tag: number, lo: number, hi: number, data: unknown] {
-    const { batch } = this.$r;
-    const start = batch.n;
-    try {
-      this.$r.depth = 0;
-      const tag = type.put(this.$r, value, 1);
-      const [lo, hi] = [batch.i32[start] as number, batch.i32[start + 1] as number];
-      if (tag === t.TAG_STRING) return [tag, 0, 0, value];
-      if (tag === t.TAG_BYTES) return [tag, 0, 0, (value as Uint8Array).slice()];
-      if (tag === t.TAG_COMPOUND) return [tag, 0, 0, new Compound(batch.i32.slice(start + 2, batch.n))];
-      return [tag, lo, hi, undefined];
-    } finally {
-      batch.n = start;
-    }
   }
 
   // Crossing.
@@ -223,7 +200,7 @@ export abstract class Core {
       return;
     }
     if (r.underWay.length > 0) this.deadline = Date.now() + this.timeout + waitMs(r);
-    if (this.flushing && !isCrowded(r)) this.flushNow();
+    if (this.$flushing && !isCrowded(r)) this.$flushNow();
     this.wake();
   }
 
@@ -241,15 +218,15 @@ export abstract class Core {
 
   /** Ends the batch at the end of the turn, so that claims of one turn share a crossing. */
   protected flushSoon(): void {
-    if (this.flushing) return;
-    this.flushing = true;
+    if (this.$flushing) return;
+    this.$flushing = true;
     queueMicrotask(() => {
-      if (this.flushing && !isCrowded(this.$r)) this.flushNow();
+      if (this.$flushing && !isCrowded(this.$r)) this.$flushNow();
     });
   }
 
-  protected flushNow(): void {
-    this.flushing = false;
+  $flushNow(): void {
+    this.$flushing = false;
     if (this.$r.broken) {
       this.wake();
       return;
@@ -265,31 +242,31 @@ export abstract class Core {
   }
 
   /** Returns the failure that a batch cannot end here. */
-  protected unable(name: string): Error | null {
+  protected unable(name: string): Failure | null {
     const r = this.$r;
     if (r.broken) return null;
-    if (r.scopes.length > 0) return this.$error(misuse("OpenStructure"));
+    if (r.scopes.length > 0) return misuse("OpenStructure");
     if (!r.shipping) return null;
     const failure = rec.refuseMisuse(r, name, this.$place(), "InTransaction");
     tell(r, failure);
-    return this.$error(failure);
+    return failure;
   }
 
   /** Ends the batch, and waits for all answers up to it. Throws what prevents it. */
-  protected async synchronize(name: string): Promise<void> {
+  async $synchronize(name: string): Promise<void> {
     const unable = this.unable(name);
-    if (unable) throw unable;
+    if (unable) await this.$reject(unable);
     const batch = this.$r.batchNumber;
     const nothing = this.$r.commands === 0 && this.$r.frees.length === 0;
     if (!nothing) this.flushSoon();
     await this.answered(nothing ? batch - 1 : batch);
-    if (this.$r.broken) throw this.$error(this.$r.broken);
+    if (this.$r.broken) await this.$reject(this.$r.broken);
   }
 
   // Claims, for stubs.
 
   /** Waits until the knowledge of a stub is there. Null if it is there. */
-  protected arrives(stub: Stub): Promise<void> | null {
+  $arrives(stub: Stub): Promise<void> | null {
     if (stub.$tag === FUTURE) {
       stub.$want = true;
       const { batchNumber } = this.$r;
@@ -305,14 +282,13 @@ export abstract class Core {
     const unable = isKnown ? null : this.unable("claim");
     if (unable) {
       // At once, because the structure ends before a rejection is seen.
-      throw unable;
+      throw this.$error(unable);
     }
     const finish = (): unknown => {
       const failure = this.$told(stub);
-      if (failure) throw failure;
-      return read();
+      return failure ? this.$reject(failure) : read();
     };
-    const arrives = this.arrives(stub);
+    const arrives = this.$arrives(stub);
     if (!signal)
       return arrives
         ? arrives.then(finish)
@@ -334,22 +310,32 @@ export abstract class Core {
     });
   }
 
-  /** Waits until a stub is known; throws its failure. */
-  async $know(stub: Stub): Promise<void> {
-    await this.$claim(stub, () => undefined);
-  }
-
   /** Tells the failure of a stub that is known, or failures that no other claim can tell. */
-  $told(stub: Stub): Error | null {
+  $told(stub: Stub): Failure | null {
     const r = this.$r;
-    if (stub.$tag !== FAILED) {
-      if (stub.$tag === FUTURE || stub.$tag === UNDER_WAY) return r.broken && this.$error(r.broken);
-      const lost = surface(r, false);
-      return lost && this.$error(lost);
-    }
+    if (stub.$tag === FUTURE || stub.$tag === UNDER_WAY) return r.broken;
+    if (stub.$tag !== FAILED) return surface(r, false);
     const failure = stub.$data as Failure;
     tell(r, failure);
-    return this.$error(failure);
+    return failure;
+  }
+
+  /** Claims all stubs of a result. Rejects with the failure of the first one that failed. */
+  async $claimAll(result: unknown): Promise<unknown> {
+    const stubs = stubsIn(result);
+    const arriving = stubs.map((stub) => this.$arrives(stub));
+    for (const one of arriving) await one;
+    for (const stub of stubs) {
+      const failure = this.$told(stub);
+      if (failure) await this.$reject(failure);
+    }
+    const read = (part: unknown): unknown => {
+      if (part instanceof Stub) return part instanceof Value ? part.$read() : part;
+      if (Array.isArray(part)) return part.map(read);
+      if (typeof part !== "object" || part === null) return part;
+      return Object.fromEntries(Object.entries(part).map(([name, one]) => [name, read(one)]));
+    };
+    return read(result);
   }
 
   /** Closes the session, because a result does not have the type of its heading. */
@@ -358,8 +344,15 @@ export abstract class Core {
     throw this.$error(this.$r.broken as Failure);
   }
 
+  /** Rejects with the error of a failure, when its text is there. */
+  async $reject(failure: Failure): Promise<never> {
+    await loadTexts();
+    throw this.$error(failure);
+  }
+
   /** Makes an error of a failure: that of the call that failed first. */
   $error(failure: Failure): BifrostError | UnseenError {
+    void loadTexts();
     if (failure.kind === "unseen") {
       return new UnseenError(
         failure,
@@ -421,9 +414,20 @@ export function stubsIn(result: unknown): Stub[] {
 
 /** Returns a value of an exception of which the program has no class. */
 function plainValue(session: Session, { tag, lo, hi, data }: Part): unknown {
-  for (const type of [Nil, Bool, Int, Real, Char, Str, Bytes, Any] as Type[]) {
-    const value = type.take(session, tag, lo, hi, data);
-    if (value !== MISMATCH) return value;
+  switch (tag) {
+    case t.TAG_REF:
+      return Remote.take(session, tag, lo, hi, data);
+    case t.TAG_NIL:
+      return null;
+    case t.TAG_BOOL:
+      return lo !== 0;
+    case t.TAG_INT:
+      return bigintOf(lo, hi);
+    case t.TAG_REAL:
+      return realOf(lo, hi);
+    case t.TAG_CHAR:
+      return String.fromCodePoint(lo);
+    default:
+      return data;
   }
-  return undefined;
 }

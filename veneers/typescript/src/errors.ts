@@ -1,19 +1,30 @@
 // The errors that programs catch. Each is made afresh for its claim, so its stack is that of the claim.
 
 import { errorName } from "./recorder/crossing.js";
-import type { CallName, Failure, FailurePlace, Misuse, Plain } from "./recorder/failure.js";
-import {
-  MISUSE_NAMES,
-  MISUSE_TEXTS,
-  TAG_BOOL,
-  TAG_BYTES,
-  TAG_CHAR,
-  TAG_INT,
-  TAG_NIL,
-  TAG_REAL,
-  TAG_STRING,
-} from "./tables.js";
-import { bigintOf, realOf } from "./recorder/words.js";
+import type { CallName, Failure, FailurePlace, Misuse } from "./recorder/failure.js";
+
+/** Returns the text of a failure: a short one before the module of texts is there. */
+let textOf = (failure: Failure): string => {
+  const { kind, of } = failure.root();
+  const why = of.ending?.text ?? of.text ?? of.misuse ?? of.name ?? kind;
+  return of.call ? `${of.call.name}: ${why}` : why;
+};
+let loading: Promise<void> | undefined;
+
+/** Has the errors from now on texts by a function. */
+export function setTexts(of: (failure: Failure) => string): void {
+  textOf = of;
+  loading = Promise.resolve();
+}
+
+/** Loads the module of texts, if it is not there; without it errors have short texts. */
+export const loadTexts = (): Promise<void> =>
+  (loading ??= import("./texts.js").then(
+    ({ textOf }) => {
+      setTexts(textOf);
+    },
+    () => undefined,
+  ));
 
 /** An error of a session or of a call. */
 export class BifrostError extends Error {
@@ -117,74 +128,11 @@ export class ClosedError extends BifrostError {
   }
 }
 
-const MISUSE_NUMBERS = Object.entries(MISUSE_NAMES);
-
-/** Returns the text of a misuse. */
-export function misuseText(misuse: Misuse): string {
-  const number = MISUSE_NUMBERS.find(([, name]) => name === misuse)?.[0];
-  return MISUSE_TEXTS[Number(number) as keyof typeof MISUSE_TEXTS];
-}
-
-function nameOfCall(call: CallName | null | undefined): string {
+/** Returns the name of a call with its place and its rounds. */
+export function nameOfCall(call: CallName | null | undefined): string {
   if (!call) return "";
   const at = call.place === undefined ? "" : ` at ${String(call.place)}`;
   const { rounds } = call;
   const some = rounds.length > 1 ? `, rounds [${rounds.join(", ")}]` : rounds.length > 0 ? `, round ${rounds[0]}` : "";
   return call.name + at + some;
-}
-
-/** Returns a value of an exception as text. */
-function textOfValue({ tag, lo, hi, data }: Plain): string {
-  switch (tag) {
-    case TAG_NIL:
-      return "nil";
-    case TAG_BOOL:
-      return String(lo !== 0);
-    case TAG_INT:
-      return String(bigintOf(lo, hi));
-    case TAG_REAL:
-      return String(realOf(lo, hi));
-    case TAG_CHAR:
-      return JSON.stringify(String.fromCodePoint(lo));
-    case TAG_STRING:
-      return JSON.stringify(data);
-    case TAG_BYTES:
-      return `${(data as Uint8Array).length} bytes`;
-    default:
-      return "an object";
-  }
-}
-
-/** Returns a failure as text for people. */
-export function textOf(failure: Failure): string {
-  const { kind, of, cause } = failure;
-  const call = nameOfCall(of.call);
-  const because = cause ? `: ${textOf(cause)}` : "";
-  switch (kind) {
-    case "signal": {
-      const values = (of.values ?? []).map(textOfValue).join(", ");
-      return `${call} signalled ${of.name as string}${values && `(${values})`}`;
-    }
-    case "unhandled":
-      return `${call} was not run because its ${of.argument ? `argument ${of.argument}` : "receiver"} failed${because}`;
-    case "refused":
-      return `${call} was refused: ${of.text as string} (${errorName(of.number as number)}, ${of.number as number})`;
-    case "not_reached":
-      return `${call} was not reached${because}`;
-    case "not_sent":
-      return `${call} was not sent${because}`;
-    case "unseen": {
-      const failures = of.failures ?? [];
-      const count = failures.length + (of.omitted as number);
-      const prevented = call && `${call} was refused, and the transaction is undone: `;
-      const list = failures.map((one) => textOf(one)).join("; ");
-      return `${prevented}${count === 1 ? "a failure was not seen" : `${count} failures were not seen`}${list && `: ${list}`}`;
-    }
-    case "misuse":
-      return misuseText(of.misuse as Misuse);
-    case "missing":
-      return `the server has no ${of.name as string} with the heading of the stub`;
-    case "closed":
-      return of.ending?.text ?? "the session was closed";
-  }
 }

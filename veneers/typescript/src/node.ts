@@ -5,14 +5,13 @@ import { readFile } from "node:fs/promises";
 import { connect as connectNet, isIP, type Socket as NetSocket } from "node:net";
 import { connect as connectTls, type ConnectionOptions as TlsOptions, type TLSSocket } from "node:tls";
 
+import { type Address, parseAddress } from "./address.js";
 import {
-  type Address,
   type Connection,
   type ConnectionOptions,
   type Dial,
   type Listener,
   overSocket,
-  parseAddress,
   type Socket,
 } from "./connection.js";
 

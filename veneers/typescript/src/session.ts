@@ -1,19 +1,19 @@
 // A session: one client's connection. Calls are recorded, and cross when a result is awaited.
 
 import * as rec from "./recorder/recorder.js";
-import { RefusedError, UnseenError } from "./errors.js";
-import { cell, lookup, type Operand, rows } from "./recorder/call.js";
+import type { UnseenError } from "./errors.js";
+import { cell, lookup, type Operand } from "./recorder/call.js";
 import { beginFlushFor, isCrowded, leave } from "./recorder/crossing.js";
 import { Failure, misuse } from "./recorder/failure.js";
-import * as procedures from "./recorder/procedure.js";
-import { surface, tell, tellSince } from "./recorder/seen.js";
-import { FAILED, FUTURE, isSame, type Slot } from "./recorder/slots.js";
+import { surface } from "./recorder/seen.js";
+import { FUTURE, type Slot } from "./recorder/slots.js";
 import * as structures from "./recorder/structures.js";
-import * as transactions from "./recorder/transaction.js";
-import { Cell, Procedure, Rows } from "./objects.js";
-import { type Arg, type Args, type Iter, Stub, type Type, type Types } from "./stub.js";
+import * as ends from "./recorder/ends.js";
+import type { BatchName } from "./recorder/transaction.js";
+import { Cell } from "./cells.js";
+import { type Arg, type Iter, Stub, type Type, type Types } from "./stub.js";
 import * as t from "./tables.js";
-import { Bool, Done, known, Str, Value } from "./values.js";
+import { Bool, Done, known, Str } from "./values.js";
 
 import { checkSync, Core, stubsIn, type SignalType, type Stubs } from "./core.js";
 
@@ -21,7 +21,7 @@ import { checkSync, Core, stubsIn, type SignalType, type Stubs } from "./core.js
 export type Recordable = void | Stub | Block | boolean | null;
 
 /** The values that a body takes; a body that takes fewer does not change them. */
-type Given<S extends readonly Stub[]> = S extends readonly [...infer T] ? T : never;
+export type Given<S extends readonly Stub[]> = S extends readonly [...infer T] ? T : never;
 
 /** What a batch gives back: stubs, and lists and objects of them. */
 export type Claimed<R> = R extends Stub
@@ -40,7 +40,7 @@ export interface TransactionOptions {
   /** The greatest number of runs; by default as many as the server allows. */
   readonly tries?: number;
   /** Has the server do the batch once, however often it is sent under this name. */
-  readonly batch?: transactions.BatchName;
+  readonly batch?: BatchName;
 }
 
 /** A structure that has just ended and may go on with another block. */
@@ -117,10 +117,11 @@ export class Session extends Core {
   ): structures.Ended {
     const place = this.$place();
     structures.reopen(this.$r, ended, block, place);
-    return this.record(() => body(...this.variables(types, place)));
+    return this.record(() => body(...this.$variables(types, place)));
   }
 
-  private variables(types: readonly Type[], place: unknown): Stub[] {
+  /** Makes the stubs of variables. */
+  $variables(types: readonly Type[], place: unknown): Stub[] {
     return types.map((type) => structures.variable(this.$r, this.$new(type), place));
   }
 
@@ -194,64 +195,6 @@ export class Session extends Core {
     return new Except(this, this.record(body));
   }
 
-  /**
-   * Defines a procedure, which the session keeps. The body is called once, with its parameters and
-   * then the procedure itself; it returns the result, or ends runs by `return`.
-   */
-  procedure<P extends readonly Stub[], S extends Stub>(
-    name: string,
-    params: Types<P>,
-    result: Type<S>,
-    body: (...values: [...P, Procedure<P, S>]) => Arg<S> | (S extends Done ? Recordable : never),
-  ): Procedure<P, S> {
-    const place = this.$place();
-    const heading = this.heading(params, result);
-    const number = procedures.openProcedure(this.$r, this.$admit(), name, heading, place);
-    const made = new Procedure(this, number, params, result);
-    let done = false;
-    const depth = this.$r.scopes.length;
-    try {
-      const values = this.variables(params, place);
-      const value: unknown = (body as (...values: unknown[]) => unknown)(...values, made);
-      checkSync(value);
-      if (heading.result >= 0) this.returns(result, value, place);
-      done = true;
-    } finally {
-      if (!done) while (this.$r.scopes.length >= depth) structures.abandon(this.$r);
-    }
-    made.$refused = procedures.closeProcedure(this.$r);
-    return made;
-  }
-
-  private heading(params: readonly Type[], result: Type): rec.Heading {
-    const number = (type: Type): number => type.numbersIn(this.$stubs)[0];
-    return { params: params.map(number), result: result === (Done as Type) ? -1 : number(result) };
-  }
-
-  private returns(type: Type, value: unknown, place: unknown): void {
-    const foreign = value instanceof Stub && value.$session !== this;
-    const operand = foreign ? misuse("OtherSession") : value instanceof Stub ? value : ([type, value] as const);
-    procedures.return_(this.$r, operand, place);
-  }
-
-  /** Returns a procedure that the session has defined with these types. */
-  findProcedure<P extends readonly Stub[], S extends Stub>(
-    name: string,
-    params: Types<P>,
-    result: Type<S>,
-  ): Procedure<P, S> | undefined {
-    const number = procedures.findProcedure(this.$r, name, this.heading(params, result));
-    return number === null ? undefined : new Procedure(this, number, params, result);
-  }
-
-  /** Ends a run of the procedure that is defined, with its result. */
-  return(): void;
-  return<S extends Stub>(type: Type<S>, value: Arg<S>): void;
-  return(type?: Type, value?: unknown): void {
-    if (type) this.returns(type, value, this.$place());
-    else procedures.return_(this.$r, null, this.$place());
-  }
-
   // Objects.
 
   /** Returns a well-known object. Not inside a structure: look it up before. */
@@ -276,41 +219,19 @@ export class Session extends Core {
     return made;
   }
 
-  /** Makes an empty table of rows with these types of columns. Not inside a structure. */
-  rows<S extends readonly Stub[]>(...types: Types<S>): Rows<S> {
-    const place = this.$place();
-    const columns = types.map((type: Type) => [type.numbersIn(this.$stubs)[0], type.theta] as const);
-    return this.$fill(rows(this.$r, this.$admit(), columns, place), new Rows<S>(this, types), place);
-  }
-
-  /** Collects a row for each step of an iterator: `s.collect(db.users(), [Str, Int], (e) => [...])`. */
-  collect<Y extends readonly Stub[], S extends readonly Stub[]>(
-    iterator: Iter<Y>,
-    types: Types<S>,
-    row: (...values: Given<Y>) => Args<S>,
-  ): Rows<S> {
-    const table = this.rows<S>(...types);
-    this.foreach(iterator, (...values) => {
-      const cells: unknown = row(...values);
-      checkSync(cells);
-      table.push(...(cells as Args<S>));
-    });
-    return table;
-  }
-
-  // Batches and transactions.
+  // Batches and ends.
 
   /** Sends what was recorded, and waits until it has run. Rejects with failures that no claim can tell. */
   async flush(): Promise<void> {
-    await this.synchronize("flush");
+    await this.$synchronize("flush");
     const failure = surface(this.$r, true);
-    if (failure) throw this.$error(failure);
+    if (failure) await this.$reject(failure);
   }
 
   /** Sends what was recorded without waiting. What is recorded from then on is the next batch. */
   sendBatch(): void {
     const unable = this.unable("send_batch");
-    if (unable) throw unable;
+    if (unable) throw this.$error(unable);
     if (!isCrowded(this.$r) && beginFlushFor(this.$r, "send_batch", true, this.$place())) this.send();
     else if (isCrowded(this.$r)) this.flushSoon();
   }
@@ -337,10 +258,10 @@ export class Session extends Core {
     const stubs = stubsIn(result);
     this.close$(scope, new Set(stubs));
     for (const stub of stubs) if (stub.$tag === FUTURE) stub.$want = true;
-    await this.synchronize("batch");
+    await this.$synchronize("batch");
     const failure = stubs.length === 0 ? surface(this.$r, true) : null;
-    if (failure) throw this.$error(failure);
-    return this.claimAll(result);
+    if (failure) await this.$reject(failure);
+    return this.$claimAll(result);
   }
 
   /** Ends the innermost scope: gives back its stubs but those to be kept. */
@@ -352,23 +273,6 @@ export class Session extends Core {
     }
   }
 
-  /** Claims all stubs of a result. Rejects with the failure of the first one that failed. */
-  private async claimAll(result: unknown): Promise<unknown> {
-    const arriving = stubsIn(result).map((stub) => this.arrives(stub));
-    for (const one of arriving) await one;
-    const read = (part: unknown): unknown => {
-      if (part instanceof Stub) {
-        const failure = this.$told(part);
-        if (failure) throw failure;
-        return part instanceof Value ? part.$read() : part;
-      }
-      if (Array.isArray(part)) return part.map(read);
-      if (typeof part !== "object" || part === null) return part;
-      return Object.fromEntries(Object.entries(part).map(([name, one]) => [name, read(one)]));
-    };
-    return read(result);
-  }
-
   /**
    * Commits the transaction. Rejects if it is not: then everything is as it was when it began. Failures
    * that the program was not told of prevent it.
@@ -377,11 +281,11 @@ export class Session extends Core {
     const r = this.$r;
     const place = this.$place();
     const admitted = this.$admit();
-    if (admitted || transactions.commitDue(r) !== "flush") {
-      return this.$take(transactions.commit(r, admitted, place), Done, place);
+    if (admitted || ends.commitDue(r) !== "flush") {
+      return this.$take(ends.commit(r, admitted, place), Done, place);
     }
-    const committed = this.synchronize("commit").then(() =>
-      this.$take(transactions.commit(r, this.$admit(), place), Done, place),
+    const committed = this.$synchronize("commit").then(() =>
+      this.$take(ends.commit(r, this.$admit(), place), Done, place),
     );
     // Nobody may be waiting; the failure is told by the next claim then.
     committed.catch(() => undefined);
@@ -391,14 +295,14 @@ export class Session extends Core {
   /** Aborts the transaction: everything becomes as it was when it began. */
   abort(): Done {
     const place = this.$place();
-    return this.$take(transactions.abort(this.$r, this.$admit(), place), Done, place);
+    return this.$take(ends.abort(this.$r, this.$admit(), place), Done, place);
   }
 
   /** Waits at the server until others change what the transaction has read: true; false after this time. */
   wait(milliseconds: number): Bool {
     const place = this.$place();
     const ms = Math.min(Math.max(0, Math.ceil(milliseconds)), 0xffffffff);
-    return this.$take(transactions.wait(this.$r, this.$admit(), ms, place), Bool, place);
+    return this.$take(ends.wait(this.$r, this.$admit(), ms, place), Bool, place);
   }
 
   /**
@@ -407,42 +311,9 @@ export class Session extends Core {
    * structure handles aborts it.
    */
   transaction<R extends Claimable>(body: () => R, options: TransactionOptions = {}): Promise<Claimed<R>> {
-    return this.ship(body, options) as Promise<Claimed<R>>;
-  }
-
-  private async ship(body: () => unknown, options: TransactionOptions): Promise<unknown> {
-    const r = this.$r;
     const place = this.$place();
-    do await this.synchronize("transaction");
-    while (r.commands > 0 || r.underWay.length > 0);
-    const done = new Done(this);
-    done.$want = true;
-    try {
-      transactions.beginTransaction(r, done, options.tries ?? 0, options.batch ?? null, place);
-    } catch (error) {
-      throw error instanceof Failure ? this.$error(error) : error;
-    }
-    let result: unknown;
-    try {
-      result = body();
-      checkSync(result);
-    } catch (error) {
-      transactions.abandonTransaction(r);
-      await this.synchronize("transaction").catch(() => undefined);
-      transactions.tellTransaction(r);
-      throw error;
-    }
-    for (const stub of stubsIn(result)) if (stub.$tag === FUTURE) stub.$want = true;
-    const refusals = transactions.endTransactionBatch(r);
-    const arrives = this.arrives(done);
-    // Nothing of another task may stand in its batch.
-    if (this.flushing) this.flushNow();
-    await arrives;
-    if (done.$tag === FAILED) tell(r, done.$data as Failure);
-    const outcome = done.$tag === FAILED ? (done.$data as Failure) : null;
-    const failure = transactions.finishTransaction(r, outcome, refusals, place);
-    if (failure) throw this.$error(failure);
-    return this.claimAll(result);
+    const shipped = import("./transaction.js").then(({ ship }) => ship(this, body, options, place));
+    return shipped as Promise<Claimed<R>>;
   }
 
   /**
@@ -455,41 +326,8 @@ export class Session extends Core {
   }
 
   private async *runs(body: () => unknown): AsyncGenerator<unknown, void, undefined> {
-    const r = this.$r;
-    let last: Stub[] | null = null;
-    let readAt = -1;
-    for (;;) {
-      if (r.underWay.length > 0) await this.synchronize("live");
-      r.batchEnd = null;
-      const mark = r.seen.order;
-      const waited = readAt === r.ends ? this.wait(0xffffffff) : null;
-      const result = body();
-      checkSync(result);
-      const stubs = stubsIn(result);
-      await this.synchronize("live");
-      readAt = r.ends;
-      const end = r.batchEnd as Failure | null;
-      const failed = end ?? (waited?.$tag === FAILED ? (waited.$data as Failure) : null);
-      if (failed) {
-        tellSince(r, mark);
-        const error = this.$error(failed);
-        if (!(error instanceof RefusedError) || !OVERTAKEN.includes(error.number)) throw error;
-        // The transaction is gone, and so is all that it has read.
-        readAt = -1;
-        continue;
-      }
-      let claimed: unknown;
-      try {
-        claimed = await this.claimAll(result);
-      } catch (error) {
-        tellSince(r, mark);
-        throw error;
-      }
-      const before = last;
-      const same = before?.length === stubs.length && before.every((stub, at) => isSame(stub, stubs[at] as Stub));
-      last = stubs;
-      if (!same) yield claimed;
-    }
+    const { runs } = await import("./live.js");
+    yield* runs(this, body);
   }
 
   // The session.
@@ -538,6 +376,3 @@ export class Session extends Core {
     return this.close();
   }
 }
-
-/** The errors that end a batch because its transaction is gone. */
-const OVERTAKEN: readonly number[] = [t.ERROR_CONFLICT, t.ERROR_TRANSACTION_EXPIRED];

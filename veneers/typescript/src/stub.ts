@@ -159,7 +159,7 @@ export abstract class Remote extends Stub {
 
   /** Waits until the object is there; rejects if the call that makes it has failed. Crosses if needed. */
   async resolve(): Promise<this> {
-    await this.$session.$know(this);
+    await this.$session.$claim(this, () => undefined);
     return this;
   }
 

@@ -2,11 +2,12 @@
 
 import type { CellNumbers, Stubs } from "./recorder/numbers.js";
 import type { Recorder } from "./recorder/recorder.js";
-import { FAILED, FUTURE, settle, UNDER_WAY } from "./recorder/slots.js";
+import { FUTURE, settle, UNDER_WAY } from "./recorder/slots.js";
 import type { Session } from "./session.js";
 import { type Iter, MISMATCH, putKnown, Stub, type Type, type TYPES, wrongType } from "./stub.js";
 import * as t from "./tables.js";
-import { bigintOf, realOf } from "./recorder/words.js";
+import type { BytesArg } from "./bytes.js";
+import { bigintOf, Reader, realOf } from "./recorder/words.js";
 
 /** Options of a claim. */
 export interface ClaimOptions {
@@ -50,7 +51,7 @@ export abstract class Value<V, A = V> extends Stub implements PromiseLike<V> {
   peek(): V | undefined {
     if (this.$tag === FUTURE || this.$tag === UNDER_WAY) return undefined;
     const failure = this.$session.$told(this);
-    if (failure) throw failure;
+    if (failure) throw this.$session.$error(failure);
     return this.$read() as V;
   }
 
@@ -438,77 +439,26 @@ export const builtinNumbers =
 export const builtinMethod = (stub: Stub, place: number, method: number): number =>
   (stub.$session.$stubs.builtin[place]?.[2] ?? t.NO_NUMBER) + method;
 
-/** A promise of bytes. */
-export class Bytes extends Value<Uint8Array, Uint8Array | Bytes> {
-  static readonly theta = "bytes";
-  static readonly numbersIn = builtinNumbers(t.BUILTIN_BYTES);
-
-  static put(r: Recorder, value: unknown, argument: number): number {
-    const tag = putKnown(r, value, argument);
-    if (tag >= 0) return tag;
-    if (!(value instanceof Uint8Array)) wrongType(value, argument, "a Uint8Array");
-    r.batch.bytes(value);
-    return t.TAG_BYTES;
-  }
-
-  static take(_: Session, tag: number, __: number, ___: number, data: unknown): unknown {
-    return tag === t.TAG_BYTES ? data : MISMATCH;
-  }
-
-  private method<S extends Stub>(method: number, type: Type<S>, ...args: unknown[]): S {
-    return this.$call(builtinMethod(this, t.BUILTIN_BYTES, method), type, ...args);
-  }
-
-  length(): Int {
-    return this.method(0, Int);
-  }
-
-  /** The byte at a position, from 0; signals `bounds`. */
-  fetch(at: bigint | number | Int): Int {
-    return this.method(1, Int, Int, at);
-  }
-
-  concat(other: Uint8Array | Bytes): Bytes {
-    return this.method(2, Bytes, Bytes, other);
-  }
-
-  /** So many bytes from a position on; signals `bounds`. */
-  slice(at: bigint | number | Int, count: bigint | number | Int): Bytes {
-    return this.method(3, Bytes, Int, at, Int, count);
-  }
-
-  /** Its text in UTF-8; signals `bad_format`. */
-  text(): Str {
-    return this.method(4, Str);
-  }
-
-  eq(other: Uint8Array | Bytes): Bool {
-    return this.method(5, Bool, Bytes, other);
-  }
-
-  ne(other: Uint8Array | Bytes): Bool {
-    return this.eq(other).not();
-  }
-
-  unparse(): Str {
-    return this.method(8, Str);
-  }
-
-  hash(): Int {
-    return this.method(9, Int);
-  }
-}
-
 /** Gives a stub a value that is known already. */
 export function known<S extends Stub>(session: Session, type: Type<S>, value: unknown): S {
   const stub = session.$new(type);
   if (value instanceof Stub) throw new TypeError("a value was expected, not a stub");
-  const [tag, lo, hi, data] = session.$plain(type, value);
-  settle(session.$r, stub, tag, lo, hi, data);
-  return stub;
+  const { batch } = session.$r;
+  const start = batch.n;
+  try {
+    session.$r.depth = 0;
+    const tag = type.put(session.$r, value, 1);
+    const reader = new Reader(batch.i32, start, batch.n);
+    // Objects in it are held by their stubs.
+    reader.loose = true;
+    reader.value(tag, (tag, lo, hi, data) => {
+      settle(session.$r, stub, tag, lo, hi, data);
+    });
+    return stub;
+  } finally {
+    batch.n = start;
+  }
 }
-
-export { FAILED };
 
 /** What may be given where a value of a basic type is wanted. */
 export type NilArg = null | Nil;
@@ -517,7 +467,6 @@ export type IntArg = bigint | number | Int;
 export type RealArg = number | Real;
 export type CharArg = string | Char;
 export type StrArg = string | Str;
-export type BytesArg = Uint8Array | Bytes;
 
 /** What may be given for contents: stubs in place of values, and safe integers. */
 export type Input<V> = V extends Stub

@@ -60,7 +60,7 @@ class Stream {
 async function greet(stream: Stream): Promise<void> {
   const stubs = { digest: "00".repeat(32) } as Stubs;
   const settings = { replyBytesMax: REPLY_BYTES_MAX, remapFutures: REMAP_FUTURES };
-  stream.write(new Greeting(stubs, "", "", settings, () => ({ types: [], routines: [] })).questions);
+  stream.write(new Greeting(stubs, "", "", settings).questions);
   const head = await stream.read(16);
   await stream.read(Number(Buffer.from(head).readBigUInt64LE(8)));
 }

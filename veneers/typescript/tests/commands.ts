@@ -1,9 +1,13 @@
 // The decoder of commands, which a client does not need, and commands and replies as JSON.
 
-import type { Exception, Reply, Rows } from "../src/recorder/reply.js";
+import { type Compound, readCompound } from "../src/recorder/compounds.js";
+import type { Exception, Reply } from "../src/recorder/reply.js";
+import type { Rows } from "../src/recorder/rows.js";
 import type { FailurePlace, Plain } from "../src/recorder/failure.js";
 import * as t from "../src/tables.js";
-import { bigintOf, type Compound, Incomplete, Malformed, Reader, realOf, unsigned } from "../src/recorder/words.js";
+import { bigintOf, Incomplete, itemReaders, Malformed, Reader, realOf, unsigned } from "../src/recorder/words.js";
+
+itemReaders[t.TAG_COMPOUND] = readCompound;
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -168,12 +172,12 @@ export function command(reader: Reader): Json {
   };
   const bare = (): void => {
     // This check has the place of the command in Rust.
-    if (flags !== 0 || number !== 0) throw new Malformed(32, 0, "zeros after the code");
+    if (flags !== 0 || number !== 0) throw new Malformed(32, 0);
   };
   const types = (count: number): Json => {
     const all: Json[] = [];
     for (let at = reader.take(8 * count); at < reader.at; at += 2) {
-      reader.check(reader.i32[at + 1] === 0 && reader.i32[at] !== -1, "numbers of types");
+      reader.check(reader.i32[at + 1] === 0 && reader.i32[at] !== -1);
       all.push((reader.i32[at] as number) >>> 0);
     }
     return all;
@@ -188,15 +192,15 @@ export function command(reader: Reader): Json {
     const count = flags & 255;
     const tags = flags >>> 8;
     if (count === 0) {
-      reader.check(tags === 0, "no tags without arguments");
+      reader.check(tags === 0);
       return [];
     }
-    reader.check(count >= 4 || tags >>> (4 * count) === 0, "no tags beyond the arguments");
+    reader.check(count >= 4 || tags >>> (4 * count) === 0);
     const more = reader.take(8 * Math.ceil(Math.max(0, count - 4) / 16));
     if (count > 4 && (count - 4) % 16 > 0) {
       const tail = bigintOf(reader.i32[reader.at - 2] as number, reader.i32[reader.at - 1] as number);
       const clean = BigInt.asUintN(64, tail) >> BigInt(4 * ((count - 4) % 16)) === 0n;
-      reader.check(clean, "no tags beyond the arguments");
+      reader.check(clean);
     }
     return Array.from({ length: count }, (_, index) => {
       const rest = index - 4;
@@ -214,16 +218,16 @@ export function command(reader: Reader): Json {
   }
   switch (code) {
     case t.OP_HELLO: {
-      reader.check(reader.lo === t.MAGIC_LOW && reader.hi === t.MAGIC_HIGH, "the magic word of hello");
+      reader.check(reader.lo === t.MAGIC_LOW && reader.hi === t.MAGIC_HIGH);
       reader.word();
       const [version, traced] = [reader.lo >>> 0, reader.hi];
-      reader.check(traced === 0 || traced === 1, "a version");
+      reader.check(traced === 0 || traced === 1);
       const at = reader.take(32);
       const digest = hex(new Uint8Array(reader.i32.buffer, 4 * at, 32)).replaceAll(" ", "");
       const hello: Record<string, Json> = { version, digest, token: reader.string(), client: reader.string() };
       if (traced === 1) {
         const trace = reader.string();
-        reader.check(TRACE.test(trace), "a traceparent");
+        reader.check(TRACE.test(trace));
         hello["trace"] = trace;
       }
       return { hello };
@@ -238,33 +242,33 @@ export function command(reader: Reader): Json {
     case t.OP_CALL_PROCEDURE:
       return { call_procedure: { procedure: number, args: args() } };
     case t.OP_LOOKUP:
-      reader.check(flags === 0, "zeros between code and number");
+      reader.check(flags === 0);
       return { lookup: { name: reader.string(), expected: optional(number) } };
     case t.OP_CONSTANT:
-      reader.check(number === 0 && flags <= 255, "zeros after the tag");
-      reader.check(flags !== t.TAG_REF, "the tag of a value");
+      reader.check(number === 0 && flags <= 255);
+      reader.check(flags !== t.TAG_REF);
       return { constant: one(flags) };
     case t.OP_CELL:
-      reader.check(flags === 0, "zeros between code and number");
+      reader.check(flags === 0);
       return { cell: { element: number } };
     case t.OP_ROWS:
-      reader.check(number === 0 && flags >= 1 && flags <= 255, "a count of columns");
+      reader.check(number === 0 && flags >= 1 && flags <= 255);
       return { rows: { columns: types(flags) } };
     case t.OP_EMIT: {
       const rows = reference();
       const values = args();
-      reader.check(number === 0, "zeros after the tags");
+      reader.check(number === 0);
       return { emit: { rows, values } };
     }
     case t.OP_AS:
     case t.OP_IS:
-      reader.check(flags === 0, "zeros between code and number");
+      reader.check(flags === 0);
       return { [code === t.OP_AS ? "as" : "is"]: { type: number, object: reference() } };
     case t.OP_GET:
       bare();
       return { get: { object: reference() } };
     case t.OP_FREE: {
-      reader.check(flags <= 255, "a number of batches");
+      reader.check(flags <= 255);
       const handles: Json[] = [];
       for (let at = reader.take(8 * number); at < reader.at; at += 2) {
         handles.push(Number(bigintOf(reader.i32[at] as number, reader.i32[at + 1] as number)));
@@ -274,12 +278,12 @@ export function command(reader: Reader): Json {
     case t.OP_FLUSH: {
       const [keeps, unanswered] = [(flags & 2) !== 0, flags >>> 8];
       const good = (flags & 0xfc) === 0 && unanswered <= 255 && (keeps || unanswered === 0);
-      reader.check(good, "flags and a number of batches");
+      reader.check(good);
       const wanted: Json[] = [];
       let next = 1;
       for (let at = reader.take(8 * number); at < reader.at; at += 2) {
         const [first, count] = [(reader.i32[at] as number) >>> 0, (reader.i32[at + 1] as number) >>> 0];
-        reader.check(first >= next && count > 0 && first + count - 1 <= 0xffffffff, "ranges in order");
+        reader.check(first >= next && count > 0 && first + count - 1 <= 0xffffffff);
         next = first + count + 1;
         wanted.push([first, count]);
       }
@@ -288,10 +292,10 @@ export function command(reader: Reader): Json {
       return { flush };
     }
     case t.OP_HISTORY:
-      reader.check(number === 0 && flags <= 1, "a flag");
+      reader.check(number === 0 && flags <= 1);
       return flags === 1 ? "clear_history" : "history";
     case t.OP_TRANSACTION: {
-      reader.check(number === 0 && (flags & 255) <= 1, "a flag and a number of tries");
+      reader.check(number === 0 && (flags & 255) <= 1);
       let batch: Json = null;
       if ((flags & 1) === 1) {
         const word = (): bigint => {
@@ -304,7 +308,7 @@ export function command(reader: Reader): Json {
       return { transaction: { tries: flags >>> 8, batch } };
     }
     case t.OP_WAIT:
-      reader.check(flags === 0, "zeros between code and number");
+      reader.check(flags === 0);
       return { wait: { ms: number } };
     case t.OP_DO:
       bare();
@@ -313,26 +317,26 @@ export function command(reader: Reader): Json {
       bare();
       return { then: { test: reference() } };
     case t.OP_WHEN: {
-      reader.check(number === 0 && flags <= 255, "a count");
+      reader.check(number === 0 && flags <= 255);
       const name = reader.string();
       return { when: { name, values: types(flags) } };
     }
     case t.OP_OTHERS:
-      reader.check(number === 0 && flags <= 1, "a flag");
+      reader.check(number === 0 && flags <= 1);
       return { others: { named: flags === 1 } };
     case t.OP_PROCEDURE: {
-      reader.check(flags <= 255, "a count");
+      reader.check(flags <= 255);
       const name = reader.string();
       return { procedure: { name, params: types(flags), result: optional(number) } };
     }
     case t.OP_RETURN: {
-      reader.check(number === 0, "zeros after the tag");
+      reader.check(number === 0);
       if (flags === 0) return { return: null };
-      reader.check((flags & 255) === 1 && flags >>> 16 === 0, "a count and a tag");
+      reader.check((flags & 255) === 1 && flags >>> 16 === 0);
       return { return: one(flags >>> 8) };
     }
     default:
-      return reader.bad("the code of a command");
+      return reader.bad();
   }
 }
 

@@ -194,7 +194,7 @@ test("compounds cross by value", async (s, p) => {
   const family = v.family(2).get();
   const [array, counts, list] = [v.array().get(), v.counts().get(), v.list().get()];
   const point = p.tagged().point(1, 2).get();
-  const spots = s.collect(v.spots(2), [v.spots(0).$types[0], bf.Int], (spot) => [spot, spot.x()]);
+  const spots = bf.collect(v.spots(2), [v.spots(0).$types[0], bf.Int], (spot) => [spot, spot.x()]);
   equal([await total, await twice, await nested, await distance], [6n, [2n, 4n], 6n, 207n]);
   equal(await Promise.all(shapes), [
     { tag: "nothing" },
@@ -544,9 +544,9 @@ test("misuse is a value and the session goes on", async (s, p) => {
 });
 
 test("procedures are kept by the session", async (s, p) => {
-  const label = s.procedure("label", [bf.Str, bf.Int, Item], bf.Str, (prefix, n, item) => {
+  const label = bf.procedure(s, "label", [bf.Str, bf.Int, Item], bf.Str, (prefix, n, item, self) => {
     s.if(n.lt(0), () => {
-      s.return(bf.Str, "negative");
+      self.return("negative");
     });
     return prefix.concat(n.unparse()).concat(item.name());
   });
@@ -554,8 +554,8 @@ test("procedures are kept by the session", async (s, p) => {
   equal([await one, await two], ["x1a", "negative"]);
   equal(crossings(s), 1);
   // By name, in a later batch and in a loop.
-  equal(s.findProcedure("label", [bf.Int], bf.Int), undefined, "other types");
-  const found = s.findProcedure("label", [bf.Str, bf.Int, Item], bf.Str);
+  equal(bf.findProcedure(s, "label", [bf.Int], bf.Int), undefined, "other types");
+  const found = bf.findProcedure(s, "label", [bf.Str, bf.Int, Item], bf.Str);
   const out = s.cell(bf.Str, "");
   s.foreach(p.numbers(3), (i) => {
     if (found) out.put(out.get().concat(found.call(":", i, p.item("b"))));
@@ -563,9 +563,9 @@ test("procedures are kept by the session", async (s, p) => {
   equal(await out.get(), ":1b:2b:3b");
   equal(crossings(s), 2);
   // Recursion.
-  const factorial = s.procedure("factorial", [bf.Int], bf.Int, (n, self) => {
+  const factorial = bf.procedure(s, "factorial", [bf.Int], bf.Int, (n, self) => {
     s.if(n.le(1), () => {
-      s.return(bf.Int, 1);
+      self.return(1);
     });
     return self.call(n.sub(1)).mul(n);
   });
@@ -574,7 +574,7 @@ test("procedures are kept by the session", async (s, p) => {
   equal(await signal(large), "overflow");
   equal(crossings(s), 3);
   // Without result, and without parameters.
-  const touch = s.procedure("touch", [], bf.Done, () => {
+  const touch = bf.procedure(s, "touch", [], bf.Done, () => {
     p.counter().add(5);
   });
   touch.call();
@@ -688,7 +688,7 @@ cases.push({
 });
 
 test("a table of rows is one crossing", async (s, p) => {
-  const pairs = s.collect(p.pairs(3), [bf.Int, bf.Str, bf.Int], (n, text) => [n, text, n.add(1)]);
+  const pairs = bf.collect(p.pairs(3), [bf.Int, bf.Str, bf.Int], (n, text) => [n, text, n.add(1)]);
   equal(crossings(s), 0);
   equal(await pairs, [
     [1n, "1", 2n],
@@ -698,7 +698,7 @@ test("a table of rows is one crossing", async (s, p) => {
   equal(crossings(s), 1);
   // Objects are stubs, one for each cell, and the values of a row are known.
   p.addItem(p.counter());
-  const items = await s.collect(p.items(), [Item, bf.Str, bf.Bool], (i) => [i, i.name(), i.is(Counter)]);
+  const items = await bf.collect(p.items(), [Item, bf.Str, bf.Bool], (i) => [i, i.name(), i.is(Counter)]);
   equal(crossings(s), 2);
   const names = items.map(([item]) => item.name());
   equal(
@@ -713,9 +713,9 @@ test("a table of rows is one crossing", async (s, p) => {
 });
 
 test("rows come from structures and procedures", async (s, p) => {
-  const table = s.rows(bf.Int, bf.Bool);
+  const table = bf.rows(s, bf.Int, bf.Bool);
   table.push(0, true);
-  const odd = s.procedure("odd", [bf.Int], bf.Done, (n) => {
+  const odd = bf.procedure(s, "odd", [bf.Int], bf.Done, (n) => {
     table.push(n, false);
   });
   s.foreach(p.numbers(4), (n) => {
@@ -736,7 +736,7 @@ test("rows come from structures and procedures", async (s, p) => {
 });
 
 test("a table of an earlier batch takes no rows", async (s) => {
-  const table = s.rows(bf.Int);
+  const table = bf.rows(s, bf.Int);
   table.push(1);
   equal(await table, [[1n]]);
   table.push(2);
@@ -747,7 +747,7 @@ test("a table of an earlier batch takes no rows", async (s) => {
 });
 
 test("a row that fails is told", async (s, p) => {
-  const table = s.collect(p.numbers(6), [bf.Int], (n) => [p.choose(n)]);
+  const table = bf.collect(p.numbers(6), [bf.Int], (n) => [p.choose(n)]);
   const error = await rejected(table);
   truth(error instanceof bf.UnseenError, String(error));
   equal((error as bf.UnseenError).errors.length, 1);
@@ -768,7 +768,7 @@ test("types at run time: objects are seen as what they are", async (s, p) => {
   equal(crossings(s), 1);
   // In a loop, with a handler.
   p.addItem(counter);
-  const values = s.rows(bf.Str, bf.Int);
+  const values = bf.rows(s, bf.Str, bf.Int);
   s.foreach(p.items(), (item) => {
     s.except(() => {
       values.push(item.name(), item.as(Counter).value());
@@ -795,7 +795,7 @@ test("a wait without changes", async (s, p) => {
 });
 
 test("rows of 255 columns", async (s) => {
-  const table = s.rows(...Array.from({ length: 255 }, () => bf.Int as bf.Type<bf.Int>));
+  const table = bf.rows(s, ...Array.from({ length: 255 }, () => bf.Int as bf.Type<bf.Int>));
   table.push(...Array.from({ length: 255 }, (_, i) => i));
   const rows = await table;
   equal([rows.length, rows[0]?.length, rows[0]?.[254]], [1, 255, 254n]);

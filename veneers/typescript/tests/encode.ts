@@ -1,10 +1,11 @@
 // Replies as bytes, from the JSON of scripts.
 
-import { putItems, putPlain } from "../src/recorder/call.js";
+import { putPlain } from "../src/recorder/call.js";
+import { Compound, putItems } from "../src/recorder/compounds.js";
 import type { Plain } from "../src/recorder/failure.js";
 import type { Recorder } from "../src/recorder/recorder.js";
 import * as t from "../src/tables.js";
-import { Compound, Words } from "../src/recorder/words.js";
+import { Words } from "../src/recorder/words.js";
 import { type Json, unhex } from "./commands.js";
 
 export type Fields = Record<string, Json>;

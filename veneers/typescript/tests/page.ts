@@ -39,7 +39,7 @@ async function database(url: string, changes: number): Promise<string[]> {
   const db = s.lookup("database", vectors.DataBase);
   const eve = writer.lookup("database", vectors.DataBase).fetch("eve");
   let left = changes;
-  for await (const rows of s.live(() => s.collect(db.users(), [bf.Str, bf.Int], (e) => [e.name(), e.visits()]))) {
+  for await (const rows of s.live(() => bf.collect(db.users(), [bf.Str, bf.Int], (e) => [e.name(), e.visits()]))) {
     const text = rows.map(([name, visits]) => `${name}: ${visits} visits`).join("\n");
     list.textContent = text;
     seen.push(text);

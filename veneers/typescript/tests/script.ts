@@ -2,22 +2,27 @@
 // is described in `vectors/recorder/README.md`.
 
 import * as call from "../src/recorder/call.js";
+import * as compounds from "../src/recorder/compounds.js";
 import * as crossing from "../src/recorder/crossing.js";
+import * as ends from "../src/recorder/ends.js";
 import { Failure, misuse, type CallName, type Plain } from "../src/recorder/failure.js";
 import { Greeting } from "../src/recorder/greeting.js";
-import { type InterfaceJson, parseInterface, type Stubs } from "../src/recorder/numbers.js";
+import { type InterfaceJson, numbersBy, parseInterface } from "../src/recorder/mapping.js";
+import type { Stubs } from "../src/recorder/numbers.js";
 import * as procedure from "../src/recorder/procedure.js";
 import * as rec from "../src/recorder/recorder.js";
-import type { Rows } from "../src/recorder/reply.js";
+import * as rows from "../src/recorder/rows.js";
 import * as seen from "../src/recorder/seen.js";
 import * as slots from "../src/recorder/slots.js";
 import { Slot } from "../src/recorder/slots.js";
 import * as structures from "../src/recorder/structures.js";
 import * as t from "../src/tables.js";
 import * as transaction from "../src/recorder/transaction.js";
-import { bigintOf, type Compound } from "../src/recorder/words.js";
+import { bigintOf, type Items, itemReaders } from "../src/recorder/words.js";
 import { commands, hex, type Json, value } from "./commands.js";
 import { type Fields, flushed, interfaceReply, reply, valueOf, welcome } from "./encode.js";
+
+itemReaders[t.TAG_ROWS] = rows.readRows;
 
 /** A value that is an argument, as operands are untyped here. */
 class Given {
@@ -36,7 +41,7 @@ const UNTYPED: call.Encoder = {
     if (operand instanceof Failure) throw operand;
     if (operand instanceof Slot) return call.putStub(r, operand, argument);
     if (operand instanceof Given) return call.putPlain(r.batch, operand.plain);
-    return call.putItems(r, operand.length, (index) => UNTYPED.put(r, operand[index], argument));
+    return compounds.putItems(r, operand.length, (index) => UNTYPED.put(r, operand[index], argument));
   },
 };
 
@@ -198,6 +203,8 @@ export class Machine {
   private readonly cut: Cut;
   private place = new Step(0);
   private readonly stubs = new Map<string, Slot>();
+  /** The number of names of stubs that have had several. */
+  private readonly holders = new Map<Slot, number>();
   private readonly ended = new Map<string, structures.Ended>();
   private readonly procedures = new Map<string, [number, Failure | null]>();
   private readonly replies: (Uint8Array | null)[] = [];
@@ -225,7 +232,8 @@ export class Machine {
     const changes = script["server"] as Fields | undefined;
     const other = script["server_interface"] as string | undefined;
     const server = changes ? serverInterface(json, changes) : other;
-    const greeting = new Greeting(client.stubs, "", "", settings, () => client.interface);
+    const greeting = new Greeting(client.stubs, "", "", settings);
+    greeting.numbersBy = numbersBy(client.stubs, client.interface);
     let recorder = greeting.handleBytes(welcome(server ? "11".repeat(32) : client.stubs.digest, limits));
     if (server) recorder = greeting.handleBytes(interfaceReply(server));
     if (!recorder) throw new Error("the greeting is not over");
@@ -361,7 +369,14 @@ export class Machine {
   private name(name: string, slot: Slot): void {
     const old = this.stubs.get(name);
     this.stubs.set(name, slot);
-    if (old) slots.release(this.r, old);
+    if (old) this.release(old);
+  }
+
+  /** Takes a name from a stub; the last one gives it back. */
+  private release(slot: Slot): void {
+    const holders = this.holders.get(slot) ?? 1;
+    this.holders.set(slot, holders - 1);
+    if (holders === 1) slots.release(this.r, slot);
   }
 
   private known(slot: Slot): Json {
@@ -375,7 +390,7 @@ export class Machine {
       case slots.FAILED:
         return { failed: errorJson(slot.$data as Failure) };
       case t.TAG_ROWS:
-        return { rows: (slot.$data as Rows).count };
+        return { rows: (slot.$data as rows.Rows).count };
       case slots.FREE:
         return "free";
       default:
@@ -452,7 +467,7 @@ export class Machine {
       case "call_procedure": {
         const admitted = this.admit();
         const [number, refused] = this.procedures.get(text) as [number, Failure | null];
-        this.take(step, call.callProcedure(r, admitted, number, refused, args, place));
+        this.take(step, procedure.callProcedure(r, admitted, number, refused, args, place));
         return;
       }
       case "value": {
@@ -466,14 +481,14 @@ export class Machine {
         return;
       case "rows": {
         const types = namesOf(what).map((name) => [client.type(name), name] as const);
-        this.take(step, call.rows(r, this.admit(), types, place));
+        this.take(step, rows.rows(r, this.admit(), types, place));
         return;
       }
       case "emit":
-        this.take(step, call.emit(r, this.admit(), this.slot(what), args, place));
+        this.take(step, rows.emit(r, this.admit(), this.slot(what), args, place));
         return;
       case "get":
-        this.take(step, call.get(r, this.admit(), this.slot(what), place));
+        this.take(step, compounds.get(r, this.admit(), this.slot(what), place));
         return;
       case "cast":
       case "test_type": {
@@ -485,13 +500,13 @@ export class Machine {
         return this.readRows(step, this.slot(what));
       case "drop":
         for (const name of namesOf(what)) {
-          slots.release(r, this.slot(name));
+          this.release(this.slot(name));
           this.stubs.delete(name);
         }
         return;
       case "clone": {
         const slot = this.slot(what);
-        slot.$references += 1;
+        this.holders.set(slot, (this.holders.get(slot) ?? 1) + 1);
         this.name(step["as"] as string, slot);
         return;
       }
@@ -507,7 +522,7 @@ export class Machine {
       case "find_procedure":
         return this.procedure(step, op, what);
       case "wait":
-        this.take(step, transaction.wait(r, this.admit(), what as number, place));
+        this.take(step, ends.wait(r, this.admit(), what as number, place));
         return;
       case "wait_ms":
         return crossing.waitMs(r);
@@ -536,21 +551,21 @@ export class Machine {
     const objects: Slot[] = [];
     const item = (tag: number, lo: number, hi: number, data: unknown): Json => {
       if (tag === t.TAG_REF) return { object: objects.push(slots.newObject(r, new Slot(), lo, hi)) };
-      if (tag === t.TAG_COMPOUND) return items(data as Compound);
+      if (tag === t.TAG_COMPOUND) return items(data as Items);
       return value({ tag, lo, hi, data });
     };
-    const items = (of: Compound | Rows): Json[] => {
+    const items = (of: Items): Json[] => {
       const all: Json[] = [];
       of.each((tag, lo, hi, data) => all.push(item(tag, lo, hi, data)));
       return all;
     };
     let read: Json = null;
-    if (slot.$tag === t.TAG_COMPOUND) read = items(slot.$data as Compound);
+    if (slot.$tag === t.TAG_COMPOUND) read = items(slot.$data as Items);
     if (slot.$tag === t.TAG_ROWS) {
-      const rows = slot.$data as Rows;
-      const cells = items(rows);
-      read = Array.from({ length: rows.count }, (_, at) =>
-        cells.slice(at * rows.columns.length, (at + 1) * rows.columns.length),
+      const table = slot.$data as rows.Rows;
+      const cells = items(table);
+      read = Array.from({ length: table.count }, (_, at) =>
+        cells.slice(at * table.columns.length, (at + 1) * table.columns.length),
       );
     }
     const names = namesOf(step["as"]);
@@ -688,11 +703,11 @@ export class Machine {
       case "abort": {
         let admitted = this.admit();
         if (op === "commit" && !admitted) {
-          const work = transaction.commitDue(r);
+          const work = ends.commitDue(r);
           if (work instanceof Failure) admitted = work;
           else if (work === "flush") admitted = this.flush();
         }
-        this.take(step, transaction[op](r, admitted, place));
+        this.take(step, ends[op](r, admitted, place));
         return;
       }
       case "transaction": {

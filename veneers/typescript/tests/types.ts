@@ -33,7 +33,7 @@ export async function refused(s: bf.Session, p: Probe, counter: Counter, tagged:
   // @ts-expect-error a body is over when it returns
   void s.transaction(async () => n);
   // @ts-expect-error a body is over when it returns
-  s.procedure("f", [bf.Int], bf.Int, async (x) => x);
+  bf.procedure(s, "f", [bf.Int], bf.Int, async (x) => x);
 
   // A promise is no condition of the host, and no operand.
   // @ts-expect-error the value is at the server
@@ -77,22 +77,22 @@ export async function refused(s: bf.Session, p: Probe, counter: Counter, tagged:
   // @ts-expect-error a cell of objects
   s.cell(Item).put(n);
   // @ts-expect-error two columns
-  s.rows(bf.Int, bf.Str).push(1);
+  bf.rows(s, bf.Int, bf.Str).push(1);
   // @ts-expect-error a column of texts
-  s.collect(p.numbers(3), [bf.Str], (i) => [i]);
+  bf.collect(p.numbers(3), [bf.Str], (i) => [i]);
   // @ts-expect-error the exception has two values
   s.except(() => undefined).when(NotFound, (name, count, more) => undefined);
   // @ts-expect-error the result is a bigint
   const number: number = await n;
   // @ts-expect-error the procedure has one parameter
-  s.procedure("g", [bf.Int], bf.Int, (x) => x).call(1, 2);
+  bf.procedure(s, "g", [bf.Int], bf.Int, (x) => x).call(1, 2);
   // @ts-expect-error the procedure returns an integer
-  s.procedure("h", [], bf.Int, () => "x");
+  bf.procedure(s, "h", [], bf.Int, () => "x");
 
   // And what must compile.
   const kept: bigint = await n;
   const text: string = await p.sameString("x").concat("y");
-  const rows: [string, bigint][] = await s.collect(p.pairs(3), [bf.Str, bf.Int], (i, name) => [name, i]);
+  const rows: [string, bigint][] = await bf.collect(p.pairs(3), [bf.Str, bf.Int], (i, name) => [name, i]);
   const { a, list } = await s.batch(() => ({ a: n.add(1), list: [b, p.counter()] as const }));
   const results: [bigint, boolean, Counter] = [a, list[0], list[1]];
   const item: Item = counter;

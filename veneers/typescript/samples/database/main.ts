@@ -46,7 +46,7 @@ s.except(() => found.put(db.fetch("zoe"))).when(NotFound, () => found.put(db.new
 console.log(`${await found.get().name()} is there now`);
 
 // A table of all users: one crossing, whatever their number.
-for (const [name, visits] of await s.collect(db.users(), [bf.Str, bf.Int], (e) => [e.name(), e.visits()])) {
+for (const [name, visits] of await bf.collect(db.users(), [bf.Str, bf.Int], (e) => [e.name(), e.visits()])) {
   console.log(`${name}: ${visits} visits`);
 }
 
@@ -56,7 +56,7 @@ console.log(`often here: ${JSON.stringify(await often.get())}`);
 
 // The root directory has objects of any type. A cast inside a loop makes them what they are.
 const names = root(s);
-const eves = s.rows(bf.Str, bf.Int);
+const eves = bf.rows(s, bf.Str, bf.Int);
 s.foreach(names.list(), (name) => {
   const object = names.lookup(name);
   s.if(object.is(DataBase), () => {

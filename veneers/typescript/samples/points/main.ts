@@ -14,7 +14,7 @@ p.setY(x);
 console.log(`x = ${await p.x()}, y = ${await p.y()}`);
 
 // A procedure is a batch with a name: defined once, called like a routine.
-const move = s.procedure("move", [Point, bf.Int], bf.Done, (point, by) => {
+const move = bf.procedure(s, "move", [Point, bf.Int], bf.Done, (point, by) => {
   point.setX(point.x().add(by));
   point.setY(point.y().add(by));
 });

@@ -17,7 +17,7 @@ let round = 0;
 
 // The batch is run again by the server whenever others have changed what it has read.
 for await (const rows of viewer.live(() =>
-  viewer.collect(shown.leaders(0), [bf.Str, bf.Int], (p) => [p.name(), p.points()]),
+  bf.collect(shown.leaders(0), [bf.Str, bf.Int], (p) => [p.name(), p.points()]),
 )) {
   console.log(rows.map(([name, points]) => `${name} ${points}`).join(", "));
   const next = points[round++];

@@ -12,37 +12,26 @@ import {
   AS_OF,
   CELL_OF,
   CONSTANT_OF,
-  EMIT_OF,
-  GET_OF,
   IS_OF,
   LOOKUP_OF,
   madeName,
-  makerOf,
   type Maker,
   METHOD,
-  PROCEDURE_CALL,
   type Recorded,
   type Recorder,
   refuse,
-  refuseMisuse,
   ROUTINE,
-  ROWS_OF,
 } from "./recorder.js";
 import { FAILED, FREE, FUTURE, HANDLE, newResult, release, Slot, UNDER_WAY } from "./slots.js";
 import {
   ARGUMENTS_MAX,
   OP_AS,
   OP_CALL,
-  OP_CALL_PROCEDURE,
   OP_CALL_ROUTINE,
   OP_CELL,
-  COMPOUND_DEPTH_MAX,
   OP_CONSTANT,
-  OP_EMIT,
-  OP_GET,
   OP_IS,
   OP_LOOKUP,
-  OP_ROWS,
   TAG_BYTES,
   TAG_COMPOUND,
   TAG_REF,
@@ -50,7 +39,7 @@ import {
   TAG_ROWS,
   LIMIT_FRAME_BYTES,
 } from "../tables.js";
-import type { Compound, Words } from "./words.js";
+import type { Items, Words } from "./words.js";
 
 /** The way in which arguments of a type are written. */
 export interface Encoder {
@@ -115,7 +104,7 @@ export function recordMethod(
 }
 
 /** Refuses a call. */
-function refuseCall(r: Recorder, made: Maker, place: unknown, why: Failure): Failure {
+export function refuseCall(r: Recorder, made: Maker, place: unknown, why: Failure): Failure {
   // The next call takes its position, and has other arguments.
   const position = r.futures.length + 1;
   while (r.errorHandles[r.errorHandles.length - 1]?.[0] === position) r.errorHandles.pop();
@@ -123,7 +112,7 @@ function refuseCall(r: Recorder, made: Maker, place: unknown, why: Failure): Fai
 }
 
 /** Records a command with the reference that was found as receiver. */
-function recordTo(r: Recorder, code: number, number: number, args: readonly unknown[]): Failure | null {
+export function recordTo(r: Recorder, code: number, number: number, args: readonly unknown[]): Failure | null {
   const start = r.batch.n;
   r.batch.word(code, number);
   r.batch.word(r.lo, r.hi);
@@ -194,32 +183,8 @@ export const callRoutine = (
 ): Recorded =>
   recordPlain(r, admitted, OP_CALL_ROUTINE, () => r.numbers.routine(stubs, routine), ROUTINE + routine, args, place);
 
-/** Records a call of a batched procedure. `refused` is the failure of a definition that was not sent. */
-export const callProcedure = (
-  r: Recorder,
-  admitted: Admission,
-  procedure: number,
-  refused: Failure | null,
-  args: readonly unknown[],
-  place: unknown,
-): Recorded => {
-  const number = (): number => {
-    if (refused) throw refused;
-    return procedure;
-  };
-  return recordPlain(
-    r,
-    admitted,
-    OP_CALL_PROCEDURE,
-    number,
-    PROCEDURE_CALL + (refused ? 0xffffffff : procedure),
-    args,
-    place,
-  );
-};
-
 /** Records a command; `write` throws the failure with which it is refused. */
-function command(r: Recorder, admitted: Admission, made: Maker, place: unknown, write: () => void): Recorded {
+export function command(r: Recorder, admitted: Admission, made: Maker, place: unknown, write: () => void): Recorded {
   let refused = admitted;
   if (!refused) {
     const failure = caught(write);
@@ -260,41 +225,6 @@ export const cell = (r: Recorder, admitted: Admission, type: number, typeName: s
     r.batch.head(OP_CELL, 0, r.numbers.expectType(type, `cell of ${typeName}`));
   });
 
-/** Records the making of an empty table, by the types of its columns. Refused inside a structure. */
-export function rows(
-  r: Recorder,
-  admitted: Admission,
-  types: readonly (readonly [type: number, name: string])[],
-  place: unknown,
-): Recorded {
-  const made = command(r, admitted, ROWS_OF, place, () => {
-    if (r.scopes.length > 0) throw misuse("TableInside");
-    if (types.length === 0 || types.length > ARGUMENTS_MAX) throw misuse("TooLong");
-    const columns = types.map(([type, name]) => r.numbers.expectType(type, name));
-    r.batch.head(OP_ROWS, columns.length, 0);
-    for (const column of columns) r.batch.word(column, 0);
-  });
-  if (!(made instanceof Failure)) r.tables += 1;
-  return made;
-}
-
-/** Records a row of a table. Its one result is nil. */
-export function emit(
-  r: Recorder,
-  admitted: Admission,
-  table: Slot,
-  cells: readonly unknown[],
-  place: unknown,
-): Recorded {
-  let refused = admitted;
-  if (!refused) {
-    refused = table.$tag === FUTURE || table.$tag === FAILED ? reference(r, table, place) : misuse("EndedTable");
-    refused ??= recordTo(r, OP_EMIT, 0, cells);
-    if (!refused) return EMIT_OF;
-  }
-  return refuseCall(r, EMIT_OF, place, refused);
-}
-
 /** Records that an object is seen as one of another type, or the test if it is one: `OP_AS` or `OP_IS`. */
 export const withType = (
   r: Recorder,
@@ -309,15 +239,6 @@ export const withType = (
     const number = r.numbers.expectType(type, typeName);
     expectReference(r, object, place);
     r.batch.head(code, 0, number);
-    r.batch.word(r.lo, r.hi);
-  });
-
-/** Records that the contents of an object are taken. Refused inside a structure. */
-export const get = (r: Recorder, admitted: Admission, object: Slot, place: unknown): Recorded =>
-  command(r, admitted, GET_OF, place, () => {
-    expectReference(r, object, place);
-    if (r.scopes.length > 0) throw misuse("ContentsInside");
-    r.batch.head(OP_GET, 0, 0);
     r.batch.word(r.lo, r.hi);
   });
 
@@ -342,13 +263,8 @@ export const plainOf = ({ $tag: tag, $lo: lo, $hi: hi, $data: data }: Slot): Pla
 export function putPlain(words: Words, { tag, lo, hi, data }: Plain): number {
   if (tag === TAG_STRING) words.string(data as string);
   else if (tag === TAG_BYTES) words.bytes(data as Uint8Array);
-  else if (tag === TAG_COMPOUND) {
-    const items = (data as Compound).words;
-    words.word(4 * items.length, 0);
-    words.reserve(items.length);
-    words.i32.set(items, words.n);
-    words.n += items.length;
-  } else words.word(lo, hi);
+  else if (tag === TAG_COMPOUND) (data as Items).put(words);
+  else words.word(lo, hi);
   return tag;
 }
 
@@ -422,22 +338,3 @@ export function putStub(r: Recorder, slot: Slot, argument: number): number {
   }
   return TAG_REF;
 }
-
-/** Appends a compound with the type of its place, whose items `item` appends, each with its tag. */
-export function putItems(r: Recorder, count: number, item: (index: number) => number): number {
-  if (++r.depth > COMPOUND_DEPTH_MAX) throw misuse("ValueTooDeep");
-  const { batch } = r;
-  const start = batch.n;
-  batch.word(0, 0);
-  batch.word(-1, count);
-  for (let more = count; more > 0; more -= 16) batch.word(0, 0);
-  for (let index = 0; index < count; index++) {
-    const tag = item(index);
-    (batch.i32[start + 4 + (index >> 3)] as number) |= tag << (4 * (index & 7));
-  }
-  batch.i32[start] = 4 * (batch.n - start - 2);
-  r.depth -= 1;
-  return TAG_COMPOUND;
-}
-
-export { OP_AS, OP_IS, makerOf, refuseMisuse };

@@ -14,7 +14,6 @@ import {
   COMMIT_OF,
   Futures,
   NAMED,
-  PROCEDURE_CALL,
   type Recorder,
   REFUSED_OF,
   refuseMisuse,
@@ -30,9 +29,9 @@ import {
   FAILED,
   HANDLE,
   holdHandle,
+  keyOf,
   nameOf,
   settle,
-  settleValue,
   type Slot,
   UNDER_WAY,
 } from "./slots.js";
@@ -58,8 +57,8 @@ import {
   EXCEPTION_REFUSED as REFUSED,
   EXCEPTION_SIGNAL as SIGNALLED,
 } from "../tables.js";
-import { eachHandle, type Rows } from "./reply.js";
-import { type Compound, Malformed, TWO32 } from "./words.js";
+import { eachHandle } from "./reply.js";
+import { type Items, Malformed, TWO32 } from "./words.js";
 
 /** A batch under way. */
 export interface Batch {
@@ -177,8 +176,7 @@ function appendFrees(r: Recorder): void {
     r.batch.head(OP_FREE, r.underWay.length, some.length);
     for (const { lo, hi } of some) r.batch.word(lo, hi);
   }
-  for (const { lo, hi } of r.frees)
-    r.handles.delete(hi < 0x200000 ? hi * TWO32 + (lo >>> 0) : (BigInt(hi) << 32n) | BigInt(lo >>> 0));
+  for (const { lo, hi } of r.frees) r.handles.delete(keyOf(lo, hi));
   r.frees = [];
 }
 
@@ -368,7 +366,7 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
       data = undefined;
     } else if (tag === TAG_ROWS || tag === TAG_COMPOUND) {
       const maker = tag === TAG_ROWS ? made[index] : undefined;
-      eachHandle(data as Rows | Compound, (lo, hi) => holdHandle(r, lo, hi, maker, places[index]));
+      eachHandle(data as Items, (lo, hi) => holdHandle(r, lo, hi, maker, places[index]));
     } else if (tag === TAG_EXCEPTION) {
       const failure = errors[lo];
       if (!failure) return "an exception that is not listed";
@@ -473,7 +471,7 @@ function errorValue(r: Recorder, value: Plain): Plain {
   };
   if (value.tag === TAG_REF) hold(value.lo, value.hi);
   if (value.tag !== TAG_COMPOUND) return value;
-  eachHandle(value.data as Compound, hold);
+  eachHandle(value.data as Items, hold);
   return { tag: TAG_NIL, lo: 0, hi: 0, data: undefined };
 }
 
@@ -501,5 +499,3 @@ export function lastWords(r: Recorder): Ending | null {
     return null;
   }
 }
-
-export { PROCEDURE_CALL, settleValue };

@@ -2,7 +2,7 @@
 
 import { badReply, byServer } from "./crossing.js";
 import type { Ending } from "./failure.js";
-import { type InterfaceJson, Numbers, parseInterface, type Stubs } from "./numbers.js";
+import { Numbers, type Stubs } from "./numbers.js";
 import { type Bounds, Recorder, setBound, type Settings } from "./recorder.js";
 import { Replies, type Reply } from "./reply.js";
 import {
@@ -37,31 +37,21 @@ export class Greeting {
   private readonly settings: Settings;
   private readonly bounds: Bounds = { ...LIMIT_DEFAULTS };
   private readonly replies: Replies;
-  private readonly client: () => InterfaceJson;
+  /** Makes the numbers by the description of the server's interface, if that is another one. */
+  numbersBy: ((server: Uint8Array) => Numbers) | null = null;
 
-  /**
-   * Begins a session. `name` is the client's name in the server's logs. `client` returns the
-   * description of the stubs' interface; it is called only if the server has another one.
-   */
-  constructor(stubs: Stubs, token: string, name: string, settings: Settings, client: () => InterfaceJson) {
+  /** Begins a session. `name` is the client's name in the server's logs. */
+  constructor(stubs: Stubs, token: string, name: string, settings: Settings) {
     this.stubs = stubs;
     this.settings = settings;
     this.replies = new Replies(settings.replyBytesMax);
-    this.client = client;
     const out = new Words(64);
     out.word(MAGIC_LOW, MAGIC_HIGH);
     out.word(VERSION, 0);
-    for (let at = 0; at < 64; at += 16) {
-      const half = (from: number): number => {
-        const [a, b, c, d] = [0, 2, 4, 6].map((more) => parseInt(stubs.digest.substr(from + more, 2), 16)) as [
-          number,
-          number,
-          number,
-          number,
-        ];
-        return a | (b << 8) | (c << 16) | (d << 24);
-      };
-      out.word(half(at), half(at + 8));
+    const bytes = Uint8Array.from({ length: 32 }, (_, at) => parseInt(stubs.digest.substr(2 * at, 2), 16));
+    for (const half of new Int32Array(bytes.buffer)) {
+      out.reserve(1);
+      out.i32[out.n++] = half;
     }
     out.string(token);
     out.string(name);
@@ -87,15 +77,9 @@ export class Greeting {
     const recorder = (numbers: Numbers): Recorder =>
       new Recorder(numbers, this.bounds, new Replies(replyBytesMax), remapFutures);
     if (this.digest) {
-      if (reply.code !== OP_INTERFACE) return wrong("an interface was expected");
-      let server: InterfaceJson;
-      try {
-        server = parseInterface(new TextDecoder("utf-8", { fatal: true }).decode(reply.json));
-      } catch (error) {
-        const text = `the interface description cannot be read: ${String(error)}`;
-        throw new Refusal({ by: "bad_reply", text, cause: error });
-      }
-      return recorder(new Numbers(this.stubs, this.client(), server));
+      return reply.code === OP_INTERFACE && this.numbersBy
+        ? recorder(this.numbersBy(reply.json))
+        : wrong("an interface was expected");
     }
     if (reply.code !== OP_WELCOME) return wrong("a welcome was expected");
     if (reply.version !== VERSION) {

@@ -25,84 +25,11 @@ export interface Stubs {
   readonly operators: readonly number[];
 }
 
-interface Named {
-  readonly name: string;
-  readonly names?: readonly string[];
-}
-
-interface MethodJson extends Named {
-  readonly params?: readonly { readonly type: number }[];
-  readonly results?: readonly number[];
-  readonly yields?: readonly number[];
-}
-
-interface TypeJson extends Named {
-  readonly methods?: readonly MethodJson[];
-}
-
-/** An interface as its description has it. */
-export interface InterfaceJson {
-  readonly types: readonly TypeJson[];
-  readonly routines: readonly MethodJson[];
-}
-
-/** Reads a description. Throws if it is none. */
-export function parseInterface(json: string): InterfaceJson {
-  const read = JSON.parse(json) as Partial<InterfaceJson>;
-  const named = (one: Named): boolean => typeof one.name === "string";
-  const { types, routines } = read;
-  const isList = (list: readonly Named[] | undefined): boolean => Array.isArray(list) && list.every(named);
-  const good = isList(types) && isList(routines) && types?.every(({ methods }) => isList(methods ?? []));
-  if (!good) throw new SyntaxError("this is no description of an interface");
-  return read as InterfaceJson;
-}
-
-/** Returns the heading of a method, with types by name. */
-function heading(of: InterfaceJson, method: MethodJson): string {
-  const name = (type: number): string => of.types[type]?.name ?? "?";
-  const list = (types: readonly number[] = []): string => types.map(name).join();
-  return `(${list(method.params?.map((param) => param.type))})${method.yields ? "yields" : ""}(${list(method.yields ?? method.results)})`;
-}
-
 /** The numbers of a client's interface as numbers of a server's; -1 for what the server lacks. */
-class Mapping {
-  readonly types: number[] = [];
-  readonly methods: number[] = [];
-  readonly routines: number[] = [];
-
-  constructor(client: InterfaceJson, server: InterfaceJson) {
-    const types = new Map<string, number>();
-    const add = (names: readonly string[], type: number): void => {
-      for (const name of names) if (!types.has(name)) types.set(name, type);
-    };
-    server.types.forEach((type, number) => {
-      add([type.name], number);
-    });
-    // A name of its own comes before others.
-    server.types.forEach((type, number) => {
-      add(type.names ?? [], number);
-    });
-    const firsts: number[] = [];
-    let next = 0;
-    for (const type of server.types) {
-      firsts.push(next);
-      next += type.methods?.length ?? 0;
-    }
-    const find = (method: MethodJson, among: readonly MethodJson[] = []): number => {
-      const place = among.findIndex((other) => other.name === method.name);
-      const found = among[place];
-      return found && heading(client, method) === heading(server, found) ? place : -1;
-    };
-    for (const type of client.types) {
-      const theirs = types.get(type.name) ?? -1;
-      this.types.push(theirs);
-      for (const method of type.methods ?? []) {
-        const place = find(method, server.types[theirs]?.methods);
-        this.methods.push(place < 0 ? -1 : (firsts[theirs] as number) + place);
-      }
-    }
-    for (const routine of client.routines) this.routines.push(find(routine, server.routines));
-  }
+export interface Mapping {
+  readonly types: readonly number[];
+  readonly methods: readonly number[];
+  readonly routines: readonly number[];
 }
 
 /** The stubs' numbers as the server has them. */
@@ -110,9 +37,9 @@ export class Numbers {
   readonly stubs: Stubs;
   private readonly map: Mapping | null;
 
-  constructor(stubs: Stubs, client?: InterfaceJson, server?: InterfaceJson) {
+  constructor(stubs: Stubs, map: Mapping | null = null) {
     this.stubs = stubs;
-    this.map = client && server ? new Mapping(client, server) : null;
+    this.map = map;
   }
 
   /** Returns the server's number of a method; -1 if it lacks it. */

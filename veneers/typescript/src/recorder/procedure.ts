@@ -3,11 +3,27 @@
 // The steps: `openProcedure`, a variable for each parameter, the body, `return_` with the result,
 // `closeProcedure`.
 
-import { type Encoder, expectReference } from "./call.js";
+import { type Encoder, expectReference, recordPlain } from "./call.js";
 import { Failure, missing, misuse } from "./failure.js";
-import { type Admission, admitInside, type Heading, type Recorder, refuse, refuseMisuse } from "./recorder.js";
+import {
+  type Admission,
+  admitInside,
+  type Heading,
+  PROCEDURE_CALL,
+  type Recorded,
+  type Recorder,
+  refuse,
+  refuseMisuse,
+} from "./recorder.js";
 import { end, inProcedure, mark, openWith } from "./structures.js";
-import { MARKER_BYTES, OP_PROCEDURE, OP_RETURN, TAG_COMPOUND, LIMIT_FRAME_BYTES } from "../tables.js";
+import {
+  MARKER_BYTES,
+  OP_CALL_PROCEDURE,
+  OP_PROCEDURE,
+  OP_RETURN,
+  TAG_COMPOUND,
+  LIMIT_FRAME_BYTES,
+} from "../tables.js";
 import { Slot } from "./slots.js";
 
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length;
@@ -99,3 +115,27 @@ export function return_(r: Recorder, value: Slot | Failure | readonly [Encoder, 
     refuse(r, "return", place, error.kind === "misuse" && refused ? refused : error);
   }
 }
+
+/** Records a call of a batched procedure. `refused` is the failure of a definition that was not sent. */
+export const callProcedure = (
+  r: Recorder,
+  admitted: Admission,
+  procedure: number,
+  refused: Failure | null,
+  args: readonly unknown[],
+  place: unknown,
+): Recorded => {
+  const number = (): number => {
+    if (refused) throw refused;
+    return procedure;
+  };
+  return recordPlain(
+    r,
+    admitted,
+    OP_CALL_PROCEDURE,
+    number,
+    PROCEDURE_CALL + (refused ? 0xffffffff : procedure),
+    args,
+    place,
+  );
+};

@@ -19,17 +19,7 @@
 import { type CallName, Failure, misuse, type Misuse } from "./failure.js";
 import { Numbers } from "./numbers.js";
 import { Replies } from "./reply.js";
-import {
-  attend,
-  clearTold,
-  mustClear,
-  noteRefusal,
-  recordClear,
-  Seen,
-  tellAll,
-  forgive,
-  serverCleared,
-} from "./seen.js";
+import { attend, clearTold, noteRefusal, recordClear, Seen, tellAll, forgive, serverCleared } from "./seen.js";
 import type { Held, Slot } from "./slots.js";
 import type { Scope, Sent } from "./structures.js";
 import {
@@ -47,7 +37,6 @@ import { TWO32, Words } from "./words.js";
 
 /** The maker of a future: a kind, and the number of a method, routine, procedure or transaction. */
 export type Maker = number;
-export const makerOf = (kind: number, number: number): Maker => kind * TWO32 + number;
 export const METHOD = 0;
 export const ROUTINE = TWO32;
 export const PROCEDURE_CALL = 2 * TWO32;
@@ -343,5 +332,3 @@ export function callName(r: Recorder, futures: Futures, number: number, rounds: 
     rounds,
   };
 }
-
-export { mustClear };

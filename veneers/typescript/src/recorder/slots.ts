@@ -1,15 +1,15 @@
 // The slots: the knowledge about each stub.
 //
-// A slot is a future of the batch being recorded, a handle, a value or a failure. It is counted:
-// `release` for a stub that is given back.
+// A slot is a future of the batch being recorded, a handle, a value or a failure. One stub holds it,
+// which `release` gives back.
 
 import type { Failure, Plain } from "./failure.js";
 import { dropUnderWay } from "./crossing.js";
-import { callName, type Futures, madeName, type Maker, type Recorder } from "./recorder.js";
-import { eachHandle, Rows } from "./reply.js";
+import { madeName, type Maker, type Recorder } from "./recorder.js";
+import { eachHandle } from "./reply.js";
 import { dropped } from "./seen.js";
-import { TAG_BYTES, TAG_COMPOUND, TAG_INT, TAG_REAL, TAG_REF, TAG_STRING, TAG_ROWS } from "../tables.js";
-import { Compound, TWO32 } from "./words.js";
+import { TAG_BYTES, TAG_COMPOUND, TAG_REF, TAG_STRING, TAG_ROWS } from "../tables.js";
+import { type Items, TWO32 } from "./words.js";
 
 // The states of a slot: the tags of values, and these.
 export const HANDLE = TAG_REF;
@@ -33,7 +33,6 @@ export class Slot {
   $hi = 0;
   /** What fits into no word: a text, bytes, a compound, a table, a failure. */
   $data: unknown = undefined;
-  $references = 1;
   /** False for a call whose outcome follows from the exceptions of its batch. */
   $want = true;
 }
@@ -94,7 +93,7 @@ export function settle(r: Recorder, slot: Slot, tag: number, lo: number, hi: num
 /** Gives a slot a value, and holds the objects in it. */
 export function settleValue(r: Recorder, slot: Slot, value: Plain): void {
   const { tag, lo, hi, data } = value;
-  if (tag === TAG_COMPOUND) eachHandle(data as Compound, (lo, hi) => holdHandle(r, lo, hi));
+  if (tag === TAG_COMPOUND) eachHandle(data as Items, (lo, hi) => holdHandle(r, lo, hi));
   settle(r, slot, tag, lo, hi, data);
 }
 
@@ -102,7 +101,7 @@ export function settleValue(r: Recorder, slot: Slot, value: Plain): void {
 export function discard(r: Recorder, tag: number, lo: number, hi: number, data: unknown, told: boolean): void {
   if (tag === HANDLE) dropHandle(r, lo, hi);
   else if (tag === TAG_ROWS || tag === TAG_COMPOUND) {
-    eachHandle(data as Compound | Rows, (lo, hi) => {
+    eachHandle(data as Items, (lo, hi) => {
       dropHandle(r, lo, hi);
     });
   } else if (tag === FAILED) {
@@ -115,10 +114,9 @@ export function discard(r: Recorder, tag: number, lo: number, hi: number, data: 
   }
 }
 
-/** Takes back the count of a stub. The last one frees the slot. */
+/** Gives a stub back. Its slot is free; a further release does nothing. */
 export function release(r: Recorder, slot: Slot): void {
-  // A free slot is not counted; releasing it does nothing.
-  if (slot.$tag === FREE || --slot.$references > 0) return;
+  if (slot.$tag === FREE) return;
   const { $tag: tag, $lo: lo, $hi: hi, $data: data } = slot;
   slot.$tag = FREE;
   slot.$data = undefined;
@@ -158,21 +156,17 @@ export function isSame(one: Slot, other: Slot): boolean {
     case TAG_STRING:
       return one.$data === other.$data;
     case TAG_ROWS:
-      return (one.$data as Rows).isSame(other.$data as Rows);
     case TAG_COMPOUND:
-      return isEqual((one.$data as Compound).words, (other.$data as Compound).words);
+      return (one.$data as Items).isSame(other.$data as Items);
     case TAG_BYTES:
       return isEqual(one.$data as Uint8Array, other.$data as Uint8Array);
-    case TAG_INT:
-    case TAG_REAL:
     default:
       return one.$lo === other.$lo && one.$hi === other.$hi;
   }
 }
 
-function isEqual(one: Int32Array | Uint8Array, other: Int32Array | Uint8Array): boolean {
-  return one.length === other.length && (one as Uint8Array).every((part, at) => part === other[at]);
-}
+export const isEqual = (one: Int32Array | Uint8Array, other: Int32Array | Uint8Array): boolean =>
+  one.length === other.length && (one as Uint8Array).every((part, at) => part === other[at]);
 
 /** Returns the name of a handle in messages: the call that the object came from. */
 export function nameOf(r: Recorder, handle: bigint): string | null {
@@ -181,5 +175,3 @@ export function nameOf(r: Recorder, handle: bigint): string | null {
   const at = held.place === undefined ? "" : ` at ${String(held.place)}`;
   return `the result of \`${madeName(r, held.made)}\`${at}`;
 }
-
-export { callName, type Futures };

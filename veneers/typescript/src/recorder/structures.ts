@@ -307,5 +307,3 @@ export function abandon(r: Recorder): void {
   }
   end(r);
 }
-
-export { refuse };

@@ -1,7 +1,9 @@
 // Writing and reading 64-bit words, little-endian, as pairs of 32-bit integers.
 
 import {
-  COMPOUND_DEPTH_MAX,
+  ERROR_BAD_TEXT,
+  ERROR_BAD_WORD,
+  ERROR_FRAME_TOO_LONG,
   TAG_BOOL,
   TAG_BYTES,
   TAG_CHAR,
@@ -9,7 +11,6 @@ import {
   TAG_INT,
   TAG_NIL,
   TAG_REAL,
-  TAG_REF,
   TAG_STRING,
 } from "../tables.js";
 
@@ -129,11 +130,12 @@ export class Words {
 
 /** Bytes that are no reply. */
 export class Malformed extends Error {
+  /** The number of the error, and the place in bytes. */
   readonly number: number;
   readonly offset: number;
 
-  constructor(number: number, offset: number, what: string) {
-    super(`at byte ${offset} ${what} was expected`);
+  constructor(number: number, offset: number) {
+    super(`byte ${offset} makes no sense`);
     this.number = number;
     this.offset = offset;
   }
@@ -142,35 +144,26 @@ export class Malformed extends Error {
 /** More bytes are needed; thrown by `Reader.word` and `Reader.take`. */
 export class Incomplete extends Error {}
 
-/** The items of an object that crosses by value, as they came; checked. */
-export class Compound {
-  /** The word with type and count, the words of tags, the items. */
-  readonly words: Int32Array;
-
-  constructor(words: Int32Array) {
-    this.words = words;
-  }
-
-  /** The number of its type; -1 if it has that of its place. */
-  get type(): number {
-    return this.words[0] as number;
-  }
-
-  get count(): number {
-    return (this.words[1] as number) >>> 0;
-  }
-
-  /** Calls a function for each item. */
-  each(visit: Visit): void {
-    const reader = new Reader(this.words, 0, this.words.length);
-    // It was checked when it came.
-    reader.loose = true;
-    reader.items(visit, 1);
-  }
-}
-
 /** Takes a value: its tag, its word, and for strings, bytes and compounds that in place of the word. */
 export type Visit = (tag: number, lo: number, hi: number, data: unknown) => void;
+
+/** A value with items, as it came: a compound or a table. */
+export interface Items {
+  /** Calls a function for each item. */
+  each(visit: Visit): void;
+  isSame(other: Items): boolean;
+  /** Appends it, as an argument. */
+  put(words: Words): void;
+}
+
+/** Reads a value with items, which is as deep in others; `count` is the number behind its tag. */
+export type ReadItems = (reader: Reader, depth: number, count: number) => Items;
+
+/**
+ * The readers of values with items, by tag. The modules of these values add theirs, so that programs
+ * without such values do not load them; without its reader such a value is no reply.
+ */
+export const itemReaders: Record<number, ReadItems | undefined> = {};
 
 /** Reads words from bytes that a peer chose. Places are counted in 32-bit integers. */
 export class Reader {
@@ -194,13 +187,13 @@ export class Reader {
     this.most = most;
   }
 
-  /** Throws that something else was expected. */
-  bad(what: string, number = 32): never {
-    throw new Malformed(number, Math.max(0, 4 * (this.at - this.base) - 8), what);
+  /** Throws that the last word makes no sense. */
+  bad(number = ERROR_BAD_WORD): never {
+    throw new Malformed(number, Math.max(0, 4 * (this.at - this.base) - 8));
   }
 
-  check(holds: boolean, what: string): void {
-    if (!holds) this.bad(what);
+  check(holds: boolean): void {
+    if (!holds) this.bad();
   }
 
   /** Passes over a word; its halves are at `at - 2` and `at - 1`. */
@@ -217,24 +210,55 @@ export class Reader {
     return this.i32[this.at - 1] as number;
   }
 
+  /** Reads a word, as a number without a sign. */
+  unsigned(): number {
+    this.word();
+    return unsigned(this.lo, this.hi);
+  }
+
+  /** Reads a handle. */
+  handle(): void {
+    this.word();
+    this.check(isHandle(this.lo, this.hi));
+  }
+
   /** Passes over so many bytes, rounded up to words; returns the place where they begin. */
   take(bytes: number): number {
     const start = this.at;
     const size = Math.ceil(bytes / 8) * 2;
     // Refused before the bytes have come.
-    if (size > this.most - start) this.bad("a command within the length limit", 34);
+    if (size > this.most - start) this.bad(ERROR_FRAME_TOO_LONG);
     if (start + size > this.end) throw new Incomplete();
     this.at = start + size;
     return start;
   }
 
+  /** Passes over a length in whole words, and so many bytes; returns a reader of these. */
+  inner(): Reader {
+    const length = this.unsigned();
+    this.check(length % 8 === 0);
+    const reader = new Reader(this.i32, this.take(length), this.at);
+    reader.loose = this.loose;
+    return reader;
+  }
+
+  /** Runs a function that reads all of the bytes of an inner reader. */
+  whole<T>(inner: Reader, read: () => T): T {
+    try {
+      const value = read();
+      if (inner.at === this.at) return value;
+    } catch (error) {
+      if (!(error instanceof Incomplete)) throw error;
+    }
+    return this.bad();
+  }
+
   /** Reads a byte string, which is not copied. */
   view(): Uint8Array {
-    this.word();
-    const length = unsigned(this.lo, this.hi);
+    const length = this.unsigned();
     const start = this.take(length);
     const all = new Uint8Array(this.i32.buffer, this.i32.byteOffset + 4 * start, 4 * (this.at - start));
-    for (let at = length; at < all.length; at++) this.check(all[at] === 0, "zeros after a string");
+    for (let at = length; at < all.length; at++) this.check(all[at] === 0);
     return all.subarray(0, length);
   }
 
@@ -255,91 +279,37 @@ export class Reader {
     try {
       return decoder.decode(bytes);
     } catch {
-      return this.bad("a string in UTF-8", 33);
+      return this.bad(ERROR_BAD_TEXT);
     }
   }
 
   /** Reads the word, the string or the items that a tag announces. */
   value(tag: number, visit: Visit, depth = 1): void {
-    switch (tag) {
-      case TAG_STRING: {
-        const text = this.string();
-        return visit(tag, 0, 0, text);
-      }
-      case TAG_BYTES: {
-        const bytes = this.view();
-        return visit(tag, 0, 0, this.dry ? bytes : bytes.slice());
-      }
-      case TAG_COMPOUND:
-        return visit(tag, 0, 0, this.compound(depth));
+    if (tag === TAG_STRING) {
+      visit(tag, 0, 0, this.string());
+      return;
+    }
+    if (tag === TAG_BYTES) {
+      const bytes = this.view();
+      visit(tag, 0, 0, this.dry ? bytes : bytes.slice());
+      return;
+    }
+    const read = tag === TAG_COMPOUND && itemReaders[tag];
+    if (read) {
+      visit(tag, 0, 0, read(this, depth, 0));
+      return;
     }
     this.word();
     const { lo, hi } = this;
-    let good = true;
-    switch (tag) {
-      case TAG_NIL:
-        good = lo === 0 && hi === 0;
-        break;
-      case TAG_BOOL:
-        good = hi === 0 && lo >>> 0 <= 1;
-        break;
-      case TAG_INT:
-      case TAG_REAL:
-        break;
-      case TAG_CHAR:
-        good = hi === 0 && lo >= 0 && lo <= 0x10ffff && !(lo >= 0xd800 && lo <= 0xdfff);
-        break;
-      default:
-        this.bad("a tag");
-    }
-    this.check(good, "a word that its tag allows");
+    const good =
+      tag === TAG_INT || tag === TAG_REAL
+        ? true
+        : tag === TAG_NIL
+          ? lo === 0 && hi === 0
+          : tag === TAG_BOOL
+            ? hi === 0 && lo >>> 0 <= 1
+            : tag === TAG_CHAR && hi === 0 && lo >= 0 && lo <= 0x10ffff && !(lo >= 0xd800 && lo <= 0xdfff);
+    this.check(good);
     visit(tag, lo, hi, undefined);
-  }
-
-  /** Reads and checks a compound at this depth. */
-  compound(depth: number): Compound {
-    this.check(depth <= COMPOUND_DEPTH_MAX, "compounds that nest at most 64 levels deep");
-    this.word();
-    const length = unsigned(this.lo, this.hi);
-    this.check(length % 8 === 0 && length > 0, "a length in whole words");
-    const start = this.take(length);
-    const inner = new Reader(this.i32, start, this.at);
-    inner.dry = true;
-    inner.loose = this.loose;
-    try {
-      inner.items((tag, lo, hi) => {
-        inner.check(this.loose || tag !== TAG_REF || isHandle(lo, hi), "a handle");
-      }, depth);
-    } catch (error) {
-      if (error instanceof Incomplete) this.bad("a compound of the length in its first word");
-      throw error;
-    }
-    if (inner.at !== this.at) this.bad("a compound no longer than its items");
-    return new Compound(this.dry ? this.i32.subarray(start, this.at) : this.i32.slice(start, this.at));
-  }
-
-  /** Reads the items of a compound, from its first word on. */
-  items(visit: Visit, depth: number): void {
-    this.word();
-    const count = this.hi >>> 0;
-    const tags = this.take(8 * Math.ceil(count / 16));
-    const { i32 } = this;
-    const rest = count % 16;
-    if (rest > 0) {
-      const low = i32[this.at - 2] as number;
-      const high = i32[this.at - 1] as number;
-      const clean =
-        rest < 8 ? high === 0 && low >>> (4 * rest) === 0 : rest === 8 ? high === 0 : high >>> (4 * rest - 32) === 0;
-      this.check(clean, "no tags beyond the items");
-    }
-    for (let index = 0; index < count; index++) {
-      const tag = ((i32[tags + (index >> 3)] as number) >>> (4 * (index & 7))) & 15;
-      if (tag === TAG_REF) {
-        this.word();
-        visit(tag, this.lo, this.hi, undefined);
-      } else {
-        this.value(tag, visit, depth + 1);
-      }
-    }
   }
 }

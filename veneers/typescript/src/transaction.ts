@@ -1,0 +1,49 @@
+// Batches that are transactions; loaded with the first one.
+
+import { checkSync, stubsIn } from "./core.js";
+import { Failure } from "./recorder/failure.js";
+import { tell } from "./recorder/seen.js";
+import { FAILED, FUTURE } from "./recorder/slots.js";
+import * as transactions from "./recorder/transaction.js";
+import type { Session, TransactionOptions } from "./session.js";
+import { Done } from "./values.js";
+
+/** Records a batch that is a transaction, and claims the result of its body when it is committed. */
+export async function ship(
+  session: Session,
+  body: () => unknown,
+  options: TransactionOptions,
+  place: unknown,
+): Promise<unknown> {
+  const r = session.$r;
+  do await session.$synchronize("transaction");
+  while (r.commands > 0 || r.underWay.length > 0);
+  const done = new Done(session);
+  done.$want = true;
+  try {
+    transactions.beginTransaction(r, done, options.tries ?? 0, options.batch ?? null, place);
+  } catch (error) {
+    if (error instanceof Failure) return session.$reject(error);
+    throw error;
+  }
+  let result: unknown;
+  try {
+    result = body();
+    checkSync(result);
+  } catch (error) {
+    transactions.abandonTransaction(r);
+    await session.$synchronize("transaction").catch(() => undefined);
+    transactions.tellTransaction(r);
+    throw error;
+  }
+  for (const stub of stubsIn(result)) if (stub.$tag === FUTURE) stub.$want = true;
+  const refusals = transactions.endTransactionBatch(r);
+  const arrives = session.$arrives(done);
+  // Nothing of another task may stand in its batch.
+  if (session.$flushing) session.$flushNow();
+  await arrives;
+  const outcome = done.$tag === FAILED ? (done.$data as Failure) : null;
+  if (outcome) tell(r, outcome);
+  const failure = transactions.finishTransaction(r, outcome, refusals, place);
+  return failure ? session.$reject(failure) : session.$claimAll(result);
+}
