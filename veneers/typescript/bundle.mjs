@@ -17,7 +17,10 @@ await build({
   conditions: out === "browser" ? ["browser"] : ["node"],
   loader: { ".jsonl": "text" },
   external: ["ws", "esbuild", "playwright-core"],
-  alias: { "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts" },
+  alias: {
+    "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts",
+    "bifrost-veneer/service": out === "browser" ? "./src/service/browser.ts" : "./src/service/index.ts",
+  },
   logLevel: "warning",
   sourcemap: "inline",
 });

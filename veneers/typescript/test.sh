@@ -27,9 +27,9 @@ npx tsc -p tsconfig.json
 
 step rules and form
 npx eslint .
-npx prettier --check --log-level warn src tests/*.ts samples/*/main.ts bench bundle.mjs eslint.config.js
+npx prettier --check --log-level warn src '!src/service/trader' tests/*.ts samples/*/main.ts bench bundle.mjs eslint.config.js
 # Stubs have the form that prettier gives them without settings.
-npx prettier --no-config --check --log-level warn 'tests/stubs/*/*.ts' 'samples/*/bifrost_stubs*.ts'
+npx prettier --no-config --check --log-level warn 'tests/stubs/*/*.ts' 'samples/*/bifrost_stubs*.ts' src/service/trader
 
 step package
 mkdir -p build/package

@@ -19,6 +19,10 @@ export interface Options extends ConnectionOptions, SessionOptions {
   readonly replyBytesMax?: number;
   /** The number of results after which a batch is flushed by itself. Default: 16384. */
   readonly remapFutures?: number;
+  /** The token for traders; in Node by default that of BIFROST_TRADER_TOKEN. */
+  readonly traderToken?: string;
+  /** The addresses of the traders that `trader:///Service` asks; in Node by default those in BIFROST_TRADER. */
+  readonly traders?: readonly string[];
   /** Ends the attempt to connect when it fires. */
   readonly signal?: AbortSignal;
 }

@@ -12,8 +12,10 @@ export * from "./common.js";
 const open = connectWith(dial);
 
 /** Opens a session; `connect` of a generated module calls it. */
-export function connect(stubs: Stubs, address: string, options: Options = {}): Promise<Session> {
+export async function connect(stubs: Stubs, address: string, options: Options = {}): Promise<Session> {
   // There is no reason to load them later.
   setTexts(textOf);
-  return open(stubs, address, options);
+  if (!/^trader[+:]/.test(address)) return open(stubs, address, options);
+  const service = await import("./service/index.js");
+  return service.connect(stubs, address, options);
 }

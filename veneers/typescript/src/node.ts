@@ -92,10 +92,13 @@ async function tlsOptions({ host, pin }: Address, options: ConnectionOptions): P
   };
 }
 
+/** Makes an error of TLS, with a code as Node's have. */
+const distrust = (text: string): Error => Object.assign(new Error(text), { code: "ERR_TLS_BIFROST" });
+
 /** Checks the key of a server. */
 function checkPin(raw: Buffer | undefined, pin: string): void {
   const found = raw && pinOf(new X509Certificate(raw));
-  if (found !== pin) throw new Error(`the server has another key than ${pin}: ${found ?? "none"}`);
+  if (found !== pin) throw distrust(`the server has another key than ${pin}: ${found ?? "none"}`);
 }
 
 async function dialWebsocket(url: Address, options: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
@@ -149,7 +152,7 @@ export const dial: Dial = async (address, options, signal) => {
   const socket = connectTls({ ...(await tlsOptions(url, options)), host, port, ALPNProtocols: [PROTOCOL] });
   socket.setNoDelay(true);
   const check = (): void => {
-    if (socket.alpnProtocol !== PROTOCOL) throw new Error("the server is no Bifrost server");
+    if (socket.alpnProtocol !== PROTOCOL) throw distrust("the server is no Bifrost server");
     if (pin) checkPin(socket.getPeerCertificate().raw, pin);
   };
   return overNet(socket, "secureConnect", check, signal);

@@ -9,7 +9,8 @@ import { fileURLToPath } from "node:url";
 /** The root of the repository. Bundles are in `build/node/...`. */
 export const ROOT = fileURLToPath(new URL("../../../../../", import.meta.url));
 
-const program = process.env["BIFROST_BIN"] ?? join(ROOT, "target/debug/bifrost");
+/** The program `bifrost`. */
+export const program = process.env["BIFROST_BIN"] ?? join(ROOT, "target/debug/bifrost");
 
 /** A server that is ready. */
 export class Server {
@@ -25,13 +26,22 @@ export class Server {
   }
 
   /** Serves a program of the repository; `FOLDER` in arguments is a folder of the server's own. */
-  static async serve(path: string, ...args: string[]): Promise<Server> {
+  static serve(path: string, ...args: string[]): Promise<Server> {
+    return Server.start(program, "serve", "--listen", "unix://FOLDER/socket", ...args, join(ROOT, path));
+  }
+
+  /** Starts a trader. */
+  static trader(...args: string[]): Promise<Server> {
+    return Server.start(program, "trader", "--listen", "unix://FOLDER/socket", ...args);
+  }
+
+  /** Starts a server by its whole command. */
+  static async start(file: string, ...args: string[]): Promise<Server> {
     const folder = mkdtempSync(join(tmpdir(), "bifrost-ts-"));
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BIFROST_")));
-    const all = ["serve", "--listen", `unix://${folder}/socket`, ...args, join(ROOT, path)];
     const child = spawn(
-      program,
-      all.map((arg) => arg.replaceAll("FOLDER", folder)),
+      file,
+      args.map((arg) => arg.replaceAll("FOLDER", folder)),
       {
         cwd: folder,
         env: { ...env, XDG_STATE_HOME: folder },
@@ -58,16 +68,21 @@ export class Server {
   /** Ends the server, and waits for its end. */
   async end(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     if (this.child.exitCode === null && this.child.signalCode === null) {
-      const over = new Promise((resolve) => this.child.once("exit", resolve));
-      this.child.kill(signal);
-      await over;
+      await this.die(signal);
     }
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Stops the process without ending it. */
+  /** Sends a signal to the process, which may be gone. */
   kill(signal: NodeJS.Signals): void {
     this.child.kill(signal);
+  }
+
+  /** Ends the process by a signal; its folder stays. */
+  async die(signal: NodeJS.Signals): Promise<void> {
+    const over = new Promise((resolve) => this.child.once("exit", resolve));
+    this.child.kill(signal);
+    await over;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
