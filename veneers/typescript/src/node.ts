@@ -21,6 +21,9 @@ const PROTOCOL = "bifrost/1";
 /** The longest path of a unix socket, in bytes. */
 const PATH_BYTES_MAX = 107;
 
+/** The time for which a connection that was closed waits for the other side. */
+const LINGER_MS = 10_000;
+
 /** Returns the pin of a certificate: the SHA-256 of its public key. */
 const pinOf = (certificate: X509Certificate): string =>
   `sha256-${createHash("sha256")
@@ -62,6 +65,9 @@ function overNet(socket: NetSocket, event: string, check: () => void, signal: Ab
         },
         close() {
           socket.end();
+          // The other side closes it then; one that hangs keeps no process.
+          socket.unref();
+          setTimeout(() => socket.destroy(), LINGER_MS).unref();
         },
         listen(user) {
           listener = user;

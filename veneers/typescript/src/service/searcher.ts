@@ -22,6 +22,8 @@ class Round<S extends Remote> {
   /** The traders that will answer the same the next time: not at all. */
   readonly refusing = new Set<number>();
   readonly opened = new Map<number, Found<S>>();
+  /** The places that are asked or dialled, and have not answered yet. */
+  readonly silent = new Set<string>();
   /** The functions that give up connections which are being opened. */
   readonly dials = new Map<number, () => void>();
   /** The failures of servers since the last pause: those that the next try has too, and others. */
@@ -152,6 +154,10 @@ export class Searcher<S extends Remote> {
           break;
         }
         case "fail":
+          for (const place of round.silent) {
+            const isKnown = round.attempts.some((attempt) => attempt.place === place);
+            if (!isKnown) noteAttempt(round.attempts, place, new Error("it has not answered"));
+          }
           throw new ImportError(this.search.url.service, action.failure, action.offers, round.attempts);
       }
     }
@@ -167,6 +173,8 @@ export class Searcher<S extends Remote> {
   }
 
   private async ask(round: Round<S>, id: number, trader: number): Promise<void> {
+    const place = this.search.traders[trader] as string;
+    round.silent.add(place);
     try {
       const offers = await this.search.ask(trader, 0, round.over);
       round.report(() => {
@@ -178,14 +186,17 @@ export class Searcher<S extends Remote> {
       const why = errorOf(thrown);
       round.report(() => {
         if (isFinal(why)) round.refusing.add(trader);
-        noteAttempt(round.attempts, this.search.traders[trader] as string, why);
+        noteAttempt(round.attempts, place, why);
         this.importer.askFailed(id, this.now());
       });
+    } finally {
+      round.silent.delete(place);
     }
   }
 
   private async dial(round: Round<S>, { id, offer, address }: Action & { kind: "dial" }): Promise<void> {
     const controller = new AbortController();
+    round.silent.add(address);
     round.dials.set(id, () => {
       controller.abort(new Error(`${address} did not answer within ${this.search.patienceMs} ms`));
     });
@@ -209,6 +220,7 @@ export class Searcher<S extends Remote> {
       });
     } finally {
       round.dials.delete(id);
+      round.silent.delete(address);
     }
   }
 }
