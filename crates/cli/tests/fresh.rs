@@ -31,6 +31,7 @@ const TYPESCRIPT: &[(&str, &str)] = &[
     ("veneers/typescript/samples/lists", "examples/lists/lists.theta"),
     ("veneers/typescript/samples/points", "examples/points/points.theta"),
     ("veneers/typescript/samples/scores", "examples/scores/scores.theta"),
+    ("veneers/typescript/src/service/trader", "crates/trader/trader.theta"),
     ("veneers/typescript/tests/stubs/conformance", "cases/programs/conformance.theta"),
 ];
 

@@ -75,7 +75,8 @@ export abstract class Core {
   protected readonly timeout: number;
   /** Returns the place of a call in the program, if places are noted. */
   $placeOf: ((stubs?: string) => unknown) | undefined;
-  protected scopes: Stub[][] = [];
+  /** The stubs of batches that are recorded, innermost last. */
+  $scopes: Stub[][] = [];
   protected waiters: Waiter[] = [];
   /** True while a flush is queued as a microtask, or waits for room. */
   $flushing = false;
@@ -126,20 +127,20 @@ export abstract class Core {
   /** Makes a stub, in the innermost scope. */
   $new<S extends Stub>(type: Type<S>): S {
     const stub = new type(this as unknown as Session);
-    this.scopes[this.scopes.length - 1]?.push(stub);
+    this.$scopes[this.$scopes.length - 1]?.push(stub);
     return stub;
   }
 
   /** Makes the stub of a result of the call that was just recorded. */
   $take<S extends Stub>(made: rec.Recorded, type: Type<S>, place: unknown): S {
     const stub = new type(this as unknown as Session);
-    if (this.scopes.length > 0) this.scopes[this.scopes.length - 1]?.push(stub);
+    if (this.$scopes.length > 0) this.$scopes[this.$scopes.length - 1]?.push(stub);
     return typeof made === "number" ? newResult(this.$r, stub, made, place) : newFailed(this.$r, stub, made);
   }
 
   /** As `$take`, of a stub that was made. */
   $fill<S extends Stub>(made: rec.Recorded, stub: S, place: unknown): S {
-    this.scopes[this.scopes.length - 1]?.push(stub);
+    this.$scopes[this.$scopes.length - 1]?.push(stub);
     return typeof made === "number" ? newResult(this.$r, stub, made, place) : newFailed(this.$r, stub, made);
   }
 

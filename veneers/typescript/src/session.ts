@@ -39,7 +39,10 @@ export type Claimable = void | null | undefined | Stub | readonly Claimable[] | 
 export interface TransactionOptions {
   /** The greatest number of runs; by default as many as the server allows. */
   readonly tries?: number;
-  /** Has the server do the batch once, however often it is sent under this name. */
+  /**
+   * Has the server do the batch once, however often it is sent under this name. Stubs of its body that are
+   * not in its result are given back: an answer that is sent again has no objects.
+   */
   readonly batch?: BatchName;
 }
 
@@ -246,17 +249,17 @@ export class Session extends Core {
 
   private async runBatch(body: () => unknown): Promise<unknown> {
     const scope: Stub[] = [];
-    this.scopes.push(scope);
+    this.$scopes.push(scope);
     let result: unknown;
     try {
       result = body();
       checkSync(result);
     } catch (error) {
-      this.close$(scope, new Set());
+      this.$closeScope(scope, new Set());
       throw error;
     }
     const stubs = stubsIn(result);
-    this.close$(scope, new Set(stubs));
+    this.$closeScope(scope, new Set(stubs));
     for (const stub of stubs) if (stub.$tag === FUTURE) stub.$want = true;
     await this.$synchronize("batch");
     const failure = stubs.length === 0 ? surface(this.$r, true) : null;
@@ -265,11 +268,11 @@ export class Session extends Core {
   }
 
   /** Ends the innermost scope: gives back its stubs but those to be kept. */
-  private close$(scope: Stub[], kept: Set<Slot>): void {
-    this.scopes = this.scopes.filter((one) => one !== scope);
+  $closeScope(scope: Stub[], kept: Set<Slot>): void {
+    this.$scopes = this.$scopes.filter((one) => one !== scope);
     for (const stub of scope) {
       if (!kept.has(stub)) this.$release(stub);
-      else this.scopes[this.scopes.length - 1]?.push(stub);
+      else this.$scopes[this.$scopes.length - 1]?.push(stub);
     }
   }
 

@@ -6,6 +6,7 @@ import { tell } from "./recorder/seen.js";
 import { FAILED, FUTURE } from "./recorder/slots.js";
 import * as transactions from "./recorder/transaction.js";
 import type { Session, TransactionOptions } from "./session.js";
+import type { Stub } from "./stub.js";
 import { Done } from "./values.js";
 
 /** Records a batch that is a transaction, and claims the result of its body when it is committed. */
@@ -26,17 +27,23 @@ export async function ship(
     if (error instanceof Failure) return session.$reject(error);
     throw error;
   }
+  const scope: Stub[] = [];
+  // An answer that is sent again has no objects, so those that nobody wants must not be asked for.
+  if (options.batch) session.$scopes.push(scope);
   let result: unknown;
   try {
     result = body();
     checkSync(result);
   } catch (error) {
+    session.$closeScope(scope, new Set());
     transactions.abandonTransaction(r);
     await session.$synchronize("transaction").catch(() => undefined);
     transactions.tellTransaction(r);
     throw error;
   }
-  for (const stub of stubsIn(result)) if (stub.$tag === FUTURE) stub.$want = true;
+  const stubs = stubsIn(result);
+  session.$closeScope(scope, new Set(stubs));
+  for (const stub of stubs) if (stub.$tag === FUTURE) stub.$want = true;
   const refusals = transactions.endTransactionBatch(r);
   const arrives = session.$arrives(done);
   // Nothing of another task may stand in its batch.

@@ -73,6 +73,11 @@ export class Server {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
+  /** The number of the process. */
+  get pid(): number {
+    return this.child.pid as number;
+  }
+
   /** Sends a signal to the process, which may be gone. */
   kill(signal: NodeJS.Signals): void {
     this.child.kill(signal);
