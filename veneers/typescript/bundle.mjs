@@ -19,6 +19,7 @@ await build({
   external: ["ws", "esbuild", "playwright-core"],
   alias: {
     "bifrost-veneer": out === "browser" ? "./src/browser.ts" : "./src/index.ts",
+    "bifrost-veneer/explain": "./src/explain.ts",
     "bifrost-veneer/service": out === "browser" ? "./src/service/browser.ts" : "./src/service/index.ts",
   },
   logLevel: "warning",

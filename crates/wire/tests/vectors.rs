@@ -423,3 +423,35 @@ fn malformed() {
     }
     check_file("malformed.json", &fresh);
 }
+
+/// The lines of the commands in `commands.json`, and of those that each case has sent: what is
+/// explained has the same words in all languages.
+#[test]
+fn explanations() {
+    let read = |path: PathBuf| -> Json {
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap_or_else(|why| panic!("{path:?}: {why}"))
+    };
+    let explain = |numbering: &Numbering, bytes: &[u8]| text::Explainer::new(numbering, &[]).lines(bytes);
+    let commands = read(folder().join("commands.json"));
+    let mut rows: Vec<Json> = Vec::new();
+    for command in commands.as_array().unwrap() {
+        let bytes = command["hex"].as_str().unwrap();
+        rows.push(json!({"commands": bytes, "lines": explain(&numbering(), &unhex(bytes))}));
+    }
+    let cases = folder().join("../cases/generated");
+    let mut names: Vec<String> =
+        std::fs::read_dir(&cases).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.ends_with(".interface.json"));
+    names.sort();
+    for name in names {
+        let case = read(cases.join(&name));
+        // The numbers are those of the server.
+        let interface = case.get("server_interface").unwrap_or(&case["interface"]).as_str().unwrap();
+        let json = std::fs::read(cases.join(format!("{interface}.interface.json"))).unwrap();
+        let numbering = Numbering::new(Interface::from_json(&json).unwrap());
+        let sent = case["crossings"].as_array().unwrap().iter().flat_map(|one| one["sent"].as_array().unwrap());
+        let bytes: Vec<u8> = sent.flat_map(|piece| unhex(piece.as_str().unwrap())).collect();
+        rows.push(json!({"case": name, "lines": explain(&numbering, &bytes)}));
+    }
+    check_file("explained.json", &rows);
+}

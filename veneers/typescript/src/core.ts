@@ -259,7 +259,10 @@ export abstract class Core {
     if (unable) await this.$reject(unable);
     const batch = this.$r.batchNumber;
     const nothing = this.$r.commands === 0 && this.$r.frees.length === 0;
-    if (!nothing) this.flushSoon();
+    if (!nothing) {
+      this.$r.watcher?.asked(this.$place());
+      this.flushSoon();
+    }
     await this.answered(nothing ? batch - 1 : batch);
     if (this.$r.broken) await this.$reject(this.$r.broken);
   }
@@ -270,7 +273,8 @@ export abstract class Core {
   $arrives(stub: Stub): Promise<void> | null {
     if (stub.$tag === FUTURE) {
       stub.$want = true;
-      const { batchNumber } = this.$r;
+      const { batchNumber, watcher } = this.$r;
+      watcher?.claimed(stub, this.$place());
       this.flushSoon();
       return this.answered(batchNumber);
     }

@@ -235,7 +235,9 @@ export class Session extends Core {
   sendBatch(): void {
     const unable = this.unable("send_batch");
     if (unable) throw this.$error(unable);
-    if (!isCrowded(this.$r) && beginFlushFor(this.$r, "send_batch", true, this.$place())) this.send();
+    const place = this.$place();
+    this.$r.watcher?.asked(place);
+    if (!isCrowded(this.$r) && beginFlushFor(this.$r, "send_batch", true, place)) this.send();
     else if (isCrowded(this.$r)) this.flushSoon();
   }
 

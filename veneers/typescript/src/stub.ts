@@ -44,7 +44,7 @@ export const MISMATCH = Symbol("mismatch");
 
 /** A stub: the result of a recorded call. */
 export abstract class Stub extends Slot {
-  readonly $session: Session;
+  declare readonly $session: Session;
 
   constructor(session: Session) {
     super();

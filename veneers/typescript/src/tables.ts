@@ -354,56 +354,9 @@ export const ERROR_TEXTS = {
   49: "the session has no right to this call",
 } as const;
 
-/** The scopes that errors end, by number. */
-export const ERROR_SCOPES = {
-  1: "call",
-  2: "call",
-  3: "call",
-  4: "call",
-  5: "call",
-  6: "call",
-  7: "call",
-  8: "call",
-  9: "call",
-  10: "call",
-  11: "call",
-  12: "batch",
-  13: "batch",
-  14: "batch",
-  15: "call",
-  16: "batch",
-  17: "batch",
-  18: "batch",
-  19: "batch",
-  20: "batch",
-  21: "batch",
-  22: "batch",
-  23: "batch",
-  25: "batch",
-  26: "batch",
-  27: "batch",
-  28: "batch",
-  29: "batch",
-  30: "batch",
-  31: "batch",
-  32: "session",
-  33: "session",
-  34: "session",
-  35: "session",
-  36: "session",
-  37: "session",
-  38: "session",
-  39: "session",
-  40: "session",
-  41: "session",
-  42: "session",
-  43: "session",
-  44: "batch",
-  45: "batch",
-  46: "batch",
-  48: "call",
-  49: "call",
-} as const;
+/** The numbers of the errors that end a batch. */
+// prettier-ignore
+export const BATCH_ERRORS: readonly number[] = [12, 13, 14, 16, 17, 18, 19, 20, 21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 44, 45, 46];
 
 /** The names of limits, by number. */
 export const LIMIT_NAMES = {

@@ -7,7 +7,7 @@ import type { Session } from "./session.js";
 import { type Iter, MISMATCH, putKnown, Stub, type Type, type TYPES, wrongType } from "./stub.js";
 import * as t from "./tables.js";
 import type { BytesArg } from "./bytes.js";
-import { bigintOf, Reader, realOf } from "./recorder/words.js";
+import { bigintOf, Reader, realOf, TWO32 } from "./recorder/words.js";
 
 /** Options of a claim. */
 export interface ClaimOptions {
@@ -97,8 +97,12 @@ function operate<S extends Stub>(receiver: Stub, operator: number, type: Type<S>
 export class Done extends Value<void> {
   static readonly theta = "null";
   static readonly numbersIn = basic(0);
-  // It is not asked for unless it is claimed.
-  override $want = false;
+
+  constructor(session: Session) {
+    super(session);
+    // It is not asked for unless it is claimed.
+    this.$want = false;
+  }
 
   static put(r: Recorder, value: unknown, argument: number): number {
     return Nil.put(r, value, argument);
@@ -176,16 +180,18 @@ export class Bool extends Value<boolean, boolean | Bool> {
   }
 }
 
-const TWO31 = 2147483648;
-
 /** A promise of an integer of 64 bits. */
 export class Int extends Value<bigint, bigint | number | Int> {
   static readonly theta = "int";
   static readonly numbersIn = basic(2);
 
   static put(r: Recorder, value: unknown, argument: number): number {
+    if (typeof value === "number" && (value | 0) === value) {
+      r.batch.word(value, value >> 31);
+      return t.TAG_INT;
+    }
     if (typeof value === "number" && Number.isSafeInteger(value)) {
-      r.batch.word(value | 0, value >= -TWO31 && value < TWO31 ? value >> 31 : Math.floor(value / 4294967296));
+      r.batch.word(value | 0, Math.floor(value / TWO32));
       return t.TAG_INT;
     }
     if (typeof value === "bigint" && BigInt.asIntN(64, value) === value) {

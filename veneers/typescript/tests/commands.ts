@@ -1,5 +1,6 @@
 // The decoder of commands, which a client does not need, and commands and replies as JSON.
 
+import { type Command, readCommand } from "../src/explain/commands.js";
 import { type Compound, readCompound } from "../src/recorder/compounds.js";
 import type { Exception, Reply } from "../src/recorder/reply.js";
 import type { Rows } from "../src/recorder/rows.js";
@@ -137,207 +138,24 @@ export function reply(r: Reply): Json {
   }
 }
 
-const PLAIN: Readonly<Record<number, string>> = {
-  [t.OP_DESCRIBE]: "describe",
-  [t.OP_COMMIT]: "commit",
-  [t.OP_ABORT]: "abort",
-  [t.OP_BYE]: "bye",
-  [t.OP_WHILE]: "while",
-  [t.OP_END_WHILE]: "end_while",
-  [t.OP_IF]: "if",
-  [t.OP_ELSE]: "else",
-  [t.OP_END_IF]: "end_if",
-  [t.OP_FOREACH]: "foreach",
-  [t.OP_END_FOREACH]: "end_foreach",
-  [t.OP_BREAK]: "break",
-  [t.OP_CONTINUE]: "continue",
-  [t.OP_EXCEPT]: "except",
-  [t.OP_END_EXCEPT]: "end_except",
-  [t.OP_END_PROCEDURE]: "end_procedure",
-};
-
-const TRACE = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+/** A command of the decoder as JSON. */
+function jsonOf(part: unknown): Json {
+  if (typeof part === "bigint") return Number(part);
+  if (Array.isArray(part)) return part.map(jsonOf);
+  if (typeof part !== "object" || part === null) return part as Json;
+  if ("lo" in part) return value(part as Plain);
+  return Object.fromEntries(Object.entries(part).map(([name, one]) => [name, jsonOf(one)]));
+}
 
 /** Reads one command. Throws `Malformed` or `Incomplete`. */
 export function command(reader: Reader): Json {
-  reader.loose = true;
-  reader.word();
-  const code = reader.lo & 255;
-  const flags = reader.lo >>> 8;
-  const number = reader.hi >>> 0;
-  const optional = (type: number): Json => (type === 0xffffffff ? null : type);
-  const reference = (): number => {
-    reader.word();
-    return Number(bigintOf(reader.lo, reader.hi));
-  };
-  const bare = (): void => {
-    // This check has the place of the command in Rust.
-    if (flags !== 0 || number !== 0) throw new Malformed(32, 0);
-  };
-  const types = (count: number): Json => {
-    const all: Json[] = [];
-    for (let at = reader.take(8 * count); at < reader.at; at += 2) {
-      reader.check(reader.i32[at + 1] === 0 && reader.i32[at] !== -1);
-      all.push((reader.i32[at] as number) >>> 0);
-    }
-    return all;
-  };
-  const one = (tag: number): Json => {
-    if (tag === t.TAG_REF) return { ref: reference() };
-    let read: Json = null;
-    reader.value(tag, (tag, lo, hi, data) => (read = value({ tag, lo, hi, data })));
-    return read;
-  };
-  const args = (): Json[] => {
-    const count = flags & 255;
-    const tags = flags >>> 8;
-    if (count === 0) {
-      reader.check(tags === 0);
-      return [];
-    }
-    reader.check(count >= 4 || tags >>> (4 * count) === 0);
-    const more = reader.take(8 * Math.ceil(Math.max(0, count - 4) / 16));
-    if (count > 4 && (count - 4) % 16 > 0) {
-      const tail = bigintOf(reader.i32[reader.at - 2] as number, reader.i32[reader.at - 1] as number);
-      const clean = BigInt.asUintN(64, tail) >> BigInt(4 * ((count - 4) % 16)) === 0n;
-      reader.check(clean);
-    }
-    return Array.from({ length: count }, (_, index) => {
-      const rest = index - 4;
-      return one(
-        index < 4
-          ? (tags >>> (4 * index)) & 15
-          : ((reader.i32[more + (rest >> 3)] as number) >>> (4 * (rest & 7))) & 15,
-      );
-    });
-  };
-  const plain = PLAIN[code];
-  if (plain) {
-    bare();
-    return plain;
-  }
-  switch (code) {
-    case t.OP_HELLO: {
-      reader.check(reader.lo === t.MAGIC_LOW && reader.hi === t.MAGIC_HIGH);
-      reader.word();
-      const [version, traced] = [reader.lo >>> 0, reader.hi];
-      reader.check(traced === 0 || traced === 1);
-      const at = reader.take(32);
-      const digest = hex(new Uint8Array(reader.i32.buffer, 4 * at, 32)).replaceAll(" ", "");
-      const hello: Record<string, Json> = { version, digest, token: reader.string(), client: reader.string() };
-      if (traced === 1) {
-        const trace = reader.string();
-        reader.check(TRACE.test(trace));
-        hello["trace"] = trace;
-      }
-      return { hello };
-    }
-    case t.OP_CALL:
-    case t.OP_SEND: {
-      const receiver = reference();
-      return { [code === t.OP_CALL ? "call" : "send"]: { method: number, receiver, args: args() } };
-    }
-    case t.OP_CALL_ROUTINE:
-      return { call_routine: { routine: number, args: args() } };
-    case t.OP_CALL_PROCEDURE:
-      return { call_procedure: { procedure: number, args: args() } };
-    case t.OP_LOOKUP:
-      reader.check(flags === 0);
-      return { lookup: { name: reader.string(), expected: optional(number) } };
-    case t.OP_CONSTANT:
-      reader.check(number === 0 && flags <= 255);
-      reader.check(flags !== t.TAG_REF);
-      return { constant: one(flags) };
-    case t.OP_CELL:
-      reader.check(flags === 0);
-      return { cell: { element: number } };
-    case t.OP_ROWS:
-      reader.check(number === 0 && flags >= 1 && flags <= 255);
-      return { rows: { columns: types(flags) } };
-    case t.OP_EMIT: {
-      const rows = reference();
-      const values = args();
-      reader.check(number === 0);
-      return { emit: { rows, values } };
-    }
-    case t.OP_AS:
-    case t.OP_IS:
-      reader.check(flags === 0);
-      return { [code === t.OP_AS ? "as" : "is"]: { type: number, object: reference() } };
-    case t.OP_GET:
-      bare();
-      return { get: { object: reference() } };
-    case t.OP_FREE: {
-      reader.check(flags <= 255);
-      const handles: Json[] = [];
-      for (let at = reader.take(8 * number); at < reader.at; at += 2) {
-        handles.push(Number(bigintOf(reader.i32[at] as number, reader.i32[at + 1] as number)));
-      }
-      return { free: flags === 0 ? handles : { handles, unanswered: flags } };
-    }
-    case t.OP_FLUSH: {
-      const [keeps, unanswered] = [(flags & 2) !== 0, flags >>> 8];
-      const good = (flags & 0xfc) === 0 && unanswered <= 255 && (keeps || unanswered === 0);
-      reader.check(good);
-      const wanted: Json[] = [];
-      let next = 1;
-      for (let at = reader.take(8 * number); at < reader.at; at += 2) {
-        const [first, count] = [(reader.i32[at] as number) >>> 0, (reader.i32[at + 1] as number) >>> 0];
-        reader.check(first >= next && count > 0 && first + count - 1 <= 0xffffffff);
-        next = first + count + 1;
-        wanted.push([first, count]);
-      }
-      const flush: Record<string, Json> = { wanted, quiet: (flags & 1) !== 0 };
-      if (keeps) flush["kept"] = unanswered;
-      return { flush };
-    }
-    case t.OP_HISTORY:
-      reader.check(number === 0 && flags <= 1);
-      return flags === 1 ? "clear_history" : "history";
-    case t.OP_TRANSACTION: {
-      reader.check(number === 0 && (flags & 255) <= 1);
-      let batch: Json = null;
-      if ((flags & 1) === 1) {
-        const word = (): bigint => {
-          reader.word();
-          return BigInt.asUintN(64, bigintOf(reader.lo, reader.hi));
-        };
-        const client = word() | (word() << 64n);
-        batch = { client: client.toString(16).padStart(32, "0"), number: Number(word()) };
-      }
-      return { transaction: { tries: flags >>> 8, batch } };
-    }
-    case t.OP_WAIT:
-      reader.check(flags === 0);
-      return { wait: { ms: number } };
-    case t.OP_DO:
-      bare();
-      return { do: { test: reference() } };
-    case t.OP_THEN:
-      bare();
-      return { then: { test: reference() } };
-    case t.OP_WHEN: {
-      reader.check(number === 0 && flags <= 255);
-      const name = reader.string();
-      return { when: { name, values: types(flags) } };
-    }
-    case t.OP_OTHERS:
-      reader.check(number === 0 && flags <= 1);
-      return { others: { named: flags === 1 } };
-    case t.OP_PROCEDURE: {
-      reader.check(flags <= 255);
-      const name = reader.string();
-      return { procedure: { name, params: types(flags), result: optional(number) } };
-    }
-    case t.OP_RETURN: {
-      reader.check(number === 0);
-      if (flags === 0) return { return: null };
-      reader.check((flags & 255) === 1 && flags >>> 16 === 0);
-      return { return: one(flags >>> 8) };
-    }
-    default:
-      return reader.bad();
-  }
+  const read = readCommand(reader) as Partial<Command> | string;
+  if (typeof read === "string") return read;
+  const hello = "hello" in read && read.hello;
+  if (hello) return { hello: { ...hello, digest: hex(hello.digest).replaceAll(" ", "") } };
+  const json = jsonOf(read) as Record<string, Json>;
+  const free = json["free"] as { handles: Json; unanswered: number } | undefined;
+  return free?.unanswered === 0 ? { free: free.handles } : json;
 }
 
 /** Reads all commands of the bytes. */

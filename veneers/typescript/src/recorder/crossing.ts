@@ -37,6 +37,7 @@ import {
 } from "./slots.js";
 import { abandon, endFutures, type Sent } from "./structures.js";
 import {
+  BATCH_ERRORS,
   OP_BYE,
   OP_ERROR,
   OP_FLUSH,
@@ -52,13 +53,25 @@ import {
   LIMIT_FRAME_BYTES,
   LIMIT_FUTURES,
   ERROR_NAMES,
-  ERROR_SCOPES,
   ERROR_UNSEEN,
   EXCEPTION_REFUSED as REFUSED,
   EXCEPTION_SIGNAL as SIGNALLED,
 } from "../tables.js";
 import { eachHandle } from "./reply.js";
 import { type Items, Malformed, TWO32 } from "./words.js";
+
+/** Is told of batches; for explanations. */
+export interface Watcher {
+  /** Bytes of the batch are sent before its end. */
+  keep(bytes: Uint8Array): void;
+  /** A claim of a future is going to end the batch, or another call of the program, at a place. */
+  claimed(slot: Slot, place: unknown): void;
+  asked(place: unknown): void;
+  /** The batch has ended; these are its last bytes. */
+  ended(bytes: Uint8Array, number: number, commands: number, futures: Futures): void;
+  /** The batch is answered. */
+  ran(number: number, calls: number, fuel: number, failures: number): void;
+}
 
 /** A batch under way. */
 export interface Batch {
@@ -102,6 +115,7 @@ export function sent(r: Recorder): void {
     r.sent += r.unsent.length;
     r.unsent = EMPTY;
   } else if (r.scopes.length === 0 && !r.shipping) {
+    r.watcher?.keep(r.batch.slice());
     r.published += 4 * r.batch.n;
     r.sent += 4 * r.batch.n;
     r.batch.n = 0;
@@ -211,6 +225,7 @@ function putUnderWay(r: Recorder, kept: boolean): void {
   out.i32[start] = OP_FLUSH | (flags << 8);
   out.i32[start + 1] = ranges;
   const bytes = out.slice();
+  r.watcher?.ended(bytes, number, r.commands, futures);
   out.n = 0;
   if (r.unsent.length === 0) r.unsent = bytes;
   else {
@@ -341,6 +356,7 @@ function fill(r: Recorder, batch: Batch, reply: Reply & { code: typeof OP_FLUSHE
   const [errors, byCall, end, endAt] = takeExceptions(r, batch, reply.exceptions, omitted);
   noteAnswered(r, failures);
   r.counters.executed += reply.calls;
+  r.watcher?.ran(batch.number, reply.calls, reply.fuel, reply.exceptions.length + omitted);
   let next = 0;
   const { slots, made, places } = batch.futures;
   const notReached = (index: number): Failure =>
@@ -431,7 +447,7 @@ function takeExceptions(
         call,
       });
     }
-    if (kind === REFUSED && ERROR_SCOPES[number as keyof typeof ERROR_SCOPES] === "batch") {
+    if (kind === REFUSED && BATCH_ERRORS.includes(number)) {
       end = failure;
       endAt = position;
       r.ends += 1;

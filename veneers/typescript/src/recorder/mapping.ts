@@ -6,18 +6,24 @@ import { type Mapping, Numbers, type Stubs } from "./numbers.js";
 import { TAG_COMPOUND } from "../tables.js";
 import { itemReaders } from "./words.js";
 
+/** A type, method or routine by its names. */
 interface Named {
   readonly name: string;
   readonly names?: readonly string[];
 }
 
-interface MethodJson extends Named {
+/** A method or routine. */
+export interface MethodJson extends Named {
   readonly params?: readonly { readonly type: number }[];
   readonly results?: readonly number[];
   readonly yields?: readonly number[];
 }
 
-interface TypeJson extends Named {
+/** A type. */
+export interface TypeJson extends Named {
+  readonly kind?: string;
+  readonly element?: number;
+  readonly fields?: readonly { readonly name: string; readonly type: number }[];
   readonly methods?: readonly MethodJson[];
 }
 
@@ -94,6 +100,6 @@ export function numbersBy(stubs: Stubs, client: InterfaceJson): (server: Uint8Ar
       const text = `the interface description cannot be read: ${String(error)}`;
       throw new Refusal({ by: "bad_reply", text, cause: error });
     }
-    return new Numbers(stubs, mapping(client, server));
+    return new Numbers(stubs, mapping(client, server), server);
   };
 }

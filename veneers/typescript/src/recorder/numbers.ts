@@ -1,6 +1,7 @@
 // The constants of generated code, and the way its numbers become the server's.
 
 import { Failure, misuse, missing } from "./failure.js";
+import type { InterfaceJson } from "./mapping.js";
 
 import { NO_NUMBER as NONE } from "../tables.js";
 
@@ -35,10 +36,13 @@ export interface Mapping {
 /** The stubs' numbers as the server has them. */
 export class Numbers {
   readonly stubs: Stubs;
+  /** The description of the server's interface, if that is another one. */
+  readonly server: InterfaceJson | null;
   private readonly map: Mapping | null;
 
-  constructor(stubs: Stubs, map: Mapping | null = null) {
+  constructor(stubs: Stubs, map: Mapping | null = null, server: InterfaceJson | null = null) {
     this.stubs = stubs;
+    this.server = server;
     this.map = map;
   }
 

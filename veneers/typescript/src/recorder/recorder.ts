@@ -32,7 +32,7 @@ import {
   LIMIT_FRAME_BYTES,
   LIMIT_FUTURES,
 } from "../tables.js";
-import type { Answered, Batch } from "./crossing.js";
+import type { Answered, Batch, Watcher } from "./crossing.js";
 import { TWO32, Words } from "./words.js";
 
 /** The maker of a future: a kind, and the number of a method, routine, procedure or transaction. */
@@ -180,6 +180,8 @@ export class Recorder {
   hi = 0;
   /** The depth of the compound that is written. */
   depth = 0;
+  /** Explains the session. */
+  watcher: Watcher | null = null;
   /** Told when a slot gets knowledge that must be dropped with it. */
   onHeld: ((slot: Slot) => void) | null = null;
 

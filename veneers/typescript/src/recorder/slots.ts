@@ -24,17 +24,26 @@ export const FREE = 14;
  */
 export class Slot {
   /** The tag of a value, or one of the states. */
-  $tag: number = FREE;
+  declare $tag: number;
   /**
    * The word of a value, the position of a future, a handle. Of a result under way: the position,
    * and the number of the batch.
    */
-  $lo = 0;
-  $hi = 0;
+  declare $lo: number;
+  declare $hi: number;
   /** What fits into no word: a text, bytes, a compound, a table, a failure. */
-  $data: unknown = undefined;
+  declare $data: unknown;
   /** False for a call whose outcome follows from the exceptions of its batch. */
-  $want = true;
+  declare $want: boolean;
+
+  constructor() {
+    // Faster than fields with initial values.
+    this.$tag = FREE;
+    this.$lo = 0;
+    this.$hi = 0;
+    this.$data = undefined;
+    this.$want = true;
+  }
 }
 
 /** Stands for a stub that was dropped while its batch was under way. */

@@ -144,6 +144,9 @@ export class Malformed extends Error {
 /** More bytes are needed; thrown by `Reader.word` and `Reader.take`. */
 export class Incomplete extends Error {}
 
+/** One is enough: replies come in many pieces, and each would note its stack. */
+const incomplete = new Incomplete();
+
 /** Takes a value: its tag, its word, and for strings, bytes and compounds that in place of the word. */
 export type Visit = (tag: number, lo: number, hi: number, data: unknown) => void;
 
@@ -198,7 +201,7 @@ export class Reader {
 
   /** Passes over a word; its halves are at `at - 2` and `at - 1`. */
   word(): void {
-    if (this.at + 2 > this.end) throw new Incomplete();
+    if (this.at + 2 > this.end) throw incomplete;
     this.at += 2;
   }
 
@@ -228,7 +231,7 @@ export class Reader {
     const size = Math.ceil(bytes / 8) * 2;
     // Refused before the bytes have come.
     if (size > this.most - start) this.bad(ERROR_FRAME_TOO_LONG);
-    if (start + size > this.end) throw new Incomplete();
+    if (start + size > this.end) throw incomplete;
     this.at = start + size;
     return start;
   }

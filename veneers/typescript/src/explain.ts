@@ -1,0 +1,98 @@
+// Explanations: what was recorded and sent, in the text form, and what would save crossings.
+//
+// The module is an entry of its own, `bifrost-veneer/explain`: pages that do not explain do not load it.
+
+import { Accounts, type Account, type Advice } from "./explain/accounts.js";
+import { Explainer, Names } from "./explain/explainer.js";
+import { placeOf } from "./places.js";
+import { readCompound } from "./recorder/compounds.js";
+import { parseInterface } from "./recorder/mapping.js";
+import { itemReaders } from "./recorder/words.js";
+import type { Session } from "./session.js";
+import { TAG_COMPOUND } from "./tables.js";
+
+export { type Account, ACCOUNTS, type Advice, LOOKED_AT } from "./explain/accounts.js";
+export { EXPLAINED_BYTES } from "./explain/explainer.js";
+
+/** The explanations of a session. */
+export class Explained {
+  private readonly session: Session;
+  private readonly names: Names;
+  private readonly kept: Accounts;
+  /** The batch that was recorded when watching began; bytes of it may have been sent before. */
+  private readonly first: number;
+  private readonly sentBefore: number;
+  private readonly resultsBefore: number;
+
+  constructor(session: Session, names: Names) {
+    const r = session.$r;
+    this.session = session;
+    this.names = names;
+    this.kept = new Accounts(r);
+    this.first = r.batchNumber;
+    this.sentBefore = r.published;
+    // The results of the commands that were sent: those of the batch without those that are still here.
+    const here = new Explainer(names, []);
+    here.whole(r.batch.slice());
+    this.resultsBefore = r.published > 0 ? r.futures.length - here.results : 0;
+    r.watcher = this.kept;
+    session.$placeOf ??= placeOf;
+  }
+
+  /**
+   * Returns the batch that is recorded, a line for each command: what the next crossing will bring to
+   * the server. Nothing crosses for it.
+   */
+  batch(): string {
+    const r = this.session.$r;
+    const head =
+      r.commands === 0
+        ? `# batch ${r.batchNumber}: nothing is recorded\n`
+        : `# batch ${r.batchNumber}: ${r.commands} commands, not sent\n`;
+    return head + this.explain(this.kept.sent.copy().keep(r.batch.slice()), r.batchNumber);
+  }
+
+  /** Returns the batch that was sent last, below its account; undefined if none was. */
+  last(): string | undefined {
+    const account = this.kept.list[this.kept.list.length - 1];
+    return account && `# ${this.kept.line(account)}\n${this.explain(this.kept.last, account.number)}`;
+  }
+
+  /** Returns a line for each of the last batches, oldest first. */
+  batches(): string[] {
+    return this.kept.list.map((account) => this.kept.line(account));
+  }
+
+  /** The accounts of the last batches, oldest first. */
+  get accounts(): readonly Account[] {
+    return this.kept.list;
+  }
+
+  /** Returns what would have saved crossings in the last batches; the most frequent first. */
+  advice(): Advice[] {
+    return this.kept.advice();
+  }
+
+  /** Ends the watching of the session. */
+  end(): void {
+    this.session.$r.watcher = null;
+  }
+
+  private explain(bytes: { explain(explainer: Explainer): string }, batch: number): string {
+    const r = this.session.$r;
+    const [before, results] = batch === this.first ? [this.sentBefore, this.resultsBefore] : [0, 0];
+    const note = before > 0 ? `# ${before} bytes before, which were not watched\n` : "";
+    return note + bytes.explain(new Explainer(this.names, r.procedureNames, results));
+  }
+}
+
+/**
+ * Explains a session from now on. Places of calls are noted from then on, too, which costs some
+ * microseconds a call.
+ */
+export async function explain(session: Session): Promise<Explained> {
+  // Commands of any kind are read.
+  itemReaders[TAG_COMPOUND] ??= readCompound;
+  const { server, stubs } = session.$r.numbers;
+  return new Explained(session, new Names(server ?? parseInterface(await stubs.json())));
+}
