@@ -132,6 +132,22 @@ impl<S: Source> Recorder<S> {
         type_name: &str,
         place: S,
     ) -> Recorded<S> {
+        self.lookup_as(admitted, stubs, name, Some((ty, type_name)), place)
+    }
+
+    /// As [`Recorder::lookup`], of an object of any type.
+    pub fn lookup_any(&mut self, admitted: Admission<S>, name: &str, place: S) -> Recorded<S> {
+        self.lookup_as(admitted, None, name, None, place)
+    }
+
+    fn lookup_as(
+        &mut self,
+        admitted: Admission<S>,
+        stubs: Option<&'static Stubs>,
+        name: &str,
+        ty: Option<(u32, &str)>,
+        place: S,
+    ) -> Recorded<S> {
         let checked = admitted.and_then(|()| {
             if stubs.is_some_and(|stubs| !std::ptr::eq(stubs, self.numbers.stubs())) {
                 return Err(misuse(Misuse::OtherInterface));
@@ -142,11 +158,12 @@ impl<S: Source> Recorder<S> {
             if name.len() + 16 > self.bounds.frame_bytes {
                 return Err(misuse(Misuse::TooLong));
             }
-            self.numbers.ty(ty).ok_or_else(|| missing(type_name.into()))
+            let number = |(ty, name): (u32, &str)| self.numbers.ty(ty).ok_or_else(|| missing(name.into()));
+            ty.map(number).transpose()
         });
         match checked {
             Ok(ty) => {
-                encode::lookup(&mut self.batch, name, Some(ty));
+                encode::lookup(&mut self.batch, name, ty);
                 self.recorded();
                 Ok(Maker::Lookup)
             }
@@ -166,53 +183,6 @@ impl<S: Source> Recorder<S> {
                 Ok(Maker::Cell)
             }
             Err(error) => Err(self.refuse("cell", place, error)),
-        }
-    }
-
-    /// Records the making of an empty table of rows, which has one result. `types` are the client's
-    /// numbers of the types of its columns, each with a name for messages. Refused inside a
-    /// structure.
-    pub fn rows(&mut self, admitted: Admission<S>, types: &[(u32, &str)], place: S) -> Recorded<S> {
-        let columns = admitted.and_then(|()| {
-            if !self.scopes.is_empty() {
-                return Err(misuse(Misuse::TableInside));
-            }
-            if types.is_empty() || types.len() > ARGUMENTS_MAX {
-                return Err(misuse(Misuse::TooLong));
-            }
-            let number =
-                |(ty, name): &(u32, &str)| self.numbers.ty(*ty).ok_or_else(|| missing((*name).into()));
-            types.iter().map(number).collect::<Result<Vec<_>, _>>()
-        });
-        match columns {
-            Ok(columns) => {
-                encode::rows(&mut self.batch, columns.into_iter());
-                self.recorded();
-                self.tables += 1;
-                Ok(Maker::Rows)
-            }
-            Err(error) => Err(self.refuse("rows", place, error)),
-        }
-    }
-
-    /// Records a row of a table. Its one result is nil.
-    pub fn emit<'a>(
-        &mut self,
-        admitted: Admission<S>,
-        rows: Slot,
-        cells: impl ExactSizeIterator<Item = Operand<'a>>,
-        place: S,
-    ) -> Recorded<S> {
-        let table = admitted.and_then(|()| match self.known(rows) {
-            Known::UnderWay(_) | Known::Handle(_) | Known::Value(_) | Known::Rows(_) | Known::Free => {
-                Err(misuse(Misuse::EndedTable))
-            }
-            Known::Future(_) | Known::Failed(_) => self.expect_reference(rows, place),
-        });
-        let recorded = table.and_then(|table| self.record_to(table, encode::head(op::EMIT, 0, 0), cells));
-        match recorded {
-            Ok(()) => Ok(Maker::Emit),
-            Err(error) => Err(self.refuse_call(Maker::Emit, place, error)),
         }
     }
 
@@ -305,7 +275,7 @@ impl<S: Source> Recorder<S> {
     /// Records a command with a receiver, whose first word is `head` with the tags of the
     /// arguments.
     #[inline(always)]
-    fn record_to<'a>(
+    pub(crate) fn record_to<'a>(
         &mut self,
         receiver: Ref,
         head: u64,
@@ -339,7 +309,7 @@ impl<S: Source> Recorder<S> {
     }
 
     #[cold]
-    fn refuse_call(&mut self, made: Maker, place: S, error: Arc<Error<S>>) -> Arc<Error<S>> {
+    pub(crate) fn refuse_call(&mut self, made: Maker, place: S, error: Arc<Error<S>>) -> Arc<Error<S>> {
         // The next call takes its position, and has other arguments.
         let position = self.futures.len() as u32 + 1;
         while self.error_handles.last().is_some_and(|(of, ..)| *of == position) {

@@ -170,6 +170,11 @@ impl<S: Source> Recorder<S> {
         error
     }
 
+    /// Returns the reason why the session is closed, which all its stubs have.
+    pub fn closed(&self) -> Option<&Arc<Error<S>>> {
+        self.broken.as_ref()
+    }
+
     /// True if the session is closed.
     pub fn is_closed(&self) -> bool {
         self.broken.is_some()
@@ -341,18 +346,22 @@ impl<S: Source> Recorder<S> {
                 continue;
             }
             let known = match outcomes.next() {
-                Some(Outcome::Handle { handle, .. }) => {
-                    self.hold_handle(handle, made);
+                Some(Outcome::Handle { handle, ty }) => {
+                    self.hold_handle(handle, made).ty = Some(ty);
                     (Tag::Handle, handle.0 as u64)
                 }
                 Some(Outcome::Value(value)) => self.pack(value),
                 Some(Outcome::Rows(rows)) => {
-                    rows.each_handle(&mut |handle| self.hold_handle(handle, made));
+                    rows.each_handle(&mut |handle| {
+                        self.hold_handle(handle, made);
+                    });
                     (Tag::Rows, self.new_extra(Extra::Rows(rows.into())))
                 }
                 Some(Outcome::Exception(n)) => match errors.get(n as usize) {
                     Some(error) => {
-                        error.each_object(&mut |handle| self.hold_handle(handle, None));
+                        error.each_object(&mut |handle| {
+                            self.hold_handle(handle, None);
+                        });
                         (Tag::Failed, self.new_extra(Extra::Failed(error.clone())))
                     }
                     None => return Err(Closed::WrongReply("an exception that is not listed")),

@@ -86,6 +86,7 @@ mod seen;
 mod slots;
 mod structures;
 mod stubs;
+mod tables;
 mod transaction;
 mod under_way;
 

@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `slots` | the slots, the names of calls |
 //! | `call` | calls, arguments |
+//! | `tables` | tables of rows |
 //! | `structures`, `procedure` | open structures, procedures being defined |
 //! | `under_way` | the batches that are not answered |
 //! | `crossing` | the way of a batch to the server, and its answer |
@@ -223,6 +224,8 @@ pub struct Recorder<S> {
     pub(crate) structures: Vec<Sent<S>>,
     /// The number of tables of this batch, which is not flushed by itself while there are some.
     pub(crate) tables: u32,
+    /// The place of a table without columns in the batch.
+    pub(crate) table_at: usize,
     /// True if the batch is a transaction, which is sent whole.
     pub(crate) shipping: bool,
     /// The first failure of the last batch that was a transaction, by its order.
@@ -276,6 +279,7 @@ impl<S: Source> Recorder<S> {
             signalled: Vec::new(),
             structures: Vec::with_capacity(64),
             tables: 0,
+            table_at: 0,
             shipping: false,
             shipped_from: 0,
             wait_ms: 0,
@@ -293,6 +297,16 @@ impl<S: Source> Recorder<S> {
             replies,
             explained: Explained::default(),
         }
+    }
+
+    /// Returns the commands of the recorded batch that were not sent.
+    pub fn recorded_bytes(&self) -> &[u8] {
+        &self.batch
+    }
+
+    /// Returns the number of positions that the recorded batch has.
+    pub fn positions(&self) -> usize {
+        self.futures.len()
     }
 
     /// Returns the client's numbers as the server has them.
@@ -394,7 +408,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Returns the reason why the open structure will not be sent, or the session is closed.
-    pub(crate) fn refusal(&self) -> Option<Arc<Error<S>>> {
+    pub fn refusal(&self) -> Option<Arc<Error<S>>> {
         self.broken.as_ref().or(self.poison.as_ref()).cloned()
     }
 

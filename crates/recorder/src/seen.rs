@@ -195,7 +195,7 @@ impl<S: Source> Recorder<S> {
     }
 
     /// Tells the program of a failure, and so of all that it follows from.
-    pub(crate) fn tell(&mut self, error: &Arc<Error<S>>) {
+    pub fn tell(&mut self, error: &Arc<Error<S>>) {
         if !self.seen.untold.is_empty() {
             self.seen.tell(error);
             self.attend();

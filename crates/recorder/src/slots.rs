@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bifrost_wire::reply::{OwnedRows, Rows};
-use bifrost_wire::{Arg, Compound, OwnedCompound, Ref, Value};
+use bifrost_wire::{Arg, Compound, OwnedCompound, Ref, TypeNumber, Value};
 
 use crate::Source;
 use crate::error::{CallName, Error, ErrorValue};
@@ -117,6 +117,8 @@ pub(crate) struct Held<S> {
     pub(crate) slots: u32,
     /// The call that made it: its name in messages. Absent for objects of exceptions.
     pub(crate) made: Option<(Maker, S)>,
+    /// The server's number of its type, if it came as a result.
+    pub(crate) ty: Option<TypeNumber>,
 }
 
 impl<S: Source> Recorder<S> {
@@ -175,7 +177,9 @@ impl<S: Source> Recorder<S> {
             Value::Str(s) => return (Tag::Str, self.new_extra(Extra::Str(s.into()))),
             Value::Bytes(b) => return (Tag::Bytes, self.new_extra(Extra::Bytes(b.into()))),
             Value::Compound(c) => {
-                c.each_reference(&mut |handle| self.hold_handle(handle, None));
+                c.each_reference(&mut |handle| {
+                    self.hold_handle(handle, None);
+                });
                 return (Tag::Compound, self.new_extra(Extra::Compound(c.into())));
             }
         };
@@ -349,15 +353,32 @@ impl<S: Source> Recorder<S> {
         Some(read(name, &mut values, &mut |handle| self.new_object(handle)))
     }
 
-    /// Makes a slot for a further stub of an object that the session has a handle for.
-    fn new_object(&mut self, handle: Ref) -> Slot {
+    /// Makes a slot for a further stub of an object that the session [holds](Recorder::holds).
+    pub fn new_object(&mut self, handle: Ref) -> Slot {
         self.hold_handle(handle, None);
         Slot(self.new_slot(Tag::Handle, handle.0 as u64))
     }
 
+    /// True if a stub holds the object of a handle.
+    pub fn holds(&self, handle: Ref) -> bool {
+        self.handles.get(&handle).is_some_and(|held| held.slots > 0)
+    }
+
+    /// Returns the number of handles that the session has.
+    pub fn handle_count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Returns the server's number of an object's type, if the object came as a result.
+    pub fn type_of(&self, handle: Ref) -> Option<TypeNumber> {
+        self.handles.get(&handle)?.ty
+    }
+
     /// Counts a further holder of a handle. `made` is the call that it came from.
-    pub(crate) fn hold_handle(&mut self, handle: Ref, made: Option<(Maker, S)>) {
-        self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
+    pub(crate) fn hold_handle(&mut self, handle: Ref, made: Option<(Maker, S)>) -> &mut Held<S> {
+        let held = self.handles.entry(handle).or_insert(Held { slots: 0, made, ty: None });
+        held.slots += 1;
+        held
     }
 
     #[cold]

@@ -131,7 +131,7 @@ pub(crate) struct Scope<S> {
     pub(crate) place: S,
     /// The place where the structure starts in the batch, in the futures, and in the count of
     /// commands.
-    batch_start: usize,
+    pub(crate) batch_start: usize,
     futures_start: usize,
     commands_start: u64,
     /// The number of that batch.
@@ -167,6 +167,22 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// No structure: a further block of it is refused.
+    pub const NONE: Ended = Ended {
+        kind: Kind::If,
+        batch: u64::MAX,
+        published: 0,
+        batch_length: 0,
+        batch_start: 0,
+        futures_start: 0,
+        commands_start: 0,
+    };
+
+    /// Returns its name, as `while`.
+    pub fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
     /// True if it will be sent.
     pub fn is_kept(&self) -> bool {
         self.batch_length > 0
@@ -177,6 +193,11 @@ impl<S: Source> Recorder<S> {
     /// Returns the number of open structures.
     pub fn depth(&self) -> usize {
         self.scopes.len()
+    }
+
+    /// Returns the names of the open structures, as `while` and `procedure`, outermost first.
+    pub fn open_structures(&self) -> impl ExactSizeIterator<Item = &'static str> {
+        self.scopes.iter().map(|scope| scope.kind.name())
     }
 
     /// True if the innermost loop, within the innermost procedure, is open.

@@ -35,6 +35,7 @@ from .errors import (
 from .generated import ConnectOptions
 from .kinds import Some
 from .live import AsyncLiveBatch, LiveBatch
+from .native import VERSION
 from .procedures import Procedure
 from .recorder.state import Counters
 from .recording import BatchName, Recording
@@ -68,7 +69,7 @@ from .values import (
     Stub,
 )
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AnyArg",

@@ -15,7 +15,6 @@ from typing import Any
 from .recorder.commands import decode_commands
 from .recorder.crossing import Recorder
 from .recorder.numbers import Interface, Numbers
-from .recorder.wire import to_bytes
 
 _INDENT = "  "
 _OPENS = ("while", "if", "foreach", "except", "procedure")
@@ -210,12 +209,12 @@ def explain_bytes(numbers: Numbers, data: bytes) -> str:
 
 def explain_words(core: Recorder) -> str:
     """Returns the recorded commands of a session that were not sent."""
-    commands = decode_commands(to_bytes(core.batch))
+    commands = decode_commands(core.recorded_bytes())
     # Commands that were sent already have taken the first positions.
     counter = Printer(core.numbers)
     for command in commands:
         counter.line(command)
-    printer = Printer(core.numbers, len(core.futures) - counter.position)
+    printer = Printer(core.numbers, core.positions - counter.position)
     lines = [printer.line(command) for command in commands]
     return "\n".join(line for line in lines if line is not None)
 

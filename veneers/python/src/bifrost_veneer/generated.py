@@ -152,6 +152,8 @@ class ConnectOptions(TypedDict, total=False):
     trace_parent: str
     #: The token for traders. Default: that of the variable ``BIFROST_TRADER_TOKEN``.
     trader_token: str
+    #: True if the native library must record, False if it must not. Default: it does if it is there.
+    native: bool
 
 
 def connect(stubs: Stubs, url: str, **options: Unpack[ConnectOptions]) -> Session:

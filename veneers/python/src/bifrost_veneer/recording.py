@@ -66,7 +66,7 @@ T = TypeVar("T")
 #: The most milliseconds of a wait; the server's limit counts if it is lower.
 _WAIT_MS_MAX = 0xFFFF_FFFF
 
-_new = object.__new__
+_new: Any = Slot.__new__
 
 _DEBUG = os.environ.get("BIFROST_DEBUG") == "1"
 
@@ -313,6 +313,11 @@ class Recording:
     def counters(self) -> Counters:
         """The counts of the session up to now."""
         return self.core.counters()
+
+    @property
+    def native(self) -> bool:
+        """True if the native library records the session."""
+        return not isinstance(self.core, Recorder)
 
     @property
     def is_closed(self) -> bool:

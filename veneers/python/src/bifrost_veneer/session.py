@@ -40,6 +40,7 @@ from .io.connection import Connection, open_connection
 from .io.tls import TlsOptions
 from .io.wire import Wire
 from .live import LiveBatch
+from .native import module as library
 from .recorder import errors as e
 from .recorder.calls import Due
 from .recorder.commands import parse_trace
@@ -71,6 +72,7 @@ class Options:
         remap_futures: int = t.REMAP_FUTURES,
         trace_parent: str | None = None,
         trader_token: str | None = None,
+        native: bool | None = None,
     ) -> None:
         self.token = token
         self.name = name
@@ -81,7 +83,11 @@ class Options:
             trace = parse_trace(trace_parent)
             if trace is None:
                 raise ConnectError(f"`{trace_parent}` is no `traceparent` of W3C Trace Context")
-        self.settings = Settings(reply_bytes_max, remap_futures, trace)
+        if native and library is None:
+            raise ConnectError(
+                "`native=True` needs the package bifrost_native, which is not installed or switched off"
+            )
+        self.settings = Settings(reply_bytes_max, remap_futures, trace, use_native=native)
         self.trader_token = trader_token
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeV
 
 from . import _tables as t
 from . import kinds as k
+from . import native
 from .recorder.calls import Operand
 from .recorder.errors import Failure
 from .recorder.numbers import NO_NUMBER, Stubs
@@ -51,7 +52,7 @@ _IS_LITTLE: Final = sys.byteorder == "little"
 _TEXT_BYTES_MAX: Final = 256
 #: Zeros up to a whole word, by the bytes in the last one.
 _ZEROS: Final = [b"", *(b"\0" * (8 - count) for count in range(1, 8))]
-_new: Any = object.__new__
+_new: Any = Slot.__new__
 
 
 def _record_one(
@@ -253,6 +254,14 @@ class Stub(Slot, Generic[V_co]):
     def release(self) -> None:
         """Gives the stub up. CPython does this by itself when the last reference to it is gone."""
         self._core.release(self)
+
+
+#: Records a call in Python.
+record_call = Stub._call
+
+if native.module is not None:
+    # That of the native library; for sessions that it does not record it calls the other one.
+    del Stub._call
 
 
 class Promise(Stub[V]):

@@ -172,6 +172,15 @@ class Recorder(Structures):
         self.sent_bytes += len(data)
         return data
 
+    def recorded_bytes(self) -> bytes:
+        """Returns the commands of the recorded batch that were not sent."""
+        return to_bytes(self.batch)
+
+    @property
+    def positions(self) -> int:
+        """The number of positions of the recorded batch."""
+        return len(self.futures)
+
     # The end of a session.
 
     def close(self, why: Closed) -> Failure:

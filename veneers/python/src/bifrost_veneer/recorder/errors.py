@@ -48,7 +48,8 @@ class CallName:
 class Failure:
     """The reason why a stub has no result."""
 
-    __slots__ = ()
+    #: The native library's failure that this one was made of.
+    __slots__ = ("_native",)
 
     @property
     def cause(self) -> Failure | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import _tables as t
+from .. import native
 from .crossing import Recorder, Replies
 from .decode import Bad, ErrorReply, InterfaceReply, Welcome
 from .errors import ByBadReply, ByServer, ByWrongReply, Closed, GreetError
@@ -38,6 +39,9 @@ class Greeting:
         self._bounds = Bounds()
         self._digest = b""
         self._described = False
+        #: The reply to hello, and the bytes that came since.
+        self._welcomed = b""
+        self._came = b""
         self._replies = Replies(settings.reply_bytes_max)
         words = new_words()
         put_hello(
@@ -57,6 +61,7 @@ class Greeting:
         """Takes bytes of the server, cut anywhere. Returns the recorder when the server has
         answered; None if more bytes are to be sent or read. Raises :class:`GreetError`.
         """
+        self._came += data
         try:
             reply = self._replies.next(data)
         except Bad as error:
@@ -80,6 +85,7 @@ class Greeting:
 
     def _welcome(self, welcome: Welcome) -> Recorder | None:
         self._expect_end()
+        self._welcomed, self._came = self._came, b""
         if welcome.version != t.VERSION:
             raise GreetError(
                 f"the server has version {welcome.version} of the wire form, this client version {t.VERSION}"
@@ -107,6 +113,11 @@ class Greeting:
             raise GreetError(str(error)) from error
 
     def _recorder(self, numbers: Numbers) -> Recorder:
+        if self._settings.native:
+            try:
+                return native.make_recorder(numbers, self._settings, self._welcomed, self._came)
+            except ValueError as error:
+                raise GreetError(str(error)) from error
         return Recorder(numbers, self._bounds, self._settings, self._replies)
 
     def handle_last_bytes(self, data: bytes) -> Closed | bool:

@@ -189,6 +189,7 @@ class Stubs:
 
     __slots__ = (
         "_interface",
+        "_text",
         "basic",
         "builtin",
         "digest",
@@ -222,11 +223,19 @@ class Stubs:
         #: The classes of the exceptions, by their names in Theta.
         self.signals: dict[str, Any] = {}
         self._interface: Interface | None = None
+        self._text: str | None = None
+
+    def text(self) -> str:
+        """Returns the JSON of the interface, which is read once."""
+        if self._text is None:
+            text = self.load()
+            self._text = text if isinstance(text, str) else text.decode()
+        return self._text
 
     def interface(self) -> Interface:
         """Returns the interface, which is read once."""
         if self._interface is None:
-            self._interface = Interface(self.load())
+            self._interface = Interface(self.text())
         return self._interface
 
 

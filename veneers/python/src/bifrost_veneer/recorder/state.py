@@ -26,9 +26,10 @@ import weakref
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .. import _tables as t
+from .. import native
 from .decode import Handle, each_reference
 from .errors import CallName, Closed, Failure, HistoryEntry, Misused, NotSent
 from .numbers import Heading, Numbers
@@ -91,14 +92,20 @@ def place_of(info: Info) -> object:
     return info[1] if len(info) == 2 else info[1:]
 
 
-class Slot:
-    """The knowledge about a stub. Stubs of generated code are slots themselves."""
+if TYPE_CHECKING or native.module is None:
 
-    __slots__ = ("__weakref__", "_core", "_known", "_ref")
+    class Slot:
+        """The knowledge about a stub. Stubs of generated code are slots themselves."""
 
-    _core: Any
-    _ref: int
-    _known: Any
+        __slots__ = ("__weakref__", "_core", "_known", "_ref")
+
+        _core: Any
+        _ref: int
+        _known: Any
+
+else:
+    # It has the same fields, and for a session that the native library records none of them.
+    Slot = native.module.Slot
 
 
 class Holder:
@@ -200,7 +207,7 @@ class Bounds:
 class Settings:
     """The settings of a recorder."""
 
-    __slots__ = ("counts", "remap_futures", "reply_bytes_max", "trace")
+    __slots__ = ("counts", "native", "remap_futures", "reply_bytes_max", "trace")
 
     def __init__(
         self,
@@ -208,6 +215,7 @@ class Settings:
         remap_futures: int = t.REMAP_FUTURES,
         trace: str | None = None,
         counts: bool | None = None,
+        use_native: bool | None = None,
     ) -> None:
         #: The longest reply that is read, in bytes.
         self.reply_bytes_max = reply_bytes_max
@@ -217,6 +225,13 @@ class Settings:
         self.trace = trace
         #: True if counts of references decide what a flush wants.
         self.counts = counts_references() if counts is None else counts
+        #: True if the native library records. It always counts.
+        self.native = (
+            native.module is not None
+            and not native.is_off
+            and self.counts
+            and use_native is not False
+        )
 
 
 class Scope:
