@@ -55,4 +55,23 @@ for sample in samples/* "${examples[@]}"; do
   step env MYPYPATH="$sample" "$tools/mypy" --cache-dir "$target/mypy" --python-executable "$empty" "$sample"/*.py
 done
 step "$tools/pyright" --pythonpath "$empty" src tests/conformance samples
-step "$empty" -m pytest -p no:cacheprovider
+step env BIFROST_NATIVE=0 "$empty" -m pytest -p no:cacheprovider
+
+# The native library: its wheel, in an environment with nothing else but the package and what runs tests.
+native=../../crates/pynative
+if ! cmp -s "$native/requirements.txt" "$target/native-tools/installed.txt"; then
+  rm -rf "$target/native-tools"
+  step "$python" -m venv "$target/native-tools"
+  step "$target/native-tools/bin/python" -m pip install -q -r "$native/requirements.txt"
+  cp "$native/requirements.txt" "$target/native-tools/installed.txt"
+fi
+rm -rf "$target/native-dist" "$target/native"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target}"
+step "$target/native-tools/bin/maturin" build --profile dev --locked --manifest-path "$native/Cargo.toml" --out "$target/native-dist"
+step "$target/native-tools/bin/abi3audit" --strict --summary "$target"/native-dist/*.whl
+step "$python" -m venv --without-pip "$target/native"
+with_native="$target/native/bin/python"
+step "$tools/python" -m pip --python "$with_native" install -q --no-deps "$target"/dist/*.whl "$target"/native-dist/*.whl
+step env BIFROST_NATIVE=1 "$with_native" tests/readme.py
+step "$tools/python" -m pip --python "$with_native" install -q --no-deps -r "$target/pytest.txt"
+step env BIFROST_NATIVE=1 "$with_native" -m pytest -p no:cacheprovider

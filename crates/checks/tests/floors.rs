@@ -110,6 +110,7 @@ const KNOWS: &[(&str, &[&str])] = &[
         &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport", "bifrost-veneer-macros"],
     ),
     ("bifrost-veneergen", &["bifrost-recorder", "bifrost-wire"]),
+    ("bifrost-pynative", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
 ];
 
 #[test]

@@ -41,6 +41,7 @@ mod operands;
 mod package;
 mod places;
 mod slot;
+mod stream;
 mod views;
 
 use pyo3::prelude::*;
@@ -57,6 +58,10 @@ mod bifrost_native {
     use crate::greeting::make_core;
     #[pymodule_export]
     use crate::slot::Slot;
+    #[pymodule_export]
+    use crate::stream::{Connection, Reading, Writing, connect};
+    #[pymodule_export]
+    use crate::views::{Ending, Handles, Held, Open, UnderWay};
     #[pymodule_export]
     const INTERFACE: u32 = crate::INTERFACE;
     #[pymodule_export]

@@ -130,6 +130,19 @@ pub(crate) enum Writing {
 }
 
 impl StreamWriting {
+    /// As [`Stream::try_write`](crate::Stream::try_write).
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        match &mut self.medium {
+            Writing::Shm(stream) => stream.try_write(bytes),
+            Writing::Socket(stream) => stream.try_write(bytes),
+            Writing::Tls(stream) => stream.try_write(bytes),
+            Writing::Web(stream) => stream.try_write(bytes),
+        }
+    }
+
     /// As [`Stream::write`](crate::Stream::write) and [`Stream::flush`](crate::Stream::flush).
     ///
     /// # Errors

@@ -10,9 +10,12 @@ from conformance.bifrost_stubs import Probe, Values, connect
 from servers import CONFORMANCE, Server
 
 import bifrost_veneer as bf
+from bifrost_veneer import native
 
-WAYS = ["unix", "tcp", "tls", "ws", "wss"]
+#: Shared memory needs the native library.
+WAYS = ["unix", "tcp", "tls", "ws", "wss", *(["shm"] if native.module else [])]
 LISTEN = [
+    *("--listen", "shm://FOLDER/shm"),
     *("--listen", "tcp://127.0.0.1:0", "--listen", "tls://127.0.0.1:0", "--anonymous-loopback"),
     *("--listen", "ws://127.0.0.1:0", "--listen", "wss://127.0.0.1:0"),
 ]

@@ -161,7 +161,9 @@ class Machine:
     ) -> None:
         self.client = client
         self.cut = cut or Cut()
-        settings = Settings(counts=counts)
+        settings = self.settings()
+        settings.counts = counts
+        settings.native = settings.native and counts
         if "remap_futures" in case:
             settings.remap_futures = case["remap_futures"]
         if "reply_bytes_max" in case:
@@ -181,6 +183,10 @@ class Machine:
         self.wanted: deque[int] = deque()
         self.crossings: list[Any] = []
         self.results: list[Any] = []
+
+    def settings(self) -> Settings:
+        """The settings of the recorder."""
+        return Settings()
 
     def greet(
         self, greeting: Greeting, case: dict[str, Any], limits: list[tuple[int, int]]

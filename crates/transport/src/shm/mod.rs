@@ -172,9 +172,7 @@ impl ShmStream {
 
     /// Writes the bytes for which there is room now, and returns their number.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
-        let count = self.writing.push(bytes)?;
-        self.flush();
-        Ok(count)
+        self.writing.try_write(bytes)
     }
 
     /// Returns the bell of a server's end.
@@ -363,6 +361,13 @@ impl ShmWriting {
             }
         }
         Ok(())
+    }
+
+    /// Writes the bytes for which there is room now, and returns their number.
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> Result<usize, WriteError> {
+        let count = self.push(bytes)?;
+        self.flush();
+        Ok(count)
     }
 
     /// Writes the bytes for which there is room, and returns their number.

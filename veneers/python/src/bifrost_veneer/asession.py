@@ -18,6 +18,7 @@ from .errors import BifrostError, ConnectError
 from .io.address import Address, AddressError, parse_address
 from .io.connection import TimedOut
 from .io.link import Link, open_link
+from .io.shm import ShmLink, open_shm
 from .live import AsyncLiveBatch
 from .recorder import errors as e
 from .recorder.calls import Due
@@ -45,7 +46,7 @@ class AsyncSession(Recording):
     Failures that were told are those of :mod:`bifrost_veneer.session`.
     """
 
-    def __init__(self, core: Recorder, link: Link, timeout: float) -> None:
+    def __init__(self, core: Recorder, link: Link | ShmLink, timeout: float) -> None:
         super().__init__(core)
         self._link = link
         self._timeout = timeout
@@ -432,14 +433,22 @@ class Connecting:
 
     async def _connect(self, address: Address, options: Options) -> AsyncSession:
         try:
-            return await self._greet(await open_link(address, options.tls), "", options)
+            return await self._greet(await self._link(address, options), "", options)
         except e.GreetError as error:
             asks = isinstance(error.why, e.ByServer) and error.why.number == t.ERROR_BAD_TOKEN
             if not (asks and address.may_ask_for_token and options.token):
                 raise
-        return await self._greet(await open_link(address, options.tls), options.token, options)
+        return await self._greet(await self._link(address, options), options.token, options)
 
-    async def _greet(self, link: Link, token: str, options: Options) -> AsyncSession:
+    @staticmethod
+    async def _link(address: Address, options: Options) -> Link | ShmLink:
+        if address.scheme == "shm":
+            return await open_shm(address, options.timeout)
+        return await open_link(address, options.tls)
+
+    async def _greet(
+        self, link: Link | ShmLink, token: str, options: Options
+    ) -> AsyncSession:
         greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
         try:
             while True:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from . import native
 from .recorder.commands import decode_commands
 from .recorder.crossing import Recorder
 from .recorder.numbers import Interface, Numbers
@@ -224,6 +225,8 @@ def main(arguments: list[str]) -> int:
     if len(arguments) < 1:
         print("usage: python -m bifrost_veneer.explain PROGRAM [ARGUMENTS]", file=sys.stderr)
         return 2
+    # What is taken out of the recorder is seen where it is written in Python; the bytes are the same.
+    native.is_off = True
     take, printers = Recorder.take_bytes, dict[int, Printer]()
 
     def take_and_show(core: Recorder, flushed: bool = False) -> bytes:

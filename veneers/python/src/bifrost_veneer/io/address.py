@@ -1,5 +1,6 @@
 """The place where a server listens, as a URL: ``unix:///path``, ``tcp://host:port``,
-``tls://host:port``, ``ws://host:port/path``, ``wss://host:port/path``.
+``tls://host:port``, ``ws://host:port/path``, ``wss://host:port/path``; with the native library also
+``shm:///path``.
 
 A ``tls`` or ``wss`` address may end with a pin, ``#sha256-...``: the key that the server must have.
 """
@@ -12,7 +13,11 @@ import re
 import socket
 from dataclasses import dataclass
 
-_SCHEMES = ("unix", "tcp", "tls", "ws", "wss")
+from .. import native
+
+_SCHEMES = ("unix", "shm", "tcp", "tls", "ws", "wss")
+#: Those whose place is a file.
+_LOCAL = ("unix", "shm")
 _FORMS = (
     "`unix:///path`, `tcp://host:port`, `tls://host:port`, `ws://host:port` or `wss://host:port`"
 )
@@ -52,14 +57,14 @@ class Address:
         """True if a server there may ask for a token: over unix sockets the kernel tells it the
         user.
         """
-        return self.scheme != "unix"
+        return self.scheme not in _LOCAL
 
     @property
     def is_private(self) -> bool:
         """True if bytes are encrypted between the client and the server, or do not leave the
         machine.
         """
-        return self.scheme == "unix" or self.is_tls or self._is_loopback()
+        return self.scheme in _LOCAL or self.is_tls or self._is_loopback()
 
     def _is_loopback(self) -> bool:
         try:
@@ -69,8 +74,8 @@ class Address:
         return bool(found) and all(ipaddress.ip_address(one[4][0]).is_loopback for one in found)
 
     def __str__(self) -> str:
-        if self.scheme == "unix":
-            return f"unix://{self.path}"
+        if self.scheme in _LOCAL:
+            return f"{self.scheme}://{self.path}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         pin = ""
         if self.pin is not None:
@@ -83,18 +88,20 @@ def parse_address(text: str) -> Address:
     scheme, colon, rest = text.partition("://")
     if not colon:
         raise AddressError(f"`{text}` is not an address: add a scheme, as in {_FORMS}")
-    if scheme == "shm":
-        raise AddressError("shared memory needs the native library: connect to `unix:///path`")
+    if scheme == "shm" and native.module is None:
+        raise AddressError(
+            "shared memory needs the package bifrost_native: install it, or connect to `unix:///path`"
+        )
     if scheme not in _SCHEMES:
         raise AddressError(f"`{scheme}` is not a transport: an address is {_FORMS}")
-    if scheme == "unix":
+    if scheme in _LOCAL:
         if not rest.startswith("/"):
             raise AddressError(
-                f"`{rest}` is not an absolute path: write three slashes, as in `unix:///run/bifrost/main`"
+                f"`{rest}` is not an absolute path: write three slashes, as in `{scheme}:///run/bifrost/main`"
             )
         if rest.endswith("/"):
             raise AddressError(
-                f"`{rest}` names no file: write the path of a socket, as in `unix:///run/bifrost/main`"
+                f"`{rest}` names no file: write the path of a socket, as in `{scheme}:///run/bifrost/main`"
             )
         return Address(scheme, path=rest)
     pin = None

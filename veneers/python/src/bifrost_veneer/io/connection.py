@@ -13,6 +13,7 @@ import struct
 import time
 from typing import Protocol
 
+from .. import native
 from .address import Address
 from .tls import TlsOptions, check_peer, make_context
 from .websocket import Codec, Handshake, close_frame
@@ -291,6 +292,9 @@ class WebsocketConnection:
 def open_connection(address: Address, options: TlsOptions, timeout: float) -> Connection:
     """Connects. Raises OSError or ValueError."""
     deadline = time.monotonic() + timeout
+    if address.scheme == "shm":
+        shared: Connection = native.module.connect(str(address), timeout)
+        return shared
     if address.scheme == "unix":
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

@@ -1,7 +1,7 @@
 """The connection of an awaited session: a protocol of asyncio.
 
-:class:`Link` hands the bytes that came to whoever is told of them: first to :meth:`Link.read`, then
-to the session.
+:class:`Link` hands the bytes that came to whoever is told of them: first to :meth:`Arrivals.read`,
+then to the session.
 """
 
 from __future__ import annotations
@@ -17,18 +17,64 @@ from .tls import TlsOptions, check_peer, make_context
 from .websocket import Codec, Handshake, close_frame
 
 
-class Link(asyncio.Protocol):
-    """A stream of bytes to a server."""
+class Arrivals:
+    """The bytes that come from a server, and their end."""
 
     def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-        self._codec: Codec | None = None
         self._came = bytearray()
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         #: Called with bytes that came, and with the reason of the end.
         self.on_bytes: Callable[[bytes], None] | None = None
         self.on_end: Callable[[Exception], None] | None = None
+
+    def _deliver(self, data: bytes) -> None:
+        if self.on_bytes is not None:
+            self.on_bytes(data)
+            return
+        self._came += data
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _end(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+            if self.on_end is not None:
+                self.on_end(error)
+            self._wake()
+
+    async def read(self) -> bytes:
+        """Returns bytes that came; waits for them. Raises OSError."""
+        while not self._came:
+            if self._error is not None:
+                raise self._error
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        data = bytes(self._came)
+        self._came.clear()
+        return data
+
+    def start(self, on_bytes: Callable[[bytes], None], on_end: Callable[[Exception], None]) -> None:
+        """Hands all further bytes to a session."""
+        self.on_bytes, self.on_end = on_bytes, on_end
+        if self._came:
+            data = bytes(self._came)
+            self._came.clear()
+            on_bytes(data)
+        if self._error is not None:
+            on_end(self._error)
+
+
+class Link(Arrivals, asyncio.Protocol):
+    """A stream of bytes to a server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._transport: asyncio.Transport | None = None
+        self._codec: Codec | None = None
 
     # Called by asyncio.
 
@@ -61,46 +107,10 @@ class Link(asyncio.Protocol):
 
     # Bytes.
 
-    def _deliver(self, data: bytes) -> None:
-        if self.on_bytes is not None:
-            self.on_bytes(data)
-            return
-        self._came += data
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
     def _end(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
-            if self.on_end is not None:
-                self.on_end(error)
-            self._wake()
+        super()._end(error)
         if self._transport is not None:
             self._transport.close()
-
-    async def read(self) -> bytes:
-        """Returns bytes that came; waits for them. Raises OSError."""
-        while not self._came:
-            if self._error is not None:
-                raise self._error
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        data = bytes(self._came)
-        self._came.clear()
-        return data
-
-    def start(self, on_bytes: Callable[[bytes], None], on_end: Callable[[Exception], None]) -> None:
-        """Hands all further bytes to a session."""
-        self.on_bytes, self.on_end = on_bytes, on_end
-        if self._came:
-            data = bytes(self._came)
-            self._came.clear()
-            on_bytes(data)
-        if self._error is not None:
-            on_end(self._error)
 
     def _write_raw(self, data: bytes) -> None:
         if data and self._transport is not None and not self._transport.is_closing():
