@@ -110,7 +110,12 @@ pub(crate) fn maker(number: u64) -> Maker {
 static FRAME: PyOnceLock<(Py<PyAny>, Py<PyTuple>)> = PyOnceLock::new();
 
 impl Core {
-    pub(crate) fn new(recorder: Recorder, numbers: Py<PyAny>, stubs: Py<PyAny>, constants: Constants) -> Core {
+    pub(crate) fn new(
+        recorder: Recorder,
+        numbers: Py<PyAny>,
+        stubs: Py<PyAny>,
+        constants: Constants,
+    ) -> Core {
         Core {
             recorder: Mutex::new(recorder),
             dropped: Mutex::new(Vec::new()),

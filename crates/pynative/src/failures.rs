@@ -56,9 +56,10 @@ pub(crate) fn closed<'py>(py: Python<'py>, why: &Closed) -> PyResult<Bound<'py, 
         Closed::ByClient => package.by_client.bind(py).call0(),
         Closed::Connection(error) => match error.downcast_ref::<Reason>() {
             Some(reason) => Ok(reason.object.clone_ref(py).into_bound(py)),
-            None => package.by_connection.bind(py).call1((
-                pyo3::exceptions::PyConnectionError::new_err(error.to_string()).into_value(py),
-            )),
+            None => package
+                .by_connection
+                .bind(py)
+                .call1((pyo3::exceptions::PyConnectionError::new_err(error.to_string()).into_value(py),)),
         },
         Closed::ByServer { number, position, text } => {
             package.by_server.bind(py).call1((*number, *position, text))
@@ -94,7 +95,10 @@ fn value<'py>(py: Python<'py>, value: &ErrorValue) -> PyResult<Bound<'py, PyAny>
     }
 }
 
-fn places<'py>(py: Python<'py>, places: Option<&FailurePlaces>) -> PyResult<(Option<Bound<'py, PyTuple>>, u64)> {
+fn places<'py>(
+    py: Python<'py>,
+    places: Option<&FailurePlaces>,
+) -> PyResult<(Option<Bound<'py, PyTuple>>, u64)> {
     let Some(places) = places else { return Ok((None, 0)) };
     let class = Package::get(py)?.failure_place.bind(py);
     let list: PyResult<Vec<_>> =
@@ -103,9 +107,14 @@ fn places<'py>(py: Python<'py>, places: Option<&FailurePlaces>) -> PyResult<(Opt
 }
 
 /// Returns the object of the pure package for a failure.
-pub(crate) fn failure<'py>(py: Python<'py>, shown: &Shown, error: &Arc<Error>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn failure<'py>(
+    py: Python<'py>,
+    shown: &Shown,
+    error: &Arc<Error>,
+) -> PyResult<Bound<'py, PyAny>> {
     let package = Package::get(py)?;
-    let caused = |cause: &Option<Arc<Error>>| cause.as_ref().map(|cause| failure(py, shown, cause)).transpose();
+    let caused =
+        |cause: &Option<Arc<Error>>| cause.as_ref().map(|cause| failure(py, shown, cause)).transpose();
     let made = match &**error {
         Error::Signal { name, values, places: come, call } => {
             let values: PyResult<Vec<_>> = values.iter().map(|one| value(py, one)).collect();
@@ -142,7 +151,11 @@ pub(crate) fn failure<'py>(py: Python<'py>, shown: &Shown, error: &Arc<Error>) -
 }
 
 /// Returns failures as a tuple.
-pub(crate) fn tuple<'py>(py: Python<'py>, shown: &Shown, errors: &[Arc<Error>]) -> PyResult<Bound<'py, PyTuple>> {
+pub(crate) fn tuple<'py>(
+    py: Python<'py>,
+    shown: &Shown,
+    errors: &[Arc<Error>],
+) -> PyResult<Bound<'py, PyTuple>> {
     let failures: PyResult<Vec<_>> = errors.iter().map(|error| failure(py, shown, error)).collect();
     PyTuple::new(py, failures?)
 }

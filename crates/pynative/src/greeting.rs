@@ -29,7 +29,8 @@ pub(crate) fn make_core(
     for reply in [welcome, interface] {
         greeting.sent(usize::MAX);
         if recorder.is_none() {
-            recorder = greeting.handle_bytes(reply).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            recorder =
+                greeting.handle_bytes(reply).map_err(|error| PyValueError::new_err(error.to_string()))?;
         }
     }
     let recorder = recorder.ok_or_else(|| PyValueError::new_err("the greeting is not over"))?;

@@ -2,7 +2,7 @@
 //!
 //! It is an accelerator under the package of `veneers/python`, which is complete without it: the
 //! recorder ([`bifrost_recorder`]) in place of the one in Python, and connections over shared memory
-//! and unix sockets ([`bifrost_transport`]). The package finds it and decides who uses it
+//! ([`bifrost_transport`]). The package finds it and decides who uses it
 //! (`bifrost_veneer/native.py`); the same tests pass with and without.
 //!
 //! [`core::Core`] is the type to read first, then [`slot::Slot`].
@@ -56,6 +56,8 @@ mod bifrost_native {
     use crate::core::Core;
     #[pymodule_export]
     use crate::greeting::make_core;
+    #[pymodule_export]
+    use crate::operands::{int_operand, real_operand, str_operand};
     #[pymodule_export]
     use crate::slot::Slot;
     #[pymodule_export]

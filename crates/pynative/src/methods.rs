@@ -36,7 +36,11 @@ impl Core {
         slf: &Bound<'py, Self>,
         receiver: &Bound<'py, Slot>,
         admitted: Maybe<'_, 'py>,
-        record: impl FnOnce(&mut crate::core::Recorder, Number, bifrost_recorder::Admission<Place>) -> bifrost_recorder::Recorded<Place>,
+        record: impl FnOnce(
+            &mut crate::core::Recorder,
+            Number,
+            bifrost_recorder::Admission<Place>,
+        ) -> bifrost_recorder::Recorded<Place>,
     ) -> PyResult<Object<'py>> {
         let core = slf.get();
         let mut admitted = admission(admitted)?;
@@ -52,7 +56,11 @@ impl Core {
     }
 
     /// Makes a slot one of this session.
-    fn bound<'py>(slf: &Bound<'py, Self>, slot: Bound<'py, Slot>, number: Number) -> PyResult<Bound<'py, Slot>> {
+    fn bound<'py>(
+        slf: &Bound<'py, Self>,
+        slot: Bound<'py, Slot>,
+        number: Number,
+    ) -> PyResult<Bound<'py, Slot>> {
         slot.get().bind(slf.clone().unbind(), number)?;
         Ok(slot)
     }

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyFloat, PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use crate::core::Core;
@@ -141,6 +141,36 @@ impl Compose for Argument {
         if let Argument::Items(items) = self {
             items.iter().for_each(|item| put(item.operand()));
         }
+    }
+}
+
+/// Returns an int as an operand. What is no plain int of 64 bits is left to the pure package.
+#[pyfunction]
+pub(crate) fn int_operand<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    match value.cast_exact::<PyInt>() {
+        Ok(int) if int.extract::<i64>().is_ok() => Ok((tag::INT, int).into_pyobject(py)?.into_any()),
+        _ => Package::get(py)?.int_operand.bind(py).call1((value,)),
+    }
+}
+
+/// Returns a real as an operand, as [`int_operand`] does.
+#[pyfunction]
+pub(crate) fn real_operand<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    match value.cast_exact::<PyFloat>() {
+        Ok(real) => Ok((tag::REAL, real).into_pyobject(py)?.into_any()),
+        Err(_) => Package::get(py)?.real_operand.bind(py).call1((value,)),
+    }
+}
+
+/// Returns a text as an operand, as [`int_operand`] does.
+#[pyfunction]
+pub(crate) fn str_operand<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    match value.cast_exact::<PyString>() {
+        Ok(text) => Ok((tag::STRING, text).into_pyobject(py)?.into_any()),
+        Err(_) => Package::get(py)?.str_operand.bind(py).call1((value,)),
     }
 }
 

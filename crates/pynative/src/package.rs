@@ -51,6 +51,9 @@ classes! {
     counters = "recorder.state"."Counters",
     source_place = "errors"."SourcePlace",
     record_call = "values"."record_call",
+    int_operand = "kinds"."int_operand",
+    real_operand = "kinds"."real_operand",
+    str_operand = "kinds"."str_operand",
     ended_connection = "io.connection"."Ended",
     timed_out = "io.connection"."TimedOut",
 }

@@ -101,7 +101,8 @@ impl Place {
 
     /// Returns the object of Python that this place was made of; nothing if it is none.
     pub(crate) fn object<'py>(self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let object = match PLACES.lock().as_ref().and_then(|places| places.objects.get(self.object as usize)) {
+        let object = match PLACES.lock().as_ref().and_then(|places| places.objects.get(self.object as usize))
+        {
             Some(object) => object.clone_ref(py).into_bound(py),
             None => return Ok(None),
         };
@@ -118,7 +119,9 @@ impl fmt::Display for Place {
         let text = Python::attach(|py| -> PyResult<String> {
             let Some(object) = self.object(py)? else { return Ok("?".to_owned()) };
             match object.cast::<PyTuple>() {
-                Ok(pair) => Ok(Package::get(py)?.source_place.bind(py).call1(pair.clone())?.str()?.to_string()),
+                Ok(pair) => {
+                    Ok(Package::get(py)?.source_place.bind(py).call1(pair.clone())?.str()?.to_string())
+                }
                 Err(_) => Ok(object.str()?.to_string()),
             }
         });

@@ -1,5 +1,5 @@
-//! Connections over shared memory and unix sockets, with the functions that those of the pure package
-//! have.
+//! Connections over shared memory, with the functions that the connections of the pure package have.
+//! Those of sockets stay in Python, which makes fewer calls of the system for them.
 //!
 //! [`Connection`] is one of a session whose claims wait; [`Connection::split`] makes the halves that a
 //! session of asyncio has, since shared memory has no descriptor to wait for.
@@ -114,14 +114,13 @@ pub(crate) struct Connection {
     stopper: StreamStopper,
 }
 
-/// Connects to the server at an address: `shm:///path` or `unix:///path`. Raises OSError or
-/// ValueError.
+/// Connects to the server at an address, `shm:///path`. Raises OSError or ValueError.
 #[pyfunction]
 pub(crate) fn connect(py: Python<'_>, address: &str, timeout: f64) -> PyResult<Connection> {
     let parsed: Address =
         address.parse().map_err(|error| PyValueError::new_err(format!("`{address}`: {error}")))?;
-    if !matches!(parsed, Address::Shm(_) | Address::Unix(_)) {
-        return Err(PyValueError::new_err(format!("`{address}` is neither shared memory nor a unix socket")));
+    if !matches!(parsed, Address::Shm(_)) {
+        return Err(PyValueError::new_err(format!("`{address}` is no shared memory")));
     }
     let timeout = Duration::try_from_secs_f64(timeout)
         .map_err(|_| PyValueError::new_err("the time limit is no number of seconds"))?;

@@ -53,7 +53,7 @@ def test_the_variable_says_what_is_tested() -> None:
     setting = os.environ.get("BIFROST_NATIVE")
     assert setting in (None, "0", "1")
     if setting is not None:
-        assert IS_THERE == (setting == "1")
+        assert (setting == "1") == IS_THERE
 
 
 def test_a_session_says_who_records() -> None:
@@ -88,7 +88,10 @@ def test_awaited_sessions_say_it_too() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "said"),
-    [("1", "BIFROST_NATIVE is 1, and bifrost_native is not installed"), ("yes", "0 or 1, not `yes`")],
+    [
+        ("1", "BIFROST_NATIVE is 1, and bifrost_native is not installed"),
+        ("yes", "0 or 1, not `yes`"),
+    ],
 )
 def test_a_library_that_is_not_there(setting: str, said: str) -> None:
     # `-S` and a path of its own: nothing that is installed is found.
@@ -103,7 +106,7 @@ def test_a_library_that_is_not_there(setting: str, said: str) -> None:
         timeout=120,
         check=False,
     )
-    if IS_THERE and setting == "1" and SOURCES == Path(native.module.__file__).resolve().parent:
+    if IS_THERE and setting == "1" and SOURCES in Path(native.module.__file__).resolve().parents:
         # Both are installed in one folder.
         assert alone.returncode == 0, alone.stderr
         return
@@ -111,7 +114,9 @@ def test_a_library_that_is_not_there(setting: str, said: str) -> None:
     assert said in alone.stderr
 
 
-@pytest.mark.parametrize(("version", "interface"), [("0.0.1", native.INTERFACE), (native.VERSION, 0)])
+@pytest.mark.parametrize(
+    ("version", "interface"), [("0.0.1", native.INTERFACE), (native.VERSION, 0)]
+)
 def test_a_library_of_another_version(tmp_path: Path, version: str, interface: int) -> None:
     other = f"__version__ = {version!r}\nINTERFACE = {interface}\n"
     (tmp_path / "bifrost_native.py").write_text(other)
@@ -192,9 +197,8 @@ def test_both_send_the_same_and_say_the_same() -> None:
         except bf.Signal as error:
             said += [str(error), error.__notes__, error.values, str(error.failure)]
         said += [repr(failed), repr(after), repr(value)]
-        with pytest.raises(bf.Misuse) as misuse:
-            with s.if_(probe.same_bool(True)):
-                probe.same_int(1).claim()
+        with pytest.raises(bf.Misuse) as misuse, s.if_(probe.same_bool(True)):
+            probe.same_int(1).claim()
         said.append(str(misuse.value))
         s.break_()
         try:
@@ -263,7 +267,9 @@ with Server(CONFORMANCE) as server, connect(server.url) as s:
         print(error.call.place, error)
 """
     tests = str(Path(__file__).parent)
-    done = python(f"import sys; sys.path[:0] = [{tests!r}]\n{code}", BIFROST_NATIVE=str(int(IS_THERE)))
+    done = python(
+        f"import sys; sys.path[:0] = [{tests!r}]\n{code}", BIFROST_NATIVE=str(int(IS_THERE))
+    )
     assert done.returncode == 0, done.stderr
     place = "None" if IS_THERE else "<string>:1"
     shown = "" if IS_THERE else " at <string>:1"
@@ -405,7 +411,7 @@ if IS_THERE:
             ):
                 with pytest.raises(ConnectionError, match="closed the connection"):
                     use()
-            with pytest.raises(ValueError, match="neither shared memory nor a unix socket"):
+            with pytest.raises(ValueError, match="is no shared memory"):
                 native.module.connect("tcp://localhost:1", 1.0)
 
     def test_the_greeting_is_checked() -> None:
@@ -414,4 +420,3 @@ if IS_THERE:
             native.module.make_core(numbers, "{}", b"\xff" * 16, b"", 1 << 20, 16_384)
         with pytest.raises(ValueError, match="not over"):
             native.module.make_core(numbers, "{}", b"", b"", 1 << 20, 16_384)
-

@@ -446,9 +446,7 @@ class Connecting:
             return await open_shm(address, options.timeout)
         return await open_link(address, options.tls)
 
-    async def _greet(
-        self, link: Link | ShmLink, token: str, options: Options
-    ) -> AsyncSession:
+    async def _greet(self, link: Link | ShmLink, token: str, options: Options) -> AsyncSession:
         greeting = Greeting(self._stubs, token, options.name, options.settings, self._make_stubs)
         try:
             while True:

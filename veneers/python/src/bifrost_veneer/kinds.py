@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from . import _tables as t
+from . import native
 from .recorder.calls import ItemList, Operand, WordList
 from .recorder.decode import Handle, compound_items
 from .recorder.numbers import NO_NUMBER, Stubs
@@ -192,6 +193,13 @@ REAL: Final = _Real("real", t.TAG_REAL, 3)
 CHAR: Final = _Char("char", t.TAG_CHAR, 4)
 STR: Final = _Str("string", t.TAG_STRING, 5)
 BYTES: Final = _Bytes("bytes", t.TAG_BYTES, 0)
+
+int_operand, real_operand, str_operand = INT.operand, REAL.operand, STR.operand
+if native.module is not None:
+    # They leave to those above what is not of the usual class.
+    INT.operand = native.module.int_operand  # type: ignore[method-assign]
+    REAL.operand = native.module.real_operand  # type: ignore[method-assign]
+    STR.operand = native.module.str_operand  # type: ignore[method-assign]
 
 
 class ObjectKind(Kind):
