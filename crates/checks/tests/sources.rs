@@ -185,6 +185,7 @@ const LONG: &[(&str, &str)] = &[
     ("crates/ir/src/verify/func.rs", "one match over statements: the verifier's rules"),
     ("crates/jit/src/lower/call.rs", "one convention: all ways to call"),
     ("crates/jit/src/lower/mod.rs", "one match over statements, and the state that it shares"),
+    ("crates/pynative/src/methods.rs", "one class of Python, whose functions stand in one block"),
     ("crates/runtime/src/cx.rs", "one type: the context, with the words that machine code knows"),
     (
         "crates/runtime/src/content.rs",

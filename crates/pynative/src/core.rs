@@ -57,7 +57,8 @@ pub(crate) struct Core {
     pub(crate) constants: Constants,
 }
 
-/// Makers of futures as the pure package has them: a method is its number, others have a kind above.
+/// Makers of futures as the pure package has them: a method is its number, others have a kind
+/// above.
 const KIND_BITS: u32 = 32;
 
 fn number_of(made: Maker) -> u64 {
@@ -197,7 +198,7 @@ impl Core {
         error.map(|error| self.failure(py, &error)).transpose()
     }
 
-    /// Returns what recording a call has come to: the number of its maker, or the failure.
+    /// Returns the outcome of recording a call: the number of its maker, or the failure.
     pub(crate) fn recorded<'py>(
         &self,
         py: Python<'py>,

@@ -1,8 +1,8 @@
 //! The native library for Python: `bifrost_native`.
 //!
 //! It is an accelerator under the package of `veneers/python`, which is complete without it: the
-//! recorder ([`bifrost_recorder`]) in place of the one in Python, and connections over shared memory
-//! ([`bifrost_transport`]). The package finds it and decides who uses it
+//! recorder ([`bifrost_recorder`]) in place of the one in Python, and connections over shared
+//! memory ([`bifrost_transport`]). The package finds it and decides which sessions use it
 //! (`bifrost_veneer/native.py`); the same tests pass with and without.
 //!
 //! [`core::Core`] is the type to read first, then [`slot::Slot`].
@@ -24,8 +24,8 @@
 //!
 //! # Invariants
 //!
-//! - The package decides; nothing here is needed. Bytes, texts of failures and explanations are those
-//!   of the pure package.
+//! - The package decides; nothing here is needed. Bytes, texts of failures and explanations are
+//!   those of the pure package.
 //! - No code of Python runs while a recorder is entered.
 //! - A wait for bytes holds no lock of Python, and ends with a signal.
 
@@ -46,7 +46,8 @@ mod views;
 
 use pyo3::prelude::*;
 
-/// The number of the interface between this library and the package, which compares it with its own.
+/// The number of the interface between this library and the package, which compares it with its
+/// own.
 const INTERFACE: u32 = 1;
 
 /// The recorder and connections of `bifrost_veneer` in machine code.

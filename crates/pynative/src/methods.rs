@@ -1,5 +1,5 @@
-//! The functions of a session's recorder that Python calls: those of the pure package's recorder, by
-//! its names and with its arguments.
+//! The functions of a session's recorder that Python calls: those of the pure package's recorder,
+//! by its names and with its arguments.
 
 use std::sync::Arc;
 

@@ -144,7 +144,7 @@ impl Compose for Argument {
     }
 }
 
-/// Returns an int as an operand. What is no plain int of 64 bits is left to the pure package.
+/// Returns an int as an operand. All but plain ints of 64 bits are left to the pure package.
 #[pyfunction]
 pub(crate) fn int_operand<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();

@@ -1,8 +1,8 @@
 //! The class below all stubs.
 //!
 //! A stub of a session that records here is the number of a slot of its recorder, and is released
-//! when Python drops it. A stub of a session that records in Python has the three fields of the pure
-//! package's class instead.
+//! when Python drops it. A stub of a session that records in Python has the three fields of the
+//! pure package's class instead.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

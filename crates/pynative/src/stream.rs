@@ -1,11 +1,11 @@
-//! Connections over shared memory, with the functions that the connections of the pure package have.
-//! Those of sockets stay in Python, which makes fewer calls of the system for them.
+//! Connections over shared memory, with the functions that the connections of the pure package
+//! have. Those of sockets stay in Python, which makes fewer calls of the system for them.
 //!
-//! [`Connection`] is one of a session whose claims wait; [`Connection::split`] makes the halves that a
-//! session of asyncio has, since shared memory has no descriptor to wait for.
+//! [`Connection`] is one of a session whose claims wait; [`Connection::split`] makes the halves
+//! that a session of asyncio has, since shared memory has no descriptor to wait for.
 //!
-//! A wait lets other threads of Python run. It is cut into pieces of [`PIECE`], between which signals
-//! are handled: Ctrl-C ends it.
+//! A wait lets other threads of Python run. It is cut into pieces of [`PIECE`], between which
+//! signals are handled: Ctrl-C ends it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -196,7 +196,7 @@ impl Connection {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Closes the connection: the server reads what was written, and then the end.
+    /// Closes the connection: the server reads the bytes written, and then the end.
     fn close(&self) {
         match self.stream.try_lock() {
             Some(mut stream) => drop(stream.take()),
@@ -274,8 +274,8 @@ impl Writing {
         }
     }
 
-    /// Closes it: the server reads what was written, and then the end, when the other half is gone. A
-    /// write that waits is ended.
+    /// Closes it: the server reads the bytes written, and then the end, when the other half is
+    /// gone. A write that waits is ended.
     fn close(&self) {
         match self.half.try_lock() {
             Some(mut half) => drop(half.take()),

@@ -1,4 +1,4 @@
-//! Small objects that tell what a recorder has.
+//! Small objects that show a recorder's tables.
 
 use bifrost_recorder::Ended;
 use bifrost_wire::Ref;
