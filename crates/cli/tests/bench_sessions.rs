@@ -65,32 +65,116 @@ fn imports_are_measured_beside_a_call_that_does_nothing() {
     assert!(targets.len() == 4 && targets.iter().all(|target| target["most"] == 20.0), "{targets:?}");
 }
 
+/// The folder with the languages.
+const VENEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../veneers");
+/// The folder into which `bench/veneers/peers.sh` installs.
+const PEERS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/../peers");
+
 #[test]
-fn client_libraries_are_measured_in_one_run() {
-    let veneers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../veneers");
-    let lines = figures(&["veneers", "--languages", "rust,python", "--rounds", "1", "--veneers", veneers]);
-    for language in ["rust", "python"] {
-        for case in ["record", "batch", "pair", "table"] {
-            assert!(value(find(&lines, case, "bifrost", Some(language))) > 1.0, "{lines:?}");
+fn client_libraries_are_measured_beside_the_peers_that_are_installed() {
+    let lines = figures(&[
+        "veneers",
+        "--languages",
+        "rust,python",
+        "--quick",
+        "--veneers",
+        VENEERS,
+        "--peers",
+        PEERS,
+    ]);
+    let cases = ["record", "null", "pair", "two", "batch", "table"];
+    for (language, peers) in [("rust", ["grpc", "capnp"]), ("python", ["grpcio", "pycapnp"])] {
+        let of = |case: &str, peer: &str| find(&lines, case, peer, Some(language));
+        for case in cases.iter().chain(&["raw"]) {
+            assert!(value(of(case, "bifrost")) > 1.0, "{lines:?}");
         }
+        let missing: Vec<&Value> =
+            lines.iter().filter(|line| line["way"] == language && line["missing"].is_string()).collect();
+        for peer in peers {
+            if missing.iter().any(|line| line["peer"] == peer) {
+                continue;
+            }
+            for case in cases {
+                // The command has compared its results. Ratios are those of medians and of least values.
+                let (ours, line) = (of(case, "bifrost"), of(case, peer));
+                for (ratio, figure) in [("times_ours", "value"), ("times_our_least", "min")] {
+                    let expected = line[figure].as_f64().unwrap() / ours[figure].as_f64().unwrap();
+                    assert!((line[ratio].as_f64().unwrap() / expected - 1.0).abs() < 1e-9, "{line}");
+                }
+            }
+        }
+        let targets = lines.iter().filter(|line| {
+            line["target"]
+                .as_str()
+                .is_some_and(|target| target.starts_with(&format!("{language}: the best peer")))
+        });
+        // Three ratios, in medians and in least values.
+        assert_eq!(targets.count(), if missing.len() == 2 { 0 } else { 6 }, "{lines:?}");
     }
-    assert!(value(find(&lines, "pair", "raw", Some("python"))) > 1.0, "{lines:?}");
-    let targets: Vec<&Value> = lines.iter().filter(|line| line["target"].is_string()).collect();
-    assert!(
-        targets.iter().any(|target| target["target"] == "python: a pair beyond the raw socket"),
-        "{targets:?}"
-    );
+    for figure in ["median", "least"] {
+        let name = format!("python: a pair beyond the raw socket, {figure}");
+        assert!(lines.iter().any(|line| line["target"] == name.as_str()), "{lines:?}");
+    }
 }
 
 #[test]
-fn a_language_that_is_not_there_is_named() {
-    let output =
-        bifrost().args(["bench", "veneers", "--languages", "c", "--veneers", "none"]).output().unwrap();
-    let said = stderr(&output);
-    assert!(
-        output.status.success() && said.contains("not measured: c: there is no `none/c/bench/run`"),
-        "{said}"
+fn peers_are_measured_without_the_library_of_their_language() {
+    let lines =
+        figures(&["veneers", "--languages", "typescript", "--quick", "--veneers", "none", "--peers", PEERS]);
+    let mut missing = lines.iter().filter(|line| line["missing"].is_string());
+    let ours = missing.next().unwrap();
+    assert_eq!(
+        ours["missing"],
+        "not measured: there is no `none/typescript/bench/run`: run this in a checkout, or give --veneers"
     );
+    let missing: Vec<&Value> = missing.map(|line| &line["peer"]).collect();
+    for peer in ["grpc-js", "capnweb"] {
+        for case in ["record", "null", "pair", "two", "batch", "table"] {
+            if !missing.contains(&&Value::from(peer)) {
+                let line = find(&lines, case, peer, Some("typescript"));
+                assert!(value(line) > 1.0 && line["times_ours"].is_null(), "{line}");
+            }
+        }
+    }
+    assert!(lines.iter().all(|line| line["target"].is_null()), "{lines:?}");
+}
+
+#[test]
+fn what_is_not_installed_is_named_with_the_remedy() {
+    let output = bifrost()
+        .args(["bench", "veneers", "--languages", "c,python,typescript", "--quick"])
+        .args(["--veneers", "none", "--peers", "none"])
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for line in [
+        "bifrost: not measured: there is no `none/c/bench/run`",
+        "capnp: not installed: apt-get install g++ capnproto libcapnp-dev; bench/veneers/peers.sh capnp\n",
+        "grpcio: not installed: apt-get install python3 python3-venv g++ protobuf-compiler-grpc libgrpc++-dev \
+         libprotobuf-dev; bench/veneers/peers.sh grpc grpcio\n",
+        "capnweb: not installed: apt-get install nodejs npm; bench/veneers/peers.sh capnweb\n",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[test]
+fn a_peer_that_answers_something_else_fails_the_command() {
+    // A server that is ready, and a client whose results are all 1.
+    let folder = tempfile::tempdir().unwrap();
+    let script = "#!/bin/sh\n[ $1 = client ] || echo ready\nwhile read line; do echo 5 1; done\n";
+    let program = folder.path().join("capnweb");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let output = bifrost()
+        .args(["bench", "veneers", "--languages", "typescript", "--quick", "--veneers", "none", "--peers"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("typescript: capnweb, record: the result is 1, not 4950"), "{said}");
 }
 
 #[test]

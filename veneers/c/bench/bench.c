@@ -1,7 +1,8 @@
-/* Figures of the veneer of C: JSON lines with `bench`, `case`, `peer`, `n`, `value` (median), `min`, `max`, `unit`.
+/* The measured client of `bifrost bench veneers` in C.
  *
- * BIFROST_URL is a server of cases/programs/conformance.theta. The raw ping-pong is one of the same bytes
- * that a claimed call needs, between two threads over a pair of sockets. */
+ * It connects to BIFROST_URL, a server of cases/programs/conformance.theta, and answers lines `CASE N` by the
+ * nanoseconds and the result of N steps (bench/veneers/README.md). The raw ping-pong is one of the same bytes that a
+ * claimed call needs, between two threads over a pair of sockets. */
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,24 +15,12 @@
 
 #include "bifrost_stubs.h"
 
-enum { SAMPLES = 101, RECORDED = 1000, BATCH = 10000, ROWS = 10000, PAIRS = 200, MESSAGE = 64 };
+enum { BATCH_MAX = 10000, MESSAGE = 64 };
 
-static double now_ns(void) {
+static int64_t now_ns(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void print(const char *name, const char *peer, int n, double *samples, size_t count, const char *unit) {
-  qsort(samples, count, sizeof *samples, compare);
-  printf("{\"bench\":\"veneers\",\"case\":\"%s\",\"peer\":\"%s\",\"n\":%d,\"value\":%.1f,\"min\":%.1f,\"max\":%.1f,"
-         "\"unit\":\"%s\"}\n",
-         name, peer, n, samples[count / 2], samples[0], samples[count - 1], unit);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 static void ok(bf_session *s, bf_status status) {
@@ -50,26 +39,74 @@ static void *answer(void *socket) {
   return NULL;
 }
 
-static void raw(double *samples) {
-  int ends[2];
-  pthread_t other;
-  char bytes[MESSAGE] = {0};
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || pthread_create(&other, NULL, answer, &ends[1]) != 0) exit(1);
-  for (int i = 0; i < SAMPLES; i++) {
-    double from = now_ns();
-    for (int n = 0; n < PAIRS; n++) {
-      if (send(ends[0], bytes, sizeof bytes, 0) < 0) exit(1);
-      if (recv(ends[0], bytes, sizeof bytes, MSG_WAITALL) != (ssize_t)sizeof bytes) exit(1);
-    }
-    samples[i] = (now_ns() - from) / PAIRS / 1000;
+static int64_t claimed(bf_session *s, bf_int promise) {
+  int64_t value;
+  ok(s, BF_CLAIM_INT(promise, &value));
+  bf_release(bf_ref_bf_int(promise));
+  return value;
+}
+
+/* The time that a case takes; other work may follow before the next line. */
+static int64_t begin, end;
+
+/** Calls whose results are not wanted: the recording alone. */
+static int64_t record(bf_session *s, Probe p, int64_t count) {
+  int64_t sum = 0;
+  for (int64_t n = 0; n < count; n++) {
+    bf_release(bf_ref_bf_int(Probe_same_int(p, bf_i(n))));
+    sum += n;
   }
-  close(ends[0]);
-  pthread_join(other, NULL);
-  close(ends[1]);
+  end = now_ns();
+  ok(s, BF_FLUSH(s));
+  return sum;
+}
+
+/** From recording to the last result. */
+static int64_t batch(bf_session *s, Probe p, int64_t count) {
+  static bf_int results[BATCH_MAX];
+  int64_t sum = 0, last;
+  if (count < 1 || count > BATCH_MAX) {
+    fprintf(stderr, "a batch has 1 to %d calls\n", BATCH_MAX);
+    exit(1);
+  }
+  for (int64_t n = 0; n < count; n++) results[n] = Probe_same_int(p, bf_i(n));
+  ok(s, BF_CLAIM_INT(results[count - 1], &last));
+  end = now_ns();
+  for (int64_t n = 0; n < count; n++) sum += claimed(s, results[n]);
+  return sum;
+}
+
+static int64_t table(bf_session *s, Probe p, int64_t count) {
+  const bf_items *items;
+  int64_t sum = 0;
+  BF_SCOPE(s) {
+    bf_table table = BF_ROWS(s, BF_TYPE(bf_int), BF_TYPE(bf_str));
+    BF_FOREACH2(s, bf_int, n, bf_str, text, Probe_pairs(p, bf_i(count))) {
+      BF_PUSH(table, bf_arg_bf_int(n), bf_arg_bf_str(text));
+    }
+    ok(s, BF_CLAIM_TABLE(table, &items));
+  }
+  for (size_t row = 0; row < bf_items_rows(items); row++) {
+    sum += bf_value_int(bf_table_cell(items, row, 0)) + (int64_t)bf_table_cell(items, row, 1).text.length;
+  }
+  bf_items_free(s, (bf_items *)items);
+  return sum;
+}
+
+static int64_t ping(int fd, int64_t count) {
+  char bytes[MESSAGE] = {0};
+  for (int64_t n = 0; n < count; n++) {
+    if (send(fd, bytes, sizeof bytes, 0) < 0) exit(1);
+    if (recv(fd, bytes, sizeof bytes, MSG_WAITALL) != (ssize_t)sizeof bytes) exit(1);
+  }
+  return count;
 }
 
 int main(void) {
-  static double samples[SAMPLES];
+  char name[16];
+  int64_t count;
+  int ends[2];
+  pthread_t other;
   bf_session *s = stubs_connect(getenv("BIFROST_URL"));
   if (!s) {
     fprintf(stderr, "%s\n", bf_error_text(NULL));
@@ -77,64 +114,46 @@ int main(void) {
   }
   Probe p = Probe_lookup(s, "probe");
   ok(s, Probe_claim(p));
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || pthread_create(&other, NULL, answer, &ends[1]) != 0) return 1;
 
-  /* Recording alone: calls whose results are not wanted. */
-  for (int i = 0; i < SAMPLES; i++) {
-    double from = now_ns();
-    for (int n = 0; n < RECORDED; n++) bf_release(bf_ref_bf_int(Probe_same_int(p, bf_i(n))));
-    samples[i] = (now_ns() - from) / RECORDED;
-    ok(s, BF_FLUSH(s));
-  }
-  print("record", "c", RECORDED, samples, SAMPLES, "ns");
-
-  /* From recording to the last result. */
-  for (int i = 0; i < SAMPLES / 4; i++) {
-    static bf_int results[BATCH];
-    double from = now_ns();
-    for (int n = 0; n < BATCH; n++) results[n] = Probe_same_int(p, bf_i(n));
-    int64_t value;
-    ok(s, BF_CLAIM_INT(results[BATCH - 1], &value));
-    samples[i] = (now_ns() - from) / BATCH;
-    for (int n = 0; n < BATCH; n++) {
-      ok(s, BF_CLAIM_INT(results[n], &value));
-      if (value != n) return 1;
-      bf_release(bf_ref_bf_int(results[n]));
-    }
-  }
-  print("batch", "c", BATCH, samples, SAMPLES / 4, "ns");
-
-  for (int i = 0; i < SAMPLES; i++) {
-    double from = now_ns();
-    for (int n = 0; n < PAIRS; n++) {
-      int64_t value;
-      bf_int result = Probe_same_int(p, bf_i(n));
-      ok(s, BF_CLAIM_INT(result, &value));
-      bf_release(bf_ref_bf_int(result));
-    }
-    samples[i] = (now_ns() - from) / PAIRS / 1000;
-  }
-  print("pair", "c", PAIRS, samples, SAMPLES, "us");
-
-  for (int i = 0; i < SAMPLES / 4; i++) {
-    const bf_items *items;
-    double from = now_ns();
-    BF_SCOPE(s) {
-      bf_table table = BF_ROWS(s, BF_TYPE(bf_int), BF_TYPE(bf_str));
-      BF_FOREACH2(s, bf_int, n, bf_str, text, Probe_pairs(p, bf_i(ROWS))) {
-        BF_PUSH(table, bf_arg_bf_int(n), bf_arg_bf_str(text));
+  while (scanf("%15s %" SCNd64, name, &count) == 2) {
+    int64_t result = 0;
+    end = 0;
+    begin = now_ns();
+    if (strcmp(name, "record") == 0) {
+      result = record(s, p, count);
+    } else if (strcmp(name, "batch") == 0) {
+      result = batch(s, p, count);
+    } else if (strcmp(name, "null") == 0) {
+      for (; result < count; result++) {
+        bf_nil nothing = bf_at_Probe_nothing(p, BF_HERE);
+        ok(s, BF_CLAIM_NIL(nothing));
+        bf_drop_(nothing);
       }
-      ok(s, BF_CLAIM_TABLE(table, &items));
+    } else if (strcmp(name, "pair") == 0) {
+      for (int64_t n = 0; n < count; n++) result += claimed(s, Probe_same_int(p, bf_i(n)));
+    } else if (strcmp(name, "two") == 0) {
+      for (int64_t n = 0; n < count; n++) {
+        Probe itself = Probe_itself(p);
+        bf_int same = Probe_same_int(itself, bf_i(n));
+        Probe_release(itself);
+        result += claimed(s, same);
+      }
+    } else if (strcmp(name, "table") == 0) {
+      result = table(s, p, count);
+    } else if (strcmp(name, "raw") == 0) {
+      result = ping(ends[0], count);
+    } else {
+      fprintf(stderr, "no case %s\n", name);
+      return 1;
     }
-    int64_t sum = 0;
-    for (size_t row = 0; row < bf_items_rows(items); row++) sum += bf_value_int(bf_table_cell(items, row, 0));
-    if (sum != (int64_t)ROWS * (ROWS + 1) / 2) return 1;
-    bf_items_free(s, (bf_items *)items);
-    samples[i] = (now_ns() - from) / ROWS;
+    if (end == 0) end = now_ns();
+    printf("%" PRId64 " %" PRId64 "\n", end - begin, result);
+    fflush(stdout);
   }
-  print("table", "c", ROWS, samples, SAMPLES / 4, "ns");
-
-  raw(samples);
-  print("pair", "raw", PAIRS, samples, SAMPLES, "us");
+  close(ends[0]);
+  pthread_join(other, NULL);
+  close(ends[1]);
   bf_close(s);
   return 0;
 }

@@ -1,25 +1,21 @@
-"""Measures the veneer: recording, batches, crossings, tables, beside a ping-pong over a raw socket.
+"""The measured client of ``bifrost bench veneers`` in Python.
 
-Prints a line of JSON for each figure, as ``bifrost bench veneers`` reads it. ``BIFROST_URL`` is a
-server of ``cases/programs/conformance.theta`` at a unix socket; without it one is started
-with ``BIFROST_BIN``.
+It connects to ``BIFROST_URL``, a server of ``cases/programs/conformance.theta``, and answers lines
+``CASE N`` by the nanoseconds and the result of N steps (``bench/veneers/README.md``). Without
+``BIFROST_URL`` a server is started with ``BIFROST_BIN``.
 """
 
 from __future__ import annotations
 
-import gc
-import json
 import os
 import socket
-import statistics
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from time import perf_counter_ns
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS)]
@@ -27,29 +23,7 @@ sys.path[:0] = [str(TESTS)]
 from conformance.bifrost_stubs import Probe, connect  # noqa: E402
 from servers import CONFORMANCE, Server  # noqa: E402
 
-
-def figure(case: str, n: int, samples: list[float], unit: str = "ns", peer: str = "python") -> None:
-    """Prints a figure: the median of its samples, the least and the greatest, each of one of ``n``
-    steps.
-    """
-    value, least, most = (round(f(samples), 3) for f in (statistics.median, min, max))
-    line = {
-        "bench": "veneers",
-        "case": case,
-        "peer": peer,
-        "n": n,
-        "value": value,
-        "min": least,
-        "max": most,
-    }
-    print(json.dumps(line | {"unit": unit}), flush=True)
-
-
-def timed(work: Callable[[], Any]) -> float:
-    """Returns the nanoseconds of one run."""
-    begin = time.perf_counter_ns()
-    work()
-    return time.perf_counter_ns() - begin
+import bifrost_veneer as bf  # noqa: E402
 
 
 @contextmanager
@@ -63,77 +37,9 @@ def server_url() -> Iterator[str]:
         yield server.url
 
 
-def record(probe: Probe, flush: Callable[[], None]) -> None:
-    """A recorded call whose stub is dropped: the recording alone."""
-    counter = probe.counter()
-    flush()
-    for name, call in (
-        ("record", lambda: probe.same_int(7)),
-        ("record, no argument", counter.value),
-        ("record, a text", lambda: probe.same_string("abc")),
-    ):
-        samples = []
-        for _ in range(200):
-
-            def run(call: Callable[[], Any] = call) -> None:
-                for _ in range(100):
-                    call()
-
-            samples.append(timed(run) / 100)
-            flush()
-        figure(name, 100, samples)
-
-
-def batches(probe: Probe) -> None:
-    """Batches of 10,000 calls, of which the last is claimed, or all."""
-    count = 10_000
-    counter = probe.counter()
-    counter.value().claim()
-    samples = []
-    for _ in range(20):
-
-        def run() -> None:
-            for _ in range(count - 1):
-                counter.value()
-            counter.value().claim()
-
-        samples.append(timed(run) / count)
-    figure("batch", count, samples)
-    samples = []
-    for _ in range(20):
-
-        def run_all() -> None:
-            for promise in [counter.value() for _ in range(count)]:
-                promise.claim()
-
-        samples.append(timed(run_all) / count)
-    figure("batch, all claimed", count, samples)
-
-
-def pairs(probe: Probe) -> None:
-    """A call, claimed: a pair of crossings."""
-    counter = probe.counter()
-    counter.value().claim()
-    samples = [timed(lambda: counter.value().claim()) / 1000 for _ in range(5000)]
-    figure("pair", 1, samples, "us")
-
-
-def tables(session: Any, probe: Probe) -> None:
-    """A table of 10,000 rows with two columns."""
-    count = 10_000
-    samples = []
-    for _ in range(10):
-
-        def run() -> None:
-            rows = session.collect(probe.pairs(count), lambda v: (v[0], v[1])).claim()
-            assert len(rows) == count
-
-        samples.append(timed(run) / count)
-    figure("table", count, samples)
-
-
-def ping_pong() -> None:
-    """The same bytes back and forth over a raw unix socket: 16 there, 48 back."""
+@contextmanager
+def echo() -> Iterator[socket.socket]:
+    """A unix socket whose other end sends back 48 bytes for each message."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "raw")
         listener = socket.socket(socket.AF_UNIX)
@@ -150,27 +56,61 @@ def ping_pong() -> None:
         thread.start()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)
-
-            def run() -> None:
-                client.sendall(b"y" * 32)
-                client.recv(4096)
-
-            samples = [timed(run) / 1000 for _ in range(5000)]
+            yield client
         thread.join()
         listener.close()
-    figure("pair", 1, samples, "us", "raw")
+
+
+def run(
+    session: bf.Session, probe: Probe, raw: socket.socket, name: str, count: int
+) -> tuple[int, int]:
+    """Runs a case; returns its nanoseconds and its result."""
+    result = 0
+    begin = perf_counter_ns()
+    match name:
+        case "record":
+            # The stubs are dropped: the recording alone.
+            for n in range(count):
+                probe.same_int(n)
+                result += n
+            ended = perf_counter_ns()
+            session.flush()
+            return ended - begin, result
+        case "batch":
+            promises = [probe.same_int(n) for n in range(count)]
+            promises[-1].claim()
+            ended = perf_counter_ns()
+            return ended - begin, sum(promise.claim() for promise in promises)
+        case "null":
+            for _ in range(count):
+                probe.nothing().claim()
+                result += 1
+        case "pair":
+            for n in range(count):
+                result += probe.same_int(n).claim()
+        case "two":
+            for n in range(count):
+                result += probe.itself().same_int(n).claim()
+        case "table":
+            rows = session.collect(probe.pairs(count), lambda v: (v[0], v[1])).claim()
+            result = sum(number + len(text) for number, text in rows)
+        case "raw":
+            for _ in range(count):
+                raw.sendall(b"y" * 32)
+                raw.recv(4096)
+                result += 1
+        case _:
+            raise ValueError(f"no case {name}")
+    return perf_counter_ns() - begin, result
 
 
 def main() -> None:
-    gc.collect()
-    ping_pong()
-    with server_url() as url, connect(url) as session:
+    with echo() as raw, server_url() as url, connect(url) as session:
         probe = session.lookup("probe", Probe)
         session.flush()
-        record(probe, session.flush)
-        batches(probe)
-        pairs(probe)
-        tables(session, probe)
+        for line in sys.stdin:
+            name, count = line.split()
+            print(*run(session, probe, raw, name, int(count)), flush=True)
 
 
 if __name__ == "__main__":

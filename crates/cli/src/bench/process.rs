@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -16,7 +16,9 @@ use rustix::time::{ClockId, clock_gettime};
 use super::common::Failed;
 
 /// The longest time of a run.
-const RUN_SECONDS_MAX: i64 = 600;
+const RUN_MAX: Duration = Duration::from_secs(600);
+/// The time in which a process must end when its input has ended, in steps.
+const ENDING: (u32, Duration) = (200, Duration::from_millis(10));
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +55,71 @@ fn clock_ms(clock: ClockId) -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// A program that waits for numbers.
-pub struct Process {
+/// A process that answers lines, and ends when its input does.
+pub struct Program {
     name: &'static str,
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
+
+impl Program {
+    /// Starts it, under a name for messages.
+    ///
+    /// # Errors
+    /// The system does not.
+    pub fn start(name: &'static str, command: &mut Command) -> Result<Program, Failed> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
+        Ok(Program { name, child, input, output })
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub fn say(&mut self, line: &str) -> Result<(), Failed> {
+        let input = self.input.as_mut().ok_or("no input to write to")?;
+        writeln!(input, "{line}")?;
+        Ok(input.flush()?)
+    }
+
+    /// Reads a line; the program has one line under way at most, and writes it at once.
+    ///
+    /// # Errors
+    /// The program has ended, or is silent for `limit`.
+    pub fn hear(&mut self, limit: Duration) -> Result<String, Failed> {
+        let seconds = Timespec::try_from(limit)?;
+        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&seconds))? == 0 {
+            self.child.kill()?;
+            return Err(format!("a program of {} is silent for {} s", self.name, limit.as_secs()).into());
+        }
+        let mut line = String::new();
+        match self.output.read_line(&mut line)? {
+            0 => Err(format!("a program of {} has ended", self.name).into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let (steps, step) = ENDING;
+        for _ in 0..steps {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return;
+            }
+            std::thread::sleep(step);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A program that waits for numbers.
+pub struct Process(Program);
 
 impl Process {
     /// Starts it, under a name for tables and files.
@@ -67,15 +127,12 @@ impl Process {
     /// # Errors
     /// The system does not.
     pub fn start(name: &'static str, command: &mut Command) -> Result<Process, Failed> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
-        Ok(Process { name, child, input, output })
+        Program::start(name, command).map(Process)
     }
 
     /// Returns its name in tables and files.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.0.name
     }
 
     /// Runs the kernel once.
@@ -99,17 +156,17 @@ impl Process {
     /// # Errors
     /// The message of the program.
     pub fn run_with(&mut self, sizes: &str) -> Result<Ran, Failed> {
-        let input = self.input.as_mut().ok_or("no input to write to")?;
+        self.run_within(sizes, RUN_MAX)
+    }
+
+    /// Runs it in the same way, for no longer than `limit`.
+    ///
+    /// # Errors
+    /// The message of the program.
+    pub fn run_within(&mut self, sizes: &str, limit: Duration) -> Result<Ran, Failed> {
         let start = Instant::now();
-        writeln!(input, "{sizes}")?;
-        let limit = Timespec { tv_sec: RUN_SECONDS_MAX, tv_nsec: 0 };
-        // It answers by a whole line at once, and all before has been read.
-        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&limit))? == 0 {
-            self.child.kill()?;
-            return Err(format!("the program of {} has run for {RUN_SECONDS_MAX} seconds", self.name).into());
-        }
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
+        self.0.say(sizes)?;
+        let line = self.0.hear(limit)?;
         let wall_ms = start.elapsed().as_secs_f64() * 1e3;
         let answer = || {
             let mut words = line.split_whitespace();
@@ -118,7 +175,7 @@ impl Process {
             let main_ms = words.next().map(|ns| ns.parse::<f64>().map(|ns| ns / 1e6)).transpose().ok()?;
             Some(Ran { sample: Sample { ms, result }, wall_ms, main_ms })
         };
-        answer().ok_or_else(|| format!("the program of {} answers `{}`", self.name, line.trim()).into())
+        answer().ok_or_else(|| format!("the program of {} answers `{line}`", self.0.name).into())
     }
 
     /// Returns a line of the system's figures of its memory, in bytes: `VmRSS`, `VmHWM`.
@@ -126,7 +183,7 @@ impl Process {
     /// # Errors
     /// The system does not tell.
     pub fn memory(&self, what: &str) -> Result<u64, Failed> {
-        memory_of(self.child.id(), what)
+        memory_of(self.0.child.id(), what)
     }
 }
 
@@ -149,14 +206,6 @@ pub fn status_of(process: u32, what: &str) -> Result<String, Failed> {
     let status = std::fs::read_to_string(&path)?;
     let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
     Ok(line.ok_or_else(|| format!("`{path}` has no {what}"))?.trim().to_owned())
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It ends when its input does; its status does not matter any more.
-        drop(self.input.take());
-        let _ = self.child.wait();
-    }
 }
 
 /// Returns the first line that a program says of itself, if it is on the PATH.

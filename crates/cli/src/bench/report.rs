@@ -67,6 +67,12 @@ pub struct Case {
     /// Objects that came along with others, used or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetched: Option<u64>,
+    /// The median as a multiple of Bifrost's median, where the rounds of both alternate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_ours: Option<f64>,
+    /// The least as a multiple of Bifrost's least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times_our_least: Option<f64>,
     /// Processor time of all sides for one sample, in nanoseconds, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
@@ -107,6 +113,8 @@ impl Case {
             fetches: None,
             fetched: None,
             prefetched: None,
+            times_ours: None,
+            times_our_least: None,
             cpu_ns: None,
         }
     }
@@ -157,6 +165,14 @@ impl Case {
     /// Adds the counts of fetched objects of one sample.
     pub fn fetched(mut self, fetches: u64, fetched: u64, prefetched: u64) -> Case {
         (self.fetches, self.fetched, self.prefetched) = (Some(fetches), Some(fetched), Some(prefetched));
+        self
+    }
+
+    /// Adds the ratios to Bifrost's case; none of a cost that is not measured.
+    pub fn beside(mut self, ours: &Case) -> Case {
+        let measured = |ratio: f64| ratio.is_finite().then_some(ratio);
+        self.times_ours = measured(ratio(self.value, ours.value));
+        self.times_our_least = measured(ratio(self.min, ours.min));
         self
     }
 

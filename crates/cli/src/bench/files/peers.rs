@@ -4,24 +4,20 @@
 //! and clients are processes of it; `bench/files/files.h` has the lines that they read and print. A
 //! peer whose tools are missing does not take part, and says how to install them.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::common::Failed;
-use super::super::process::{succeed, version};
+use super::super::process::{Program, succeed, version};
 use super::subject::{Counts, Done, Files, OURS, Over, Server, Slow, Subject, Way, Work};
 
 /// The sources that both peers include.
 const SHARED: (&str, &str) = ("files.h", include_str!("../../../../../bench/files/files.h"));
 /// The longest wait for a line of a peer.
 const ANSWER: Duration = Duration::from_secs(120);
-/// The time in which a process must end when its input has ended, in steps.
-const ENDING: (u32, Duration) = (200, Duration::from_millis(10));
 
 /// Another system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -196,8 +192,8 @@ impl Subject for Tool {
         let mut command = self.command();
         command.args(["serve", &address]).arg(files.folder()).arg(tasks.to_string());
         let mut server = Program::start(self.name(), &mut command)?;
-        let line = server.hear()?;
-        let place = line.strip_prefix("ready ").ok_or_else(|| server.unknown(&line))?.to_owned();
+        let line = server.hear(ANSWER)?;
+        let place = line.strip_prefix("ready ").ok_or_else(|| unknown(self.name(), &line))?.to_owned();
         Ok(Box::new(PeerServer { tool: self, files, server, place, clients: Vec::new() }))
     }
 }
@@ -225,9 +221,9 @@ impl Server for PeerServer<'_> {
                 if let Some(order) = order {
                     client.say(order)?;
                 }
-                let line = client.hear()?;
+                let line = client.hear(ANSWER)?;
                 if line != answer {
-                    return Err(client.unknown(&line));
+                    return Err(unknown(self.tool.name, &line));
                 }
             }
             self.clients.push(client);
@@ -241,16 +237,16 @@ impl Server for PeerServer<'_> {
             client.say(&line)?;
         }
         let done = self.clients.iter_mut().map(|client| {
-            let line = client.hear()?;
-            done(&line).ok_or_else(|| client.unknown(&line))
+            let line = client.hear(ANSWER)?;
+            done(&line).ok_or_else(|| unknown(self.tool.name, &line))
         });
         done.collect()
     }
 
     fn counts(&mut self) -> Result<Counts, Failed> {
         self.server.say("counts")?;
-        let line = self.server.hear()?;
-        counts(&line).ok_or_else(|| self.server.unknown(&line))
+        let line = self.server.hear(ANSWER)?;
+        counts(&line).ok_or_else(|| unknown(self.tool.name, &line))
     }
 }
 
@@ -288,61 +284,11 @@ fn counts(line: &str) -> Option<Counts> {
     words.next().is_none().then_some(counts)
 }
 
-/// A process that answers lines, and ends when its input does.
-struct Program {
-    name: &'static str,
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Program {
-    fn start(name: &'static str, command: &mut Command) -> Result<Program, Failed> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
-        Ok(Program { name, child, input, output })
-    }
-
-    fn say(&mut self, line: &str) -> Result<(), Failed> {
-        let input = self.input.as_mut().ok_or("no input to write to")?;
-        writeln!(input, "{line}")?;
-        Ok(input.flush()?)
-    }
-
-    /// Reads a line; the program has one line under way at most, and writes it at once.
-    fn hear(&mut self) -> Result<String, Failed> {
-        let limit = Timespec::try_from(ANSWER)?;
-        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&limit))? == 0 {
-            return Err(format!("a program of {} is silent for {} s", self.name, ANSWER.as_secs()).into());
-        }
-        let mut line = String::new();
-        match self.output.read_line(&mut line)? {
-            0 => Err(format!("a program of {} has ended", self.name).into()),
-            _ => Ok(line.trim_end().to_owned()),
-        }
-    }
-
-    fn unknown(&self, line: &str) -> Failed {
-        match line.strip_prefix("failed ") {
-            Some(reason) => format!("a client of {} failed: {reason}", self.name).into(),
-            None => format!("a program of {} says `{line}`", self.name).into(),
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let (steps, step) = ENDING;
-        for _ in 0..steps {
-            if let Ok(Some(_)) = self.child.try_wait() {
-                return;
-            }
-            std::thread::sleep(step);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Returns the error of a line that was not expected.
+fn unknown(name: &str, line: &str) -> Failed {
+    match line.strip_prefix("failed ") {
+        Some(reason) => format!("a client of {name} failed: {reason}").into(),
+        None => format!("a program of {name} says `{line}`").into(),
     }
 }
 
