@@ -63,6 +63,8 @@ step cargo clippy --locked --workspace --all-targets --features "$features" -- -
 # The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.
 step cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+# The peers of the client libraries that can be had here; a test measures beside those that are.
+step bench/veneers/peers.sh
 # Stubs, vectors, tables of the documents, links, floors and commands of the documents are checked by tests.
 # Packages are never chosen one by one: other features of the same crates would be built again.
 # Traders over etcd are a feature, whose build needs `protoc`; it is on in all tests, so that nothing is built twice.
