@@ -93,7 +93,7 @@ impl Peer {
             command.arg(order).arg(&socket);
             command
         };
-        // Settings of the libraries, and messages about the connections that end, are not for the table.
+        // Messages of a library about connections that end are not for the table.
         let mut server = Program::start(name, program(self.server(), "serve").stderr(Stdio::null()))?;
         let line = server.hear(READY_MAX).map_err(|why| format!("the server of {name}: {why}"))?;
         if line != "ready" {

@@ -15,7 +15,7 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 /// A measured case. A client gets the name and a number n, and does n steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Calls of `same_int` that are recorded. Of a peer: that are begun, and not awaited in the time
+    /// Calls of `same_int` that are recorded; of a peer: begun, and not awaited in the time
     Record,
     /// Calls of `nothing`, each claimed before the next one
     Null,
