@@ -18,7 +18,7 @@ export default tseslint.config(
   eslint.configs.recommended,
   tseslint.configs.recommendedTypeChecked,
   {
-    languageOptions: { parserOptions: { project: ["./tests/tsconfig.json"] } },
+    languageOptions: { parserOptions: { project: ["./tests/tsconfig.json"], tsconfigRootDir: import.meta.dirname } },
     rules: {
       "@typescript-eslint/no-explicit-any": "error",
       // Failures are values; `throw` carries one to the function that returns it.

@@ -26,6 +26,7 @@ const STUBS: &[(&str, &str)] = &[
 
 /// Those of stubs in TypeScript.
 const TYPESCRIPT: &[(&str, &str)] = &[
+    ("examples/packages/typescript", "examples/packages/packages.theta"),
     ("veneers/typescript/samples/auctions", "examples/auctions/auctions.theta"),
     ("veneers/typescript/samples/database", "examples/database/database.theta"),
     ("veneers/typescript/samples/lists", "examples/lists/lists.theta"),

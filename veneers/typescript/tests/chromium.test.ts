@@ -8,6 +8,7 @@ import { after, before, test } from "node:test";
 import { chromium, type Browser, type Page } from "playwright-core";
 
 import { ROOT, Server } from "./server.js";
+import { Exporter } from "./traders.js";
 
 const PAGE = `<!doctype html><meta charset="utf-8"><title>Bifrost</title>
 <h1>Users</h1><pre id="users"></pre><script type="module" src="/page.mjs"></script>`;
@@ -82,6 +83,17 @@ test("Chromium: the database, live", { timeout: 60_000 }, async () => {
   equal(await page.textContent("#users"), users(3));
   const screenshot = process.env["BIFROST_SCREENSHOT"];
   if (screenshot) await page.screenshot({ path: screenshot });
+});
+
+test("Chromium: a service through a trader", { timeout: 60_000 }, async () => {
+  const url = await serve("examples/database/database.theta", []);
+  const origins = ["--set", `websocket.origins=${JSON.stringify([origin])}`];
+  const listen = ["--listen", "ws://127.0.0.1:0", "--anonymous-loopback", ...origins, "--trust-addresses"];
+  await using trader = await Server.trader(...listen);
+  await using exporter = await Exporter.at(trader);
+  await exporter.database("database", ["unix:///nowhere", url], "region=eu");
+  const traders = JSON.stringify(["ws://127.0.0.1:1", trader.urls[1]]);
+  equal(await page.evaluate<string>(`runService(${traders})`), `1 visits at ${url}`);
 });
 
 test("Chromium: what a page cannot open", { timeout: 60_000 }, async () => {

@@ -17,17 +17,31 @@ const program = process.env.BIFROST_BIN;
 const folder = mkdtempSync(join(tmpdir(), "bifrost-installed-"));
 const run = (command, ...args) =>
   execFileSync(command, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
-let server;
+const children = [];
+/** Starts a command of the server's program, and waits until it is ready. */
+const start = async (...args) => {
+  // Variables of the tests are no settings of a server.
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BIFROST_")));
+  const child = spawn(program, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  children.push(child);
+  await new Promise((ready, failed) => {
+    child.stdout.once("data", ready);
+    child.once("exit", () => failed(new Error(`${args[0]} did not start`)));
+  });
+};
 try {
   const [tarball] = readdirSync(join(here, "build/package"));
   const readme = readFileSync(join(here, "README.md"), "utf8");
-  const [, client] = /```ts\n([^]*?)```/.exec(readme);
+  const [client, service] = [/```ts\n([^]*?)```/, /```ts\n(import { Service }[^]*?)```/].map(
+    (block) => block.exec(readme)[1],
+  );
   const [, output] = /```text\n([^]*?)```/.exec(readme);
   const theta = join(here, "../../examples/database/database.theta");
   writeFileSync(join(folder, "package.json"), '{ "name": "client", "private": true, "type": "module" }\n');
   run("npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", join(here, "build/package", tarball));
   writeFileSync(join(folder, "main.ts"), client);
   writeFileSync(join(folder, "places.ts"), PLACES);
+  writeFileSync(join(folder, "service.ts"), service);
   run(program, "veneer", "--lang", "typescript", theta, "-o", ".");
   // As a program of its own: strict, with the types of the package.
   const types = join(here, "node_modules/@types");
@@ -35,18 +49,12 @@ try {
     process.execPath,
     join(here, "node_modules/typescript/bin/tsc"),
     ...["--strict", "--target", "es2022", "--lib", "es2022,esnext.disposable,dom", "--module", "nodenext"],
-    ...["--typeRoots", types, "--types", "node", "--skipLibCheck", "main.ts", "places.ts"],
+    ...["--typeRoots", types, "--types", "node", "--skipLibCheck", "main.ts", "places.ts", "service.ts"],
   );
-  // Variables of the tests are no settings of a server.
-  const clean = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BIFROST_")));
-  server = spawn(program, ["serve", "--listen", `unix://${folder}/socket`, theta], {
-    env: clean,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  await new Promise((ready, failed) => {
-    server.stdout.once("data", ready);
-    server.once("exit", () => failed(new Error("the server did not start")));
-  });
+  const trader = `unix://${folder}/trader`;
+  await start("trader", "--listen", trader);
+  const exported = ["--export", "database:DataBase", "--property", "region=eu", "--trader", trader];
+  await start("serve", "--listen", `unix://${folder}/socket`, ...exported, theta);
   const env = { ...process.env, BIFROST_URL: `unix://${folder}/socket` };
   const said = execFileSync(process.execPath, ["main.js"], { cwd: folder, encoding: "utf8", env });
   if (said !== output) throw new Error(`the client prints something else than the README:\n${said}`);
@@ -55,8 +63,14 @@ try {
   if (!/^NotFound: DataElem\.name at \S*places\.js:4 .*DataBase\.fetch at \S*places\.js:4 signalled/.test(placed)) {
     throw new Error(`the places of calls are missing: ${placed}`);
   }
-  console.log("the README's client runs");
+  // Through the trader, by `connect` and as a service.
+  const through = { ...env, BIFROST_TRADER: trader, BIFROST_URL: "trader:///DataBase" };
+  const found = execFileSync(process.execPath, ["places.js"], { cwd: folder, encoding: "utf8", env: through });
+  if (found !== placed) throw new Error(`another error through the trader: ${found}`);
+  const visits = execFileSync(process.execPath, ["service.js"], { cwd: folder, encoding: "utf8", env: through });
+  if (visits !== "eve: 1003 visits, at database\n") throw new Error(`the service prints: ${visits}`);
+  console.log("the README's clients run");
 } finally {
-  server?.kill();
+  for (const child of children) child.kill();
   rmSync(folder, { recursive: true, force: true });
 }

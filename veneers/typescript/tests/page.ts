@@ -2,7 +2,9 @@
 // page, and starts a server for each live case.
 
 import * as bf from "bifrost-veneer";
+import { Service } from "bifrost-veneer/service";
 
+import { DataBase } from "../samples/database/bifrost_stubs.js";
 import { cases as live } from "./conformance.js";
 import { connect } from "./stubs/conformance/bifrost_stubs.js";
 import * as vectors from "./stubs/vectors/bifrost_stubs.js";
@@ -68,6 +70,16 @@ Object.assign(globalThis, {
       })),
     ),
   runDatabase: database,
+  /** Visits, by a service at these traders. */
+  runService: async (traders: readonly string[]) => {
+    await using service = new Service("trader:///DataBase?region=eu", DataBase, { traders, timeout: 20_000 });
+    const visits = await service.runNamed((_, db) => {
+      const eve = db.fetch("eve");
+      eve.touch();
+      return eve.visits();
+    });
+    return `${visits} visits at ${service.server?.address}`;
+  },
   /** What the browser cannot open. */
   runRefused: async (url: string) => {
     const refusals: string[] = [];

@@ -69,12 +69,14 @@ impl Drop for Served {
 
 #[test]
 fn committed_stubs_are_fresh() {
-    let mut veneer = server();
-    veneer.args(["veneer", "thumbnails.theta", "-o", "rust/src"]);
-    if std::env::var_os("BIFROST_UPDATE").is_none() {
-        veneer.arg("--check");
+    for (language, folder) in [("rust", "rust/src"), ("typescript", "typescript")] {
+        let mut veneer = server();
+        veneer.args(["veneer", "--lang", language, "thumbnails.theta", "-o", folder]);
+        if std::env::var_os("BIFROST_UPDATE").is_none() {
+            veneer.arg("--check");
+        }
+        said(&veneer.output().unwrap());
     }
-    said(&veneer.output().unwrap());
 }
 
 #[test]
