@@ -5,7 +5,7 @@
 use bifrost_recorder::{Compose, Operand, Owner, Slot as Number};
 use bifrost_wire::value::tag;
 use bifrost_wire::{COMPOUND_DEPTH_MAX, Compound, Value};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
@@ -45,13 +45,25 @@ impl Argument {
         Argument::at_depth(operand, session, 1)
     }
 
+    #[inline]
     fn at_depth(operand: &Bound<'_, PyAny>, session: &Core, depth: usize) -> PyResult<Argument> {
+        if let Ok(int) = operand.cast_exact::<PyInt>() {
+            return int.extract().map(Argument::Int).map_err(|_| too_large(int));
+        }
+        if let Ok(text) = operand.cast_exact::<PyString>() {
+            return Ok(Argument::Text(text.extract()?));
+        }
         if let Ok(value) = operand.cast_exact::<PyTuple>() {
             return Argument::of_value(value);
         }
         if let Ok(stub) = operand.cast::<Slot>() {
             return stub.get().argument(session);
         }
+        Argument::of_items(operand, session, depth)
+    }
+
+    #[cold]
+    fn of_items(operand: &Bound<'_, PyAny>, session: &Core, depth: usize) -> PyResult<Argument> {
         let py = operand.py();
         let package = Package::get(py)?;
         if operand.is_instance(package.item_list.bind(py))? {
@@ -142,6 +154,11 @@ impl Compose for Argument {
             items.iter().for_each(|item| put(item.operand()));
         }
     }
+}
+
+#[cold]
+fn too_large(int: &Bound<'_, PyInt>) -> PyErr {
+    PyOverflowError::new_err(format!("{int} does not fit into an int of 64 bits"))
 }
 
 /// Returns an int as an operand. All but plain ints of 64 bits are left to the pure package.
