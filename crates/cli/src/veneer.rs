@@ -6,7 +6,9 @@ use bifrost_engine::Mode;
 use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
-use bifrost_veneergen::{Lang, TEMPLATE, TablesLang, generate, generate_from, tables};
+use bifrost_veneergen::{
+    Ints, Lang, TEMPLATE, TablesLang, generate, generate_from, generate_typescript, tables,
+};
 use bifrost_wire::Interface;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
@@ -31,6 +33,9 @@ pub struct Args {
     /// The client language
     #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
     lang: Lang,
+    /// What ints are in TypeScript: `bigint`, or `number`, where the claim of one beyond 2^53 fails
+    #[arg(long, value_name = "TYPE", value_parser = ints())]
+    ints: Option<Ints>,
     /// Make files from templates of your own instead: each `NAME.jinja` in the folder makes the
     /// file `NAME`. docs/book/templates.md describes what templates get
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
@@ -64,6 +69,11 @@ fn tables_languages() -> impl TypedValueParser<Value = TablesLang> {
         .map(|name| TablesLang::from_name(&name).expect("the parser knows the names"))
 }
 
+fn ints() -> impl TypedValueParser<Value = Ints> {
+    let names = Ints::ALL.iter().map(|ints| ints.name());
+    PossibleValuesParser::new(names).map(|name| Ints::from_name(&name).expect("the parser knows the names"))
+}
+
 fn languages() -> impl TypedValueParser<Value = Lang> {
     let names = Lang::ALL.iter().map(|l| l.name());
     PossibleValuesParser::new(names).map(|name| Lang::from_name(&name).expect("the parser knows the names"))
@@ -71,12 +81,19 @@ fn languages() -> impl TypedValueParser<Value = Lang> {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let is_typescript = args.lang == Lang::TypeScript && args.template.is_none() && args.tables.is_none();
+    if args.ints.is_some() && !is_typescript {
+        return Err(Failure::new(Exit::Usage, "`--ints` is for `--lang typescript` only"));
+    }
     let files = match args.tables {
         Some(language) => tables(language).map(|text| vec![(language.file().to_owned(), text)]),
         None => match &args.template {
             Some(folder) => {
                 let templates = templates(folder)?;
                 generate_from(&interface(args, registry)?, &templates)
+            }
+            None if is_typescript => {
+                generate_typescript(&interface(args, registry)?, args.ints.unwrap_or_default())
             }
             None => generate(&interface(args, registry)?, args.lang),
         },

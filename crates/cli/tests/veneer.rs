@@ -38,6 +38,31 @@ fn the_tour_is_the_same_over_every_transport() {
     }
 }
 
+/// `--ints` says what ints are in TypeScript, and is a mistake for other languages.
+#[test]
+fn ints_of_typescript_are_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = examples().join("database/database.theta");
+    let veneer = |language: &str, ints: &[&str]| {
+        let mut command = bifrost();
+        command.args(["veneer", "--lang", language]).args(ints).arg(&program).arg("-o").arg(folder.path());
+        command.output().unwrap()
+    };
+    let said = |output: &Output| {
+        assert!(output.status.success(), "{}", stderr(output));
+        std::fs::read_to_string(folder.path().join("bifrost_stubs.ts")).unwrap()
+    };
+    let default = said(&veneer("typescript", &[]));
+    assert!(default.contains("from \"bifrost-veneer\";"), "{default}");
+    assert_eq!(said(&veneer("typescript", &["--ints", "bigint"])), default);
+    let numbers = said(&veneer("typescript", &["--ints", "number"]));
+    assert!(numbers.contains("from \"bifrost-veneer/numbers\";"), "{numbers}");
+    let refused = veneer("rust", &["--ints", "number"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("`--ints` is for `--lang typescript` only"), "{}", stderr(&refused));
+    assert_eq!(veneer("typescript", &["--ints", "float"]).status.code(), Some(2));
+}
+
 /// Comments of a type: above its definition, behind its head, and both.
 const COMMENTED: &str = "\
 % Above the first.

@@ -62,6 +62,34 @@ impl Lang {
     }
 }
 
+/// The values of ints in TypeScript, whose numbers are exact up to 2^53 only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+pub enum Ints {
+    /// `bigint`, which has them all.
+    #[default]
+    Bigint,
+    /// `number`; a claim of an int beyond 2^53 fails.
+    Number,
+}
+
+impl Ints {
+    /// Both.
+    pub const ALL: &[Ints] = &[Ints::Bigint, Ints::Number];
+
+    /// Returns its name in the command line, which is that of the type.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ints::Bigint => "bigint",
+            Ints::Number => "number",
+        }
+    }
+
+    /// Returns the one of that name.
+    pub fn from_name(name: &str) -> Option<Ints> {
+        Ints::ALL.iter().copied().find(|ints| ints.name() == name)
+    }
+}
+
 /// The reason why no stubs could be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
@@ -98,6 +126,17 @@ pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, St
         Lang::C => c::generate(interface),
         Lang::Cpp => cpp::generate(interface),
         Lang::Python => python::generate(interface),
-        Lang::TypeScript => typescript::generate(interface),
+        Lang::TypeScript => generate_typescript(interface, Ints::default()),
     }
+}
+
+/// As [`generate`], for TypeScript with ints of a type.
+///
+/// # Errors
+/// See [`GenerateError`].
+pub fn generate_typescript(
+    interface: &Interface,
+    ints: Ints,
+) -> Result<Vec<(String, String)>, GenerateError> {
+    typescript::generate(interface, ints)
 }

@@ -10,7 +10,7 @@ use minijinja::{Environment, context};
 use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
-use crate::GenerateError;
+use crate::{GenerateError, Ints};
 use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel,
     ValueModel,
@@ -167,10 +167,10 @@ fn camel(name: &str) -> String {
 }
 
 /// Returns a type in contents: with the host's values in place of promises.
-fn plain(ty: &str) -> String {
+fn plain(ty: &str, ints: Ints) -> String {
     let values = [
         ("bf.Bool", "boolean"),
-        ("bf.Int", "bigint"),
+        ("bf.Int", ints.name()),
         ("bf.Real", "number"),
         ("bf.Char", "string"),
         ("bf.Str", "string"),
@@ -324,11 +324,11 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns the tags of a oneof as alternatives.
-fn alternatives(contents: &ContentsModel) -> String {
+fn alternatives(contents: &ContentsModel, ints: Ints) -> String {
     let alternative = |part: &PartModel| match part.nil {
         true => format!("{{ readonly tag: {} }}", quoted(&part.theta)),
         false => {
-            format!("{{ readonly tag: {}; readonly value: {} }}", quoted(&part.theta), plain(&part.plain))
+            format!("{{ readonly tag: {}; readonly value: {} }}", quoted(&part.theta), plain(&part.plain, ints))
         }
     };
     let all: Vec<String> = contents.parts.iter().map(alternative).collect();
@@ -367,10 +367,10 @@ fn shape(contents: &ContentsModel) -> String {
 }
 
 /// Returns the head of a class.
-fn class_head(t: &TypeModel) -> String {
+fn class_head(t: &TypeModel, ints: Ints) -> String {
     let name = &t.name;
     let Some(contents) = &t.contents else { return format!("export class {name} extends bf.Remote {{") };
-    let whole = plain(&contents.ty);
+    let whole = plain(&contents.ty, ints);
     let (base, types) = match contents.by_value {
         true => ("bf.Copied", vec![format!("{name} | bf.Input<{whole}>"), whole]),
         false => ("bf.Contents", vec![whole]),
@@ -417,7 +417,7 @@ fn brand(t: &TypeModel) -> String {
 
 /// Returns the static parts of an exception's class: the types of its values, which handlers take,
 /// those of all its headings if there are several, and the type of its values.
-fn exception(exception: &ExceptionModel, signals: &[SignalModel]) -> Vec<String> {
+fn exception(exception: &ExceptionModel, signals: &[SignalModel], ints: Ints) -> Vec<String> {
     let headings: Vec<&SignalModel> = exception.signals.iter().filter_map(|at| signals.get(*at)).collect();
     let with_values: Vec<&&SignalModel> = headings.iter().filter(|one| !one.values.is_empty()).collect();
     let classes = |signal: &SignalModel| -> Vec<String> {
@@ -435,7 +435,7 @@ fn exception(exception: &ExceptionModel, signals: &[SignalModel]) -> Vec<String>
         lines.push(function("headings", &lists));
     }
     let tuple = |signal: &&SignalModel| -> String {
-        let plains: Vec<String> = signal.values.iter().map(|value| plain(&value.plain)).collect();
+        let plains: Vec<String> = signal.values.iter().map(|value| plain(&value.plain, ints)).collect();
         format!("readonly [{}]", plains.join(", "))
     };
     let tuples: Vec<String> = headings.iter().map(tuple).collect();
@@ -443,7 +443,7 @@ fn exception(exception: &ExceptionModel, signals: &[SignalModel]) -> Vec<String>
     lines.push(match (line.chars().count() <= WIDTH, headings.as_slice()) {
         (true, _) => line,
         (false, [one]) => {
-            let plains: Vec<String> = one.values.iter().map(|value| plain(&value.plain)).collect();
+            let plains: Vec<String> = one.values.iter().map(|value| plain(&value.plain, ints)).collect();
             listed("declare readonly values:", " readonly [", &plains, "]", ";", 2)
         }
         (false, _) => {
@@ -470,7 +470,7 @@ fn comment(line: &str) -> String {
     line.replace("*/", "* /")
 }
 
-pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, GenerateError> {
+pub(crate) fn generate(interface: &Interface, ints: Ints) -> Result<Vec<(String, String)>, GenerateError> {
     let model = Model::new(interface, &TypeScript)?;
     let mut environment = Environment::new();
     let mut syntax = SyntaxConfig::builder();
@@ -483,15 +483,15 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.add_filter("routine_head", |f: Serde<MethodModel>| routine_head(&f));
     environment.add_filter("routine_body", |f: Serde<MethodModel>| routine_body(&f));
     environment.add_filter("shape", |c: Serde<ContentsModel>| shape(&c));
-    environment.add_filter("alternatives", |c: Serde<ContentsModel>| alternatives(&c));
-    environment.add_filter("class_head", |t: Serde<TypeModel>| class_head(&t));
+    environment.add_filter("alternatives", move |c: Serde<ContentsModel>| alternatives(&c, ints));
+    environment.add_filter("class_head", move |t: Serde<TypeModel>| class_head(&t, ints));
     environment.add_filter("numbers", |t: Serde<TypeModel>| numbers(&t));
     environment.add_filter("theta", |name: String| theta(&name));
     environment.add_filter("brand", |t: Serde<TypeModel>| brand(&t));
-    environment.add_filter("exception", |e: Serde<ExceptionModel>, signals: Serde<Vec<SignalModel>>| {
-        exception(&e, &signals)
+    environment.add_filter("exception", move |e: Serde<ExceptionModel>, signals: Serde<Vec<SignalModel>>| {
+        exception(&e, &signals, ints)
     });
-    environment.add_filter("plain", |ty: String| plain(&ty));
+    environment.add_filter("plain", move |ty: String| plain(&ty, ints));
     environment.add_filter("quoted", |text: String| quoted(&text));
     environment.add_filter("comment", |line: String| comment(&line));
     environment.add_template("typescript", TEMPLATE)?;
@@ -506,9 +506,13 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
         .collect();
     let routines: Vec<String> = interface.routines.iter().map(|routine| routine.name.clone()).collect();
     let beside = INTERFACE_FILE.replace(".ts", ".js");
+    let package = match ints {
+        Ints::Bigint => "bifrost-veneer",
+        Ints::Number => "bifrost-veneer/numbers",
+    };
     let text = environment
         .get_template("typescript")?
-        .render(context! { m => Serde(model), digest, types, routines, beside })?;
+        .render(context! { m => Serde(model), digest, types, routines, beside, package })?;
     Ok(vec![(STUBS_FILE.to_owned(), text), (INTERFACE_FILE.to_owned(), interface_module(interface))])
 }
 

@@ -3,31 +3,31 @@
 
 use std::path::Path;
 
-use bifrost_veneergen::{Lang, generate};
+use bifrost_veneergen::{Ints, Lang, generate, generate_typescript};
 use bifrost_wire::Interface;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The interfaces, and the folders of their stubs.
-const STUBS: &[(&str, &str)] = &[
-    ("vectors/interface.json", "veneers/typescript/tests/stubs/vectors"),
-    (
-        "crates/cli/tests/conformance/bifrost_stubs.interface.json",
-        "veneers/typescript/tests/stubs/conformance",
-    ),
+/// The interfaces, the values of ints, and the folders of the stubs.
+const STUBS: &[(&str, Ints, &str)] = &[
+    ("vectors/interface.json", Ints::Bigint, "veneers/typescript/tests/stubs/vectors"),
+    (CONFORMANCE, Ints::Bigint, "veneers/typescript/tests/stubs/conformance"),
+    (CONFORMANCE, Ints::Number, "veneers/typescript/tests/stubs/numbers"),
 ];
 
-fn files(interface: &str) -> Vec<(String, String)> {
+const CONFORMANCE: &str = "crates/cli/tests/conformance/bifrost_stubs.interface.json";
+
+fn files(interface: &str, ints: Ints) -> Vec<(String, String)> {
     let json = std::fs::read(Path::new(ROOT).join(interface)).unwrap();
-    generate(&Interface::from_json(&json).unwrap(), Lang::TypeScript).unwrap()
+    generate_typescript(&Interface::from_json(&json).unwrap(), ints).unwrap()
 }
 
 #[test]
 fn the_committed_stubs_are_fresh() {
-    for (interface, folder) in STUBS {
+    for &(interface, ints, folder) in STUBS {
         let folder = Path::new(ROOT).join(folder);
-        let files = files(interface);
-        assert_eq!(files, self::files(interface), "equal interfaces give equal texts");
+        let files = files(interface, ints);
+        assert_eq!(files, self::files(interface, ints), "equal interfaces give equal texts");
         for (name, text) in files {
             let path = folder.join(name);
             if std::env::var_os("BIFROST_UPDATE").is_some() {
@@ -43,7 +43,7 @@ fn the_committed_stubs_are_fresh() {
 
 #[test]
 fn keywords_and_clashes_are_renamed() {
-    let [(path, text), (beside, json)] = files(STUBS[0].0).try_into().unwrap();
+    let [(path, text), (beside, json)] = files(STUBS[0].0, Ints::Bigint).try_into().unwrap();
     assert_eq!([path, beside], ["bifrost_stubs.ts", "bifrost_stubs_interface.ts"]);
     assert!(text.contains("newUser(user: bf.StrArg): DataElem {"), "a name in mixed case");
     assert!(text.contains("export class ListOfInt extends bf.Contents"), "an instantiation");
@@ -52,4 +52,16 @@ fn keywords_and_clashes_are_renamed() {
         "a heading"
     );
     assert!(json.lines().all(|line| line.len() < 400), "the interface is a file of short lines");
+}
+
+/// Without a choice ints are bigints; as numbers they come from another entry of the package.
+#[test]
+fn ints_are_bigints_or_numbers() {
+    let json = std::fs::read(Path::new(ROOT).join(CONFORMANCE)).unwrap();
+    let bigints = files(CONFORMANCE, Ints::Bigint);
+    assert_eq!(generate(&Interface::from_json(&json).unwrap(), Lang::TypeScript).unwrap(), bigints);
+    let numbers = files(CONFORMANCE, Ints::Number);
+    assert!(bigints[0].1.contains("bigint") && !numbers[0].1.contains("bigint"), "types of contents");
+    assert!(numbers[0].1.contains("import * as bf from \"bifrost-veneer/numbers\";"), "the entry");
+    assert_eq!(bigints[1], numbers[1], "the interface is the same");
 }

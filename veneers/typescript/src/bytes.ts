@@ -4,13 +4,13 @@ import type { Recorder } from "./recorder/recorder.js";
 import type { Session } from "./session.js";
 import { MISMATCH, putKnown, type Stub, type Type, wrongType } from "./stub.js";
 import * as t from "./tables.js";
-import { type Bool, builtinMethod, builtinNumbers, Int, Str, Value } from "./values.js";
+import { type Bool, builtinMethod, builtinNumbers, Int, type IntArg, type IntOf, type StrOf, Value } from "./values.js";
 
 /** What may be given where bytes are wanted. */
-export type BytesArg = Uint8Array | Bytes;
+export type BytesArg = Uint8Array | BytesOf<bigint> | BytesOf<number>;
 
-/** A promise of bytes. */
-export class Bytes extends Value<Uint8Array, Uint8Array | Bytes> {
+/** A promise of bytes, among ints of a type. */
+export abstract class BytesOf<N> extends Value<Uint8Array, BytesArg> {
   static readonly theta = "bytes";
   static readonly numbersIn = builtinNumbers(t.BUILTIN_BYTES);
 
@@ -26,46 +26,57 @@ export class Bytes extends Value<Uint8Array, Uint8Array | Bytes> {
     return tag === t.TAG_BYTES ? data : MISMATCH;
   }
 
+  private int(method: number, ...args: unknown[]): IntOf<N> {
+    return this.method(method, this.$kin.Int as Type<IntOf<N>>, ...args);
+  }
+
+  private same(method: number, ...args: unknown[]): this {
+    return this.method(method, this.constructor as unknown as Type<this>, ...args);
+  }
+
   private method<S extends Stub>(method: number, type: Type<S>, ...args: unknown[]): S {
     return this.$call(builtinMethod(this, t.BUILTIN_BYTES, method), type, ...args);
   }
 
-  length(): Int {
-    return this.method(0, Int);
+  length(): IntOf<N> {
+    return this.int(0);
   }
 
   /** The byte at a position, from 0; signals `bounds`. */
-  fetch(at: bigint | number | Int): Int {
-    return this.method(1, Int, Int, at);
+  fetch(at: IntArg): IntOf<N> {
+    return this.int(1, Int, at);
   }
 
-  concat(other: Uint8Array | Bytes): Bytes {
-    return this.method(2, Bytes, Bytes, other);
+  concat(other: BytesArg): this {
+    return this.same(2, Bytes, other);
   }
 
   /** So many bytes from a position on; signals `bounds`. */
-  slice(at: bigint | number | Int, count: bigint | number | Int): Bytes {
-    return this.method(3, Bytes, Int, at, Int, count);
+  slice(at: IntArg, count: IntArg): this {
+    return this.same(3, Int, at, Int, count);
   }
 
   /** Its text in UTF-8; signals `bad_format`. */
-  text(): Str {
-    return this.method(4, Str);
+  text(): StrOf<N> {
+    return this.method(4, this.$kin.Str as Type<StrOf<N>>);
   }
 
-  eq(other: Uint8Array | Bytes): Bool {
+  eq(other: BytesArg): Bool {
     return this.method(5, this.$session.$bool, Bytes, other);
   }
 
-  ne(other: Uint8Array | Bytes): Bool {
+  ne(other: BytesArg): Bool {
     return this.eq(other).not();
   }
 
-  unparse(): Str {
-    return this.method(8, Str);
+  unparse(): StrOf<N> {
+    return this.method(8, this.$kin.Str as Type<StrOf<N>>);
   }
 
-  hash(): Int {
-    return this.method(9, Int);
+  hash(): IntOf<N> {
+    return this.int(9);
   }
 }
+
+/** A promise of bytes. */
+export class Bytes extends BytesOf<bigint> {}

@@ -387,9 +387,14 @@ export abstract class Core {
       if (type.signal !== of.name) continue;
       for (const heading of type.headings?.() ?? [type.types()]) {
         if (heading.length !== came.length) continue;
-        const values = came.map(({ tag, lo, hi, data }, at) =>
-          (heading[at] as Type).take(this as unknown as Session, tag, lo, hi, data),
-        );
+        const values = came.map(({ tag, lo, hi, data }, at) => {
+          try {
+            return (heading[at] as Type).take(this as unknown as Session, tag, lo, hi, data);
+          } catch {
+            // An int that is no number of JavaScript.
+            return MISMATCH;
+          }
+        });
         if (!values.includes(MISMATCH)) return new type(failure, values);
       }
     }

@@ -55,11 +55,23 @@ export abstract class Value<V, A = V> extends Stub implements PromiseLike<V> {
     return this.$read() as V;
   }
 
+  /** The classes of the results of operators. */
+  get $kin(): Kin {
+    return { Int: Int, Real: Real, Str: Str };
+  }
+
   /** Returns the value that is there. */
   $read(): unknown {
     const value = this.$type.take(this.$session, this.$tag, this.$lo, this.$hi, this.$data);
     return value === MISMATCH ? this.$session.$nonsense() : value;
   }
+}
+
+/** The classes of promises that operators return: those with ints of one type. */
+export interface Kin {
+  readonly Int: Type;
+  readonly Real: Type;
+  readonly Str: Type;
 }
 
 /** A value was used as if it were there. */
@@ -180,8 +192,8 @@ export class Bool extends Value<boolean, boolean | Bool> {
   }
 }
 
-/** A promise of an integer of 64 bits. */
-export class Int extends Value<bigint, bigint | number | Int> {
+/** A promise of an integer of 64 bits, which is of a type of JavaScript when it is claimed. */
+export abstract class IntOf<N> extends Value<N, IntArg> {
   static readonly theta = "int";
   static readonly numbersIn = basic(2);
 
@@ -206,33 +218,33 @@ export class Int extends Value<bigint, bigint | number | Int> {
     return tag === t.TAG_INT ? bigintOf(lo, hi) : MISMATCH;
   }
 
-  private with(operator: number, other: bigint | number | Int): this {
+  private with(operator: number, other: IntArg): this {
     return operate(this, operator, this.constructor as unknown as Type<this>, Int, other);
   }
 
-  private test(operator: number, other: bigint | number | Int): Bool {
+  private test(operator: number, other: IntArg): Bool {
     return operate(this, operator, Bool, Int, other);
   }
 
-  add(other: bigint | number | Int): this {
+  add(other: IntArg): this {
     return this.with(t.OPERATOR_INT_ADD, other);
   }
 
-  sub(other: bigint | number | Int): this {
+  sub(other: IntArg): this {
     return this.with(t.OPERATOR_INT_SUB, other);
   }
 
-  mul(other: bigint | number | Int): this {
+  mul(other: IntArg): this {
     return this.with(t.OPERATOR_INT_MUL, other);
   }
 
   /** Divides; signals `zero`. */
-  div(other: bigint | number | Int): this {
+  div(other: IntArg): this {
     return this.with(t.OPERATOR_INT_DIV, other);
   }
 
   /** Returns the remainder; signals `zero`. */
-  mod(other: bigint | number | Int): this {
+  mod(other: IntArg): this {
     return this.with(t.OPERATOR_INT_MOD, other);
   }
 
@@ -240,54 +252,54 @@ export class Int extends Value<bigint, bigint | number | Int> {
     return operate(this, t.OPERATOR_INT_NEGATE, this.constructor as unknown as Type<this>);
   }
 
-  lt(other: bigint | number | Int): Bool {
+  lt(other: IntArg): Bool {
     return this.test(t.OPERATOR_INT_LT, other);
   }
 
-  le(other: bigint | number | Int): Bool {
+  le(other: IntArg): Bool {
     return this.test(t.OPERATOR_INT_LE, other);
   }
 
-  gt(other: bigint | number | Int): Bool {
+  gt(other: IntArg): Bool {
     return this.test(t.OPERATOR_INT_GT, other);
   }
 
-  ge(other: bigint | number | Int): Bool {
+  ge(other: IntArg): Bool {
     return this.test(t.OPERATOR_INT_GE, other);
   }
 
-  eq(other: bigint | number | Int): Bool {
+  eq(other: IntArg): Bool {
     return this.test(t.OPERATOR_INT_EQUAL, other);
   }
 
-  ne(other: bigint | number | Int): Bool {
+  ne(other: IntArg): Bool {
     return this.eq(other).not();
   }
 
   /** The integers from this one to a limit. */
-  to(limit: bigint | number | Int): Iter<[this]> {
+  to(limit: IntArg): Iter<[this]> {
     const number = this.$session.$stubs.operators[t.OPERATOR_INT_TO] as number;
     return this.$iter(number, [this.constructor as unknown as Type<this>], Int, limit);
   }
 
   /** The integers from this one to a limit, in steps. */
-  toBy(limit: bigint | number | Int, step: bigint | number | Int): Iter<[this]> {
+  toBy(limit: IntArg, step: IntArg): Iter<[this]> {
     const number = this.$session.$stubs.operators[t.OPERATOR_INT_TO_BY] as number;
     return this.$iter(number, [this.constructor as unknown as Type<this>], Int, limit, Int, step);
   }
 
-  toReal(): Real {
-    return operate(this, t.OPERATOR_INT_TO_REAL, Real);
+  toReal(): RealOf<N> {
+    return operate(this, t.OPERATOR_INT_TO_REAL, this.$kin.Real as Type<RealOf<N>>);
   }
 
   /** Returns its decimal digits. */
-  unparse(): Str {
-    return operate(this, t.OPERATOR_INT_UNPARSE, Str);
+  unparse(): StrOf<N> {
+    return operate(this, t.OPERATOR_INT_UNPARSE, this.$kin.Str as Type<StrOf<N>>);
   }
 }
 
-/** A promise of a floating-point number. */
-export class Real extends Value<number, number | Real> {
+/** A promise of a floating-point number, among ints of a type. */
+export abstract class RealOf<N> extends Value<number, RealArg> {
   static readonly theta = "real";
   static readonly numbersIn = basic(3);
 
@@ -303,52 +315,56 @@ export class Real extends Value<number, number | Real> {
     return tag === t.TAG_REAL ? realOf(lo, hi) : MISMATCH;
   }
 
-  add(other: number | Real): Real {
-    return operate(this, t.OPERATOR_REAL_ADD, Real, Real, other);
+  private with(operator: number, other: RealArg): this {
+    return operate(this, operator, this.constructor as unknown as Type<this>, Real, other);
   }
 
-  sub(other: number | Real): Real {
-    return operate(this, t.OPERATOR_REAL_SUB, Real, Real, other);
+  add(other: RealArg): this {
+    return this.with(t.OPERATOR_REAL_ADD, other);
   }
 
-  mul(other: number | Real): Real {
-    return operate(this, t.OPERATOR_REAL_MUL, Real, Real, other);
+  sub(other: RealArg): this {
+    return this.with(t.OPERATOR_REAL_SUB, other);
   }
 
-  div(other: number | Real): Real {
-    return operate(this, t.OPERATOR_REAL_DIV, Real, Real, other);
+  mul(other: RealArg): this {
+    return this.with(t.OPERATOR_REAL_MUL, other);
   }
 
-  neg(): Real {
-    return operate(this, t.OPERATOR_REAL_NEGATE, Real);
+  div(other: RealArg): this {
+    return this.with(t.OPERATOR_REAL_DIV, other);
   }
 
-  lt(other: number | Real): Bool {
+  neg(): this {
+    return operate(this, t.OPERATOR_REAL_NEGATE, this.constructor as unknown as Type<this>);
+  }
+
+  lt(other: RealArg): Bool {
     return operate(this, t.OPERATOR_REAL_LT, Bool, Real, other);
   }
 
-  le(other: number | Real): Bool {
+  le(other: RealArg): Bool {
     return operate(this, t.OPERATOR_REAL_LE, Bool, Real, other);
   }
 
-  gt(other: number | Real): Bool {
+  gt(other: RealArg): Bool {
     return operate(this, t.OPERATOR_REAL_GT, Bool, Real, other);
   }
 
-  ge(other: number | Real): Bool {
+  ge(other: RealArg): Bool {
     return operate(this, t.OPERATOR_REAL_GE, Bool, Real, other);
   }
 
-  eq(other: number | Real): Bool {
+  eq(other: RealArg): Bool {
     return operate(this, t.OPERATOR_REAL_EQUAL, Bool, Real, other);
   }
 
-  ne(other: number | Real): Bool {
+  ne(other: RealArg): Bool {
     return this.eq(other).not();
   }
 
-  unparse(): Str {
-    return operate(this, t.OPERATOR_REAL_UNPARSE, Str);
+  unparse(): StrOf<N> {
+    return operate(this, t.OPERATOR_REAL_UNPARSE, this.$kin.Str as Type<StrOf<N>>);
   }
 }
 
@@ -381,8 +397,8 @@ export class Char extends Value<string, string | Char> {
   }
 }
 
-/** A promise of a text. */
-export class Str extends Value<string, string | Str> {
+/** A promise of a text, among ints of a type. */
+export abstract class StrOf<N> extends Value<string, StrArg> {
   static readonly theta = "string";
   static readonly numbersIn = basic(5);
 
@@ -400,38 +416,47 @@ export class Str extends Value<string, string | Str> {
   }
 
   /** Its number of characters. */
-  length(): Int {
-    return operate(this, t.OPERATOR_STRING_LENGTH, Int);
+  length(): IntOf<N> {
+    return operate(this, t.OPERATOR_STRING_LENGTH, this.$kin.Int as Type<IntOf<N>>);
   }
 
-  concat(other: string | Str): Str {
-    return operate(this, t.OPERATOR_STRING_CONCAT, Str, Str, other);
+  concat(other: StrArg): this {
+    return operate(this, t.OPERATOR_STRING_CONCAT, this.constructor as unknown as Type<this>, Str, other);
   }
 
-  lt(other: string | Str): Bool {
+  lt(other: StrArg): Bool {
     return operate(this, t.OPERATOR_STRING_LT, Bool, Str, other);
   }
 
-  le(other: string | Str): Bool {
+  le(other: StrArg): Bool {
     return operate(this, t.OPERATOR_STRING_LE, Bool, Str, other);
   }
 
-  gt(other: string | Str): Bool {
+  gt(other: StrArg): Bool {
     return operate(this, t.OPERATOR_STRING_GT, Bool, Str, other);
   }
 
-  ge(other: string | Str): Bool {
+  ge(other: StrArg): Bool {
     return operate(this, t.OPERATOR_STRING_GE, Bool, Str, other);
   }
 
-  eq(other: string | Str): Bool {
+  eq(other: StrArg): Bool {
     return operate(this, t.OPERATOR_STRING_EQUAL, Bool, Str, other);
   }
 
-  ne(other: string | Str): Bool {
+  ne(other: StrArg): Bool {
     return this.eq(other).not();
   }
 }
+
+/** A promise of an integer of 64 bits. */
+export class Int extends IntOf<bigint> {}
+
+/** A promise of a floating-point number. */
+export class Real extends RealOf<bigint> {}
+
+/** A promise of a text. */
+export class Str extends StrOf<bigint> {}
 
 /** Returns the numbers of a built-in type. */
 export const builtinNumbers =
@@ -469,10 +494,10 @@ export function known<S extends Stub>(session: Session, type: Type<S>, value: un
 /** What may be given where a value of a basic type is wanted. */
 export type NilArg = null | Nil;
 export type BoolArg = boolean | Bool;
-export type IntArg = bigint | number | Int;
-export type RealArg = number | Real;
+export type IntArg = bigint | number | IntOf<bigint> | IntOf<number>;
+export type RealArg = number | RealOf<bigint> | RealOf<number>;
 export type CharArg = string | Char;
-export type StrArg = string | Str;
+export type StrArg = string | StrOf<bigint> | StrOf<number>;
 
 /** What may be given for contents: stubs in place of values, and safe integers. */
 export type Input<V> = V extends Stub
@@ -484,7 +509,7 @@ export type Input<V> = V extends Stub
       : V extends number
         ? RealArg
         : V extends string
-          ? string | Str | Char
+          ? StrArg | Char
           : V extends Uint8Array
             ? BytesArg
             : V extends readonly (infer E)[]
