@@ -10,12 +10,12 @@ use minijinja::{Environment, context};
 use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
-use crate::{GenerateError, Ints};
 use crate::model::{
     ContentsModel, ExceptionModel, MethodModel, Model, ParamModel, PartModel, SignalModel, TypeModel,
     ValueModel,
 };
 use crate::naming::{Naming, clear, pascal};
+use crate::{GenerateError, Ints};
 
 static TEMPLATE: &str = include_str!("../templates/typescript.jinja");
 
@@ -328,7 +328,11 @@ fn alternatives(contents: &ContentsModel, ints: Ints) -> String {
     let alternative = |part: &PartModel| match part.nil {
         true => format!("{{ readonly tag: {} }}", quoted(&part.theta)),
         false => {
-            format!("{{ readonly tag: {}; readonly value: {} }}", quoted(&part.theta), plain(&part.plain, ints))
+            format!(
+                "{{ readonly tag: {}; readonly value: {} }}",
+                quoted(&part.theta),
+                plain(&part.plain, ints)
+            )
         }
     };
     let all: Vec<String> = contents.parts.iter().map(alternative).collect();

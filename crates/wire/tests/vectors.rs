@@ -449,7 +449,8 @@ fn explanations() {
         let interface = case.get("server_interface").unwrap_or(&case["interface"]).as_str().unwrap();
         let json = std::fs::read(cases.join(format!("{interface}.interface.json"))).unwrap();
         let numbering = Numbering::new(Interface::from_json(&json).unwrap());
-        let sent = case["crossings"].as_array().unwrap().iter().flat_map(|one| one["sent"].as_array().unwrap());
+        let sent =
+            case["crossings"].as_array().unwrap().iter().flat_map(|one| one["sent"].as_array().unwrap());
         let bytes: Vec<u8> = sent.flat_map(|piece| unhex(piece.as_str().unwrap())).collect();
         rows.push(json!({"case": name, "lines": explain(&numbering, &bytes)}));
     }
