@@ -3,11 +3,13 @@
 //! Names and types are checked against the interface of the client. A result without a name is
 //! dropped behind its line, the names of a block at its end, as a language with scopes does it.
 
+mod expressions;
+
 use std::collections::BTreeMap;
 
-use bifrost_wire::interface::{Kind, Method, Numbering, Shape};
-use bifrost_wire::text::tree::{Expr, ExprKind, Line, Target, parse};
-use bifrost_wire::{TypeNumber, Value, json as wire_json};
+use bifrost_wire::TypeNumber;
+use bifrost_wire::interface::Numbering;
+use bifrost_wire::text::tree::{Expr, Line, Target, parse};
 use serde_json::{Value as Json, json};
 
 use crate::expect::Check;
@@ -20,17 +22,32 @@ pub(crate) enum Action {
     Step(Json),
     /// A comparison, of the result of a step if there is one.
     Expect { step: Option<Json>, check: Check },
+    /// Actions that are repeated: the step of the script, and the actions of its steps.
+    Loop { step: Json, actions: Vec<Action> },
 }
 
 impl Action {
     /// Returns the step of the script.
     pub(crate) fn step(&self) -> Option<&Json> {
         match self {
-            Action::Step(step) => Some(step),
+            Action::Step(step) | Action::Loop { step, .. } => Some(step),
             Action::Expect { step, .. } => step.as_ref(),
         }
     }
+
+    /// Notes the session of its step.
+    fn name_session(&mut self, session: &str) {
+        match self {
+            Action::Step(step) | Action::Loop { step, .. } | Action::Expect { step: Some(step), .. } => {
+                step["session"] = json!(session);
+            }
+            Action::Expect { step: None, .. } => {}
+        }
+    }
 }
+
+/// The end of names that have the number of their round in a loop.
+const NUMBERED: &str = "_n";
 
 /// An open structure.
 struct Open {
@@ -51,37 +68,62 @@ struct Compiler<'n> {
     /// Names of results that are dropped behind the line.
     temporary: Vec<String>,
     numbers: usize,
+    /// True in a step that is repeated.
+    in_loop: bool,
 }
 
 type Compiled<T> = Result<T, String>;
 
 impl Case {
-    /// Makes the steps of its script, with the expectations in between.
-    pub(crate) fn compile(&self, client: &Numbering) -> Result<Vec<Action>, String> {
-        let mut compiler = Compiler {
-            client,
-            names: BTreeMap::new(),
-            procedures: BTreeMap::new(),
-            open: Vec::new(),
-            actions: Vec::new(),
-            temporary: Vec::new(),
-            numbers: 0,
-        };
+    /// Makes the steps of its script, with the expectations in between. Each has the number of its
+    /// session.
+    pub(crate) fn compile(&self, client: &Numbering) -> Result<Vec<(usize, Action)>, String> {
+        let mut compilers: Vec<Compiler<'_>> =
+            (0..self.sessions.len().max(1)).map(|_| Compiler::new(client)).collect();
+        let mut all = Vec::new();
         for step in &self.steps {
-            for (key, value) in in_order(step)? {
-                compiler.part(key, value)?;
+            for index in self.sessions_of(step)? {
+                let mut actions = compilers[index].whole(step)?;
+                if let Some(name) = self.sessions.get(index) {
+                    actions.iter_mut().for_each(|action| action.name_session(name));
+                }
+                all.extend(actions.into_iter().map(|action| (index, action)));
             }
         }
-        Ok(compiler.actions)
+        Ok(all)
+    }
+
+    /// Returns the numbers of the sessions that take a step.
+    fn sessions_of(&self, step: &serde_json::Map<String, Json>) -> Result<Vec<usize>, String> {
+        let names = step.get("session").map(names).unwrap_or_default();
+        match (names.as_slice(), self.sessions.as_slice()) {
+            ([], []) => return Ok(vec![0]),
+            ([], _) => return Err("a step names its session".into()),
+            _ => {}
+        }
+        let number = |name: &String| {
+            let found = self.sessions.iter().position(|session| session == name);
+            found.ok_or_else(|| format!("there is no session `{name}`"))
+        };
+        names.iter().map(number).collect()
+    }
+
+    /// True if steps of it are repeated: its crossings are long.
+    pub(crate) fn has_loops(&self) -> bool {
+        self.steps.iter().any(|step| step.contains_key("loop"))
     }
 }
 
-/// The keys of a step, in the order in which they count.
+/// The keys of a step that are no parts of it.
+const AROUND: [&str; 2] = ["session", "loop"];
+
+/// The keys of its parts, in the order in which they count.
 const KEYS: [&str; 11] =
     ["run", "keep", "drop", "flush", "claim", "fails", "rows", "objects", "counters", "history", "closed"];
 
 fn in_order(step: &serde_json::Map<String, Json>) -> Compiled<Vec<(&'static str, &Json)>> {
-    if let Some(unknown) = step.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    if let Some(unknown) = step.keys().find(|key| ![&KEYS[..], &AROUND[..]].concat().contains(&key.as_str()))
+    {
         return Err(format!("there are no steps `{unknown}`"));
     }
     Ok(KEYS.iter().filter_map(|key| Some((*key, step.get(*key)?))).collect())
@@ -94,7 +136,38 @@ fn names(value: &Json) -> Vec<String> {
     }
 }
 
+impl<'n> Compiler<'n> {
+    fn new(client: &'n Numbering) -> Compiler<'n> {
+        Compiler {
+            client,
+            names: BTreeMap::new(),
+            procedures: BTreeMap::new(),
+            open: Vec::new(),
+            actions: Vec::new(),
+            temporary: Vec::new(),
+            numbers: 0,
+            in_loop: false,
+        }
+    }
+}
+
 impl Compiler<'_> {
+    /// Returns the actions of a step of the file.
+    fn whole(&mut self, step: &serde_json::Map<String, Json>) -> Compiled<Vec<Action>> {
+        let times = step.get("loop").map(|times| times.as_u64().ok_or("`loop` has a number"));
+        self.in_loop = times.is_some();
+        for (key, value) in in_order(step)? {
+            self.part(key, value)?;
+        }
+        let actions = std::mem::take(&mut self.actions);
+        let Some(times) = times.transpose()? else { return Ok(actions) };
+        if !self.open.is_empty() {
+            return Err("a structure ends in the loop in which it began".into());
+        }
+        let steps: Vec<&Json> = actions.iter().filter_map(Action::step).collect();
+        Ok(vec![Action::Loop { step: json!({"loop": times, "steps": steps}), actions }])
+    }
+
     fn step(&mut self, step: Json) {
         self.actions.push(Action::Step(step));
     }
@@ -115,9 +188,9 @@ impl Compiler<'_> {
                 let kept = names(value);
                 let dropped: Vec<String> =
                     self.names.keys().filter(|name| !kept.contains(name)).cloned().collect();
-                self.forget(dropped);
+                self.forget(dropped)?;
             }
-            "drop" => self.forget(names(value)),
+            "drop" => self.forget(names(value))?,
             "flush" => {
                 let step = Some(json!({"flush": true}));
                 self.expect(step, Check::Flush(value.clone()));
@@ -150,15 +223,28 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn forget(&mut self, names: Vec<String>) {
+    fn forget(&mut self, names: Vec<String>) -> Compiled<()> {
+        if let Some(name) = names.iter().find(|name| name.ends_with(NUMBERED) && !self.in_loop) {
+            return Err(format!("{name} are dropped in a loop"));
+        }
         self.names.retain(|name, _| !names.contains(name));
         if !names.is_empty() {
             self.step(json!({"drop": names}));
         }
+        Ok(())
     }
 
+    /// Returns the type of a name; outside loops, `$x_7` is one of the names `$x_n`.
     fn known(&self, name: &str) -> Compiled<Option<TypeNumber>> {
-        self.names.get(name).copied().ok_or_else(|| format!("there is no {name}"))
+        let one_of = |name: &str| {
+            let (name, round) = name.rsplit_once('_')?;
+            round.parse::<u64>().ok().and_then(|_| self.names.get(&format!("{name}{NUMBERED}")))
+        };
+        if name.ends_with(NUMBERED) && !self.in_loop {
+            return Err(format!("{name} has a number only in a loop"));
+        }
+        let found = self.names.get(name).or_else(|| one_of(name));
+        found.copied().ok_or_else(|| format!("there is no {name}"))
     }
 
     fn fresh(&mut self) -> String {
@@ -215,9 +301,14 @@ impl Compiler<'_> {
                 self.step(json!({"begin_flush": if rest == "kept" { json!("kept") } else { json!(true) }}))
             }
             "finish_flush" => self.step(json!({"finish_flush": true})),
+            "transmit" => self.step(json!({"transmit": true})),
             "end_transaction" => {
                 self.known(rest)?;
                 self.expect(Some(json!({"end_transaction": rest})), Check::Flush(json!("ok")));
+            }
+            "ship" => {
+                self.known(rest)?;
+                self.step(json!({"ship": rest}));
             }
             // Its outcome is a failure, which a claim of its name tells.
             "failed_transaction" => {
@@ -226,7 +317,7 @@ impl Compiler<'_> {
             }
             "abandon" => {
                 let open = self.open.pop().ok_or("no structure is open")?;
-                self.leave(&open.names);
+                self.leave(&open.names)?;
                 self.step(json!({"abandon": true}));
             }
             "repeat" => {
@@ -257,7 +348,7 @@ impl Compiler<'_> {
             Line::Flush(all) if all.is_empty() => {
                 self.expect(Some(json!({"flush": true})), Check::Flush(json!("ok")))
             }
-            Line::Free(names) => self.forget(names.into_iter().map(|name| format!("${name}")).collect()),
+            Line::Free(names) => self.forget(names.into_iter().map(|name| format!("${name}")).collect())?,
             Line::While(test) => self.conditional("while", test)?,
             Line::If(test) => self.conditional("if", test)?,
             Line::Do(test) | Line::Then(test) => self.condition(test)?,
@@ -390,15 +481,15 @@ impl Compiler<'_> {
     }
 
     /// Drops the names of a block.
-    fn leave(&mut self, before: &[String]) {
+    fn leave(&mut self, before: &[String]) -> Compiled<()> {
         let inside: Vec<String> = self.names.keys().filter(|name| !before.contains(name)).cloned().collect();
-        self.forget(inside);
+        self.forget(inside)
     }
 
     fn next_block(&mut self, kind: &'static str, mut step: Json) -> Compiled<()> {
         let open =
             self.open.pop().filter(|open| open.kind == kind).ok_or_else(|| format!("no `{kind}` is open"))?;
-        self.leave(&open.names);
+        self.leave(&open.names)?;
         self.numbers += 1;
         let label = format!("L{}", self.numbers);
         self.step(json!({"end": true, "as": label}));
@@ -413,7 +504,7 @@ impl Compiler<'_> {
         if open.conditional {
             return Err("the condition is missing".into());
         }
-        self.leave(&open.names);
+        self.leave(&open.names)?;
         match open.kind {
             "procedure" => self.step(json!({"end_procedure": open.procedure})),
             _ => self.step(json!({"end": true})),
@@ -441,207 +532,4 @@ impl Compiler<'_> {
             self.names.insert(name.clone(), Some(*ty));
         }
     }
-
-    // Expressions.
-
-    /// Records an expression, and gives its results these names.
-    fn results(&mut self, targets: Vec<String>, expression: Expr) -> Compiled<()> {
-        if let ([target], Some(value)) = (targets.as_slice(), literal(&expression.kind)) {
-            let kind = value.as_object().and_then(|value| value.keys().next()).cloned().unwrap_or_default();
-            let ty = self.client.find_type(if kind == "nil" { "null" } else { &kind });
-            self.step(json!({"value": value, "as": target}));
-            self.names.insert(target.clone(), ty);
-            return Ok(());
-        }
-        if let ([target], ExprKind::Variable(name)) = (targets.as_slice(), &expression.kind) {
-            let name = format!("${name}");
-            let ty = self.known(&name)?;
-            self.step(json!({"clone": name, "as": target}));
-            self.names.insert(target.clone(), ty);
-            return Ok(());
-        }
-        let (mut step, types) = self.call(expression)?;
-        if targets.len() > types.len().max(1) {
-            return Err(format!("it has {} results", types.len()));
-        }
-        let mut names = targets.clone();
-        // Several results have names, so that each has a stub.
-        while types.len() > 1 && names.len() < types.len() {
-            names.push(self.fresh());
-        }
-        match names.as_slice() {
-            [] => {}
-            [one] => step["as"] = json!(one),
-            several => step["as"] = json!(several),
-        }
-        self.step(step);
-        match types.as_slice() {
-            [] => self.names.extend(targets.into_iter().map(|name| (name, None))),
-            types => self.bind(&targets, types),
-        }
-        Ok(())
-    }
-
-    /// Returns an operand, recording the calls inside. `ty` is the type of its place.
-    fn operand(&mut self, expression: Expr, ty: Option<TypeNumber>) -> Compiled<Json> {
-        if let Some(value) = literal(&expression.kind) {
-            return Ok(value);
-        }
-        match expression.kind {
-            ExprKind::Items(None, items) => self.items(items, ty),
-            _ => Ok(json!(self.stub(expression)?.0)),
-        }
-    }
-
-    /// Returns the items of a compound of a type.
-    fn items(&mut self, items: Vec<(Option<String>, Expr)>, ty: Option<TypeNumber>) -> Compiled<Json> {
-        let ty = ty.and_then(|ty| self.client.interface().ty(ty)).cloned();
-        let (shape, fields) = match &ty {
-            Some(ty) => (ty.kind.shape(), ty.fields.clone()),
-            None => (None, Vec::new()),
-        };
-        let mut parts = Vec::new();
-        if shape == Some(Shape::Choice) {
-            let [(Some(tag), value)] = <[_; 1]>::try_from(items).map_err(|_| "one tag")? else {
-                return Err("a tag".into());
-            };
-            let at = fields.iter().position(|field| field.name == tag).ok_or("a tag of the type")?;
-            parts.push(json!({"int": at.to_string()}));
-            parts.push(self.operand(value, Some(fields[at].ty))?);
-        } else {
-            let mut ordered: Vec<Option<Json>> = items.iter().map(|_| None).collect();
-            for (index, (name, value)) in items.into_iter().enumerate() {
-                let at = match &name {
-                    Some(name) => {
-                        fields.iter().position(|field| field.name == *name).ok_or("a field of the type")?
-                    }
-                    None => index,
-                };
-                let of = fields.get(at).map(|field| field.ty).or_else(|| ty.as_ref()?.element);
-                let value = self.operand(value, of)?;
-                *ordered.get_mut(at).ok_or("all fields")? = Some(value);
-            }
-            parts.extend(ordered.into_iter().map(|part| part.unwrap_or(Json::Null)));
-        }
-        Ok(json!({"items": parts}))
-    }
-
-    /// Returns the name of a stub, and its type. A call is recorded; a literal becomes a value.
-    fn stub(&mut self, expression: Expr) -> Compiled<(String, Option<TypeNumber>)> {
-        if let ExprKind::Variable(name) = &expression.kind {
-            let name = format!("${name}");
-            let ty = self.known(&name)?;
-            return Ok((name, ty));
-        }
-        let before = self.temporary.len();
-        if let Some(value) = literal(&expression.kind) {
-            let name = self.fresh();
-            let kind = value.as_object().and_then(|value| value.keys().next()).cloned().unwrap_or_default();
-            self.step(json!({"value": value, "as": name}));
-            return Ok((name, self.client.find_type(&kind)));
-        }
-        let (mut step, types) = self.call(expression)?;
-        let names: Vec<String> = (0..types.len().max(1)).map(|_| self.fresh()).collect();
-        step["as"] = if names.len() == 1 { json!(names[0]) } else { json!(names) };
-        self.step(step);
-        debug_assert!(self.temporary.len() > before, "it is dropped behind the line");
-        Ok((names[0].clone(), types.first().copied()))
-    }
-
-    /// Returns the step of a call without the names of its results, and their types.
-    fn call(&mut self, expression: Expr) -> Compiled<(Json, Vec<TypeNumber>)> {
-        let bool = self.client.find_type("bool").unwrap_or_default();
-        Ok(match expression.kind {
-            ExprKind::Lookup(name, ty) => {
-                let ty = self.ty(&ty.ok_or("a `lookup` has a type here")?)?;
-                (json!({"lookup": name, "type": self.client.interface().type_name(ty)}), vec![ty])
-            }
-            ExprKind::Cell(ty) => {
-                let element = self.ty(&ty)?;
-                let cell =
-                    self.client.interface().find_kind(Kind::Cell, Some(element)).ok_or("such a cell")?;
-                (json!({"cell": self.client.interface().type_name(element)}), vec![cell])
-            }
-            ExprKind::Rows(types) => {
-                let types: Compiled<Vec<TypeNumber>> = types.iter().map(|ty| self.ty(ty)).collect();
-                (json!({"rows": self.type_names(&types?)}), Vec::new())
-            }
-            ExprKind::As(object, ty) => {
-                let ty = self.ty(&ty)?;
-                let object = self.stub(*object)?.0;
-                (json!({"cast": self.client.interface().type_name(ty), "on": object}), vec![ty])
-            }
-            ExprKind::Is(object, ty) => {
-                let ty = self.ty(&ty)?;
-                let object = self.stub(*object)?.0;
-                (json!({"test_type": self.client.interface().type_name(ty), "on": object}), vec![bool])
-            }
-            ExprKind::Get(object) => (json!({"get": self.stub(*object)?.0}), Vec::new()),
-            ExprKind::Commit => (json!({"commit": true}), Vec::new()),
-            ExprKind::Abort => (json!({"abort": true}), Vec::new()),
-            ExprKind::Wait(ms) => (json!({"wait": ms}), vec![bool]),
-            ExprKind::Transaction(tries, batch) => {
-                let mut settings = json!({"tries": tries});
-                if let Some(batch) = batch {
-                    settings["batch"] =
-                        json!({"client": format!("{:032x}", batch.client), "number": batch.number});
-                }
-                (json!({"transaction": settings}), Vec::new())
-            }
-            ExprKind::Call(Some(receiver), name, args) => {
-                let (on, ty) = self.stub(*receiver)?;
-                let ty = ty.ok_or_else(|| format!("the type of {on} is not known"))?;
-                let number = self.client.find_method(ty, &name);
-                let (owner, method) =
-                    number.and_then(|number| self.client.method(number)).ok_or_else(|| {
-                        format!("{} has no method `{name}`", self.client.interface().type_name(ty))
-                    })?;
-                let (owner, method) = (self.client.interface().type_name(owner).to_owned(), method.clone());
-                let args = self.arguments(&method, args)?;
-                let called = format!("{owner}.{name}");
-                (json!({"call": called, "on": on, "args": args}), method.heading.futures().to_vec())
-            }
-            ExprKind::Call(None, name, args) => match self.procedures.get(&name).cloned() {
-                Some((params, result)) => {
-                    if params.len() != args.len() {
-                        return Err(format!("`{name}` has {} parameters", params.len()));
-                    }
-                    let args: Compiled<Vec<Json>> =
-                        args.into_iter().zip(params).map(|(arg, ty)| self.operand(arg, Some(ty))).collect();
-                    (json!({"call_procedure": name, "args": args?}), result.into_iter().collect())
-                }
-                None => {
-                    let number = self.client.find_routine(&name);
-                    let routine = number.and_then(|number| self.client.routine(number)).cloned();
-                    let routine = routine.ok_or_else(|| format!("there is no routine `{name}`"))?;
-                    let args = self.arguments(&routine, args)?;
-                    (json!({"routine": name, "args": args}), routine.heading.futures().to_vec())
-                }
-            },
-            other => return Err(format!("{other:?} is no call")),
-        })
-    }
-
-    fn arguments(&mut self, method: &Method, args: Vec<Expr>) -> Compiled<Vec<Json>> {
-        let params = &method.heading.params;
-        if params.len() != args.len() {
-            return Err(format!("`{}` has {} parameters", method.name, params.len()));
-        }
-        args.into_iter().zip(params).map(|(arg, param)| self.operand(arg, Some(param.ty))).collect()
-    }
-}
-
-/// Returns the value of a literal.
-fn literal(kind: &ExprKind) -> Option<Json> {
-    let value = match kind {
-        ExprKind::Nil => Value::Nil,
-        ExprKind::Bool(is) => Value::Bool(*is),
-        ExprKind::Int(number) => Value::Int(*number),
-        ExprKind::Real(number) => Value::Real(*number),
-        ExprKind::Char(c) => Value::Char(*c),
-        ExprKind::Str(text) => Value::Str(text),
-        ExprKind::Bytes(bytes) => Value::Bytes(bytes),
-        _ => return None,
-    };
-    Some(wire_json::value(&value))
 }

@@ -1,12 +1,15 @@
 //! Expectations: the knowledge of a client at a place of a case.
 
+use std::borrow::Cow;
+
 use bifrost_wire::ErrorNumber;
 use serde_json::Value as Json;
 
 use crate::script::Machine;
+use crate::script::rounds::Repeated;
 
 /// A comparison.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Check {
     /// A claim has this value.
     Value(Json),
@@ -29,6 +32,18 @@ pub(crate) enum Check {
 }
 
 impl Check {
+    /// Returns the comparison of a round: names have its number.
+    pub(crate) fn in_round(&self, round: u64) -> Cow<'_, Check> {
+        match self {
+            Check::Object(name) => {
+                let name = Json::from(name.as_str());
+                let name = Repeated::new(&name).in_round(round).as_str().unwrap_or_default().to_owned();
+                Cow::Owned(Check::Object(name))
+            }
+            other => Cow::Borrowed(other),
+        }
+    }
+
     /// Compares with the result of its step, or with the knowledge of the machine.
     pub(crate) fn holds(&self, result: Option<&Json>, machine: &Machine<'_>) -> Result<(), String> {
         let result = result.unwrap_or(&Json::Null);

@@ -22,6 +22,8 @@ pub struct Case {
     pub set: Vec<String>,
     /// The parts of a client that it covers.
     pub covers: Vec<String>,
+    /// The names of its sessions; none if it has one, which needs no name.
+    pub sessions: Vec<String>,
     /// The steps, each an object with one or more keys.
     pub(crate) steps: Vec<Map<String, Json>>,
 }
@@ -76,7 +78,7 @@ pub fn read(folder: &Path) -> Vec<Case> {
 }
 
 fn case(file: &str, case: &Json) -> Case {
-    let known = ["case", "why", "program", "client", "set", "covers", "steps"];
+    let known = ["case", "why", "program", "client", "set", "covers", "sessions", "steps"];
     let object = case.as_object().unwrap_or_else(|| panic!("{file}: {case} is no case"));
     let name =
         object.get("case").and_then(Json::as_str).unwrap_or_else(|| panic!("{file}: a case has no name"));
@@ -98,6 +100,7 @@ fn case(file: &str, case: &Json) -> Case {
         program,
         set: list("set"),
         covers: list("covers"),
+        sessions: list("sessions"),
         steps: steps
             .iter()
             .map(|step| step.as_object().unwrap_or_else(|| panic!("{name}: {step} is no step")).clone())

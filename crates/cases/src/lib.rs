@@ -11,7 +11,11 @@
 //! | the files, and the form of a case | `file` |
 //! | lines to steps of a script | `compile` |
 //! | expectations | `expect` |
+//! | long crossings in few words | `fold` |
 //! | a server as a child process, and its stream | `server` |
+//!
+//! A case with several sessions has a recorder and a connection for each. Its steps are run one after
+//! the other, so the sessions interleave as the file says.
 //!
 //! The interpreter of scripts is that of the recorder's own tests. `cases/README.md` describes the
 //! form for those who write cases.
@@ -19,13 +23,16 @@
 mod compile;
 mod expect;
 mod file;
+mod fold;
 mod server;
 
 #[path = "../../recorder/tests/script/mod.rs"]
 #[allow(dead_code, missing_docs, reason = "the interpreter of the recorder's tests")]
 mod script;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use bifrost_recorder::{Greeting, Recorder, Settings};
 use bifrost_wire::Interface;
@@ -35,8 +42,9 @@ pub use file::{Case, read};
 
 use compile::Action;
 use expect::Check;
+use script::rounds::Repeated;
 use script::{Client, Cut, Machine, Step};
-use server::Server;
+use server::{Connection, Server};
 
 /// The outputs of a case in `cases/generated`.
 const OUTPUTS: [&str; 7] =
@@ -80,11 +88,40 @@ pub fn interfaces(bifrost: &Path, write: bool) -> Vec<String> {
     stale
 }
 
-/// Compiles a case with the interface of its client.
-fn prepare(case: &Case) -> (Client, Vec<Action>) {
+/// Returns the interface of the client, and the actions, each with the number of its session.
+fn prepare(case: &Case) -> (Client, Vec<(usize, Action)>) {
     let client = Client::of(interface(&case.client));
     let actions = case.compile(&client.numbering).unwrap_or_else(|why| panic!("{}: {why}", case.name));
     (client, actions)
+}
+
+/// Returns the machine of a session.
+fn machine<'c>(case: &Case, client: &'c Client, recorder: Recorder<Step>) -> Machine<'c> {
+    let machine = Machine::over(client, recorder, Cut::Whole);
+    match case.has_loops() {
+        true => machine.written_by(fold::crossing),
+        false => machine,
+    }
+}
+
+/// Opens the sessions of a case; returns also the limits that are not the defaults.
+fn connect<'c>(case: &Case, client: &'c Client, server: &Server) -> (Vec<Machine<'c>>, Json) {
+    let mut limits = json!({});
+    let machines = (0..case.sessions.len().max(1)).map(|_| {
+        let mut stream = server.connect();
+        let recorder;
+        (recorder, limits) = greet(client, &mut stream);
+        let stream = Rc::new(RefCell::new(stream));
+        let sends = Rc::clone(&stream);
+        machine(case, client, recorder)
+            .sending_to(Box::new(move |piece| sends.borrow_mut().send(piece)))
+            .answered_by(Box::new(move |_| match stream.borrow_mut().receive() {
+                Some(reply) => json!({"reply": {"bytes": script::json::hex(&reply)}}),
+                None => json!({"lose": true}),
+            }))
+    });
+    let machines = machines.collect();
+    (machines, limits)
 }
 
 /// The tags of cases that are about batches: call by call they are others.
@@ -99,6 +136,9 @@ const OF_BATCHES: &[&str] = &[
     "unseen",
     "counters",
     "rounds",
+    "not_reached",
+    "remap_many",
+    "growth",
 ];
 
 /// Runs each case with a flush after each step, and compares values and failures: they are the
@@ -122,60 +162,91 @@ pub fn check_evaluated(bifrost: &Path) -> (Vec<String>, usize) {
 fn evaluate(bifrost: &Path, case: &Case) {
     let (client, actions) = prepare(case);
     let server = Server::start(bifrost, &case.program, &case.set);
-    let mut stream = server.connect();
-    let (recorder, _) = greet(&client, &mut stream);
-    let mut machine = Machine::over(&client, recorder, Cut::Whole).answered_by(Box::new(move |batch| {
-        stream.send(batch);
-        let reply = stream.receive().expect("an answer");
-        json!({"reply": {"bytes": script::json::hex(&reply)}})
-    }));
-    for (at, action) in actions.iter().enumerate() {
+    let (mut machines, _) = connect(case, &client, &server);
+    for (at, (session, action)) in actions.iter().enumerate() {
+        let machine = &mut machines[*session];
         let result = action.step().and_then(|step| machine.take(step));
         if let Action::Expect { check: check @ (Check::Value(_) | Check::Fails(_) | Check::Rows(_)), .. } =
             action
-            && let Err(why) = check.holds(result.as_ref(), &machine)
+            && let Err(why) = check.holds(result.as_ref(), machine)
         {
             panic!("{}: {why}", case.name);
         }
         // A further block follows its structure directly.
-        let next = actions.get(at + 1).and_then(Action::step);
+        let next = actions.get(at + 1).and_then(|(_, action)| action.step());
         if next.is_none_or(|step| step.get("reopen").is_none()) {
             machine.flush_between();
         }
     }
 }
 
-/// Runs the steps of a case and compares its expectations.
-fn run(case: &Case, mut machine: Machine<'_>, actions: &[Action]) -> Json {
-    for action in actions {
-        match action {
-            Action::Step(step) => drop(machine.take(step)),
-            Action::Expect { step, check } => {
-                let result = step.as_ref().and_then(|step| machine.take(step));
-                if let Err(why) = check.holds(result.as_ref(), &machine) {
-                    panic!("{}: {why}", case.name);
-                }
-            }
+/// Runs the steps of a case and compares its expectations. Returns the outputs of each session.
+fn run(case: &Case, mut machines: Vec<Machine<'_>>, actions: &[(usize, Action)]) -> Vec<Json> {
+    let mut number = 0;
+    for (session, action) in actions {
+        let machine = &mut machines[*session];
+        if action.step().is_some() {
+            number += 1;
+            machine.begin(number);
+        }
+        if let Err(why) = act(action, machine) {
+            panic!("{}: {why}", case.name);
         }
     }
-    let outputs = machine.finish();
-    for action in actions {
+    let outputs: Vec<Json> = machines.into_iter().map(Machine::finish).collect();
+    for (session, action) in actions {
         if let Action::Expect { check: Check::Named(part, name), .. } = action {
-            assert!(expect::is_named(&outputs, part, name), "{}: no {part} {name}", case.name);
+            assert!(expect::is_named(&outputs[*session], part, name), "{}: no {part} {name}", case.name);
         }
     }
     outputs
 }
 
+/// Runs an action of the step that was begun.
+fn act(action: &Action, machine: &mut Machine<'_>) -> Result<(), String> {
+    match action {
+        Action::Step(step) => drop(machine.take_here(step)),
+        Action::Expect { step, check } => {
+            let result = step.as_ref().and_then(|step| machine.take_here(step));
+            check.holds(result.as_ref(), machine)?;
+        }
+        Action::Loop { step, actions } => {
+            let steps: Vec<Option<Repeated<'_>>> =
+                actions.iter().map(|action| action.step().map(Repeated::new)).collect();
+            for round in 1..=step["loop"].as_u64().unwrap_or_default() {
+                for (action, step) in actions.iter().zip(&steps) {
+                    let result = step.as_ref().and_then(|step| machine.take_here(&step.in_round(round)));
+                    if let Action::Expect { check, .. } = action {
+                        let holds = check.in_round(round).holds(result.as_ref(), machine);
+                        holds.map_err(|why| format!("in round {round}: {why}"))?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the file of a case: its description, its script, its outputs.
-fn whole(case: &Case, actions: &[Action], limits: Json, outputs: &Json) -> Json {
+fn whole(case: &Case, actions: &[(usize, Action)], limits: Json, outputs: Vec<Json>) -> Json {
     let mut file = case.describe();
     if limits != json!({}) {
         file["limits"] = limits;
     }
-    file["script"] = actions.iter().filter_map(Action::step).cloned().collect();
-    for name in OUTPUTS {
-        file[name] = outputs[name].clone();
+    file["script"] = actions.iter().filter_map(|(_, action)| action.step()).cloned().collect();
+    let taken = |mut outputs: Json| -> serde_json::Map<String, Json> {
+        if let (true, Json::Array(all)) = (case.has_loops(), &mut outputs["crossings"]) {
+            outputs["crossings"] = fold::crossings(std::mem::take(all));
+        }
+        OUTPUTS.iter().map(|name| ((*name).to_owned(), outputs[name].take())).collect()
+    };
+    let mut outputs = outputs.into_iter().map(taken);
+    match (case.sessions.as_slice(), file.as_object_mut()) {
+        ([], Some(file)) => file.extend(outputs.next().into_iter().flatten()),
+        (names, _) => {
+            let named = names.iter().cloned().zip(outputs.map(Json::from));
+            file["sessions"] = Json::Object(named.collect());
+        }
     }
     file
 }
@@ -196,21 +267,13 @@ pub fn text(file: &Json) -> String {
 pub fn live(bifrost: &Path, case: &Case) -> Json {
     let (client, actions) = prepare(case);
     let server = Server::start(bifrost, &case.program, &case.set);
-    let mut stream = server.connect();
-    let (recorder, limits) = greet(&client, &mut stream);
-    let machine = Machine::over(&client, recorder, Cut::Whole).answered_by(Box::new(move |batch| {
-        stream.send(batch);
-        match stream.receive() {
-            Some(reply) => json!({"reply": {"bytes": script::json::hex(&reply)}}),
-            None => json!({"lose": true}),
-        }
-    }));
-    let outputs = run(case, machine, &actions);
-    whole(case, &actions, limits, &outputs)
+    let (machines, limits) = connect(case, &client, &server);
+    let outputs = run(case, machines, &actions);
+    whole(case, &actions, limits, outputs)
 }
 
 /// Opens the session; returns the limits that are not the defaults.
-fn greet(client: &Client, stream: &mut server::Connection) -> (Recorder<Step>, Json) {
+fn greet(client: &Client, stream: &mut Connection) -> (Recorder<Step>, Json) {
     let mut limits = json!({});
     let mut greeting = Greeting::new(client.stubs, "", "cases", Settings::default());
     loop {
@@ -250,15 +313,20 @@ pub fn replay(case: &Case) -> Json {
     if case.program != case.client {
         greeted["server_interface"] = json!(interface(&case.program));
     }
-    let crossings = old["crossings"].as_array().cloned().unwrap_or_default();
-    // No answer comes behind a stream that was lost.
-    let mut answers = crossings
-        .into_iter()
-        .filter_map(|crossing| crossing["answered"].as_str().map(|bytes| json!({"reply": {"bytes": bytes}})));
-    let machine = Machine::new(&client, &greeted, Cut::Whole)
-        .answered_by(Box::new(move |_| answers.next().unwrap_or_else(|| json!({"lose": true}))));
-    let outputs = run(case, machine, &actions);
-    whole(case, &actions, limits, &outputs)
+    let machines = (0..case.sessions.len().max(1)).map(|index| {
+        let outputs = match case.sessions.get(index) {
+            Some(name) => &old["sessions"][name],
+            None => &old,
+        };
+        let mut answers = fold::answers(&outputs["crossings"])
+            .into_iter()
+            .map(|answer| json!({"reply": {"bytes": script::json::hex(&answer)}}));
+        let recorder = Machine::greeted(&client, &greeted);
+        machine(case, &client, recorder)
+            .answered_by(Box::new(move |_| answers.next().unwrap_or_else(|| json!({"lose": true}))))
+    });
+    let outputs = run(case, machines.collect(), &actions);
+    whole(case, &actions, limits, outputs)
 }
 
 /// Reads the interface of a program.

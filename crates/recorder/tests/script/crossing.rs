@@ -5,10 +5,42 @@ use std::sync::Arc;
 use bifrost_recorder::{Admission, Closed, Due, Error};
 use bifrost_wire::encode::{self, Flushed};
 use bifrost_wire::{Command, Decoded, FRAME_BYTES_MAX, Outcome, Value, decode, op};
+use serde_json::Value as Json;
 
-use super::{Coming, Cut, Machine, Step, split};
+use super::{Answerer, Coming, Cut, Machine, Sender, Shipped, Step, Writer, commands, json, split};
+
+impl<'c> Machine<'c> {
+    /// Has replies made for which the script has none.
+    pub fn answered_by(mut self, answerer: Answerer) -> Machine<'c> {
+        self.answerer = Some(answerer);
+        self
+    }
+
+    /// Returns the steps that the answerer has made since the last time.
+    pub fn take_given(&mut self) -> Vec<Json> {
+        std::mem::take(&mut self.given)
+    }
+
+    /// Has each piece handed over when it is sent.
+    pub fn sending_to(mut self, sender: Sender) -> Machine<'c> {
+        self.sender = Some(sender);
+        self
+    }
+
+    /// Has crossings written down in another form.
+    pub fn written_by(mut self, writer: Writer) -> Machine<'c> {
+        self.writer = writer;
+        self
+    }
+}
 
 impl Machine<'_> {
+    /// Writes down a crossing.
+    pub(super) fn cross(&mut self, answered: Option<&[u8]>) {
+        let sent = std::mem::take(&mut self.sent);
+        self.crossings.push((self.writer)(&sent, answered));
+    }
+
     /// Sends what can be sent; with `flushed` only what was flushed.
     pub(super) fn send(&mut self, flushed: bool) {
         loop {
@@ -26,6 +58,9 @@ impl Machine<'_> {
                 if command.first() == Some(&op::FLUSH) {
                     self.batches.push_back(Vec::new());
                 }
+            }
+            if let Some(sender) = &mut self.sender {
+                sender(bytes);
             }
             self.sent.push(bytes.to_vec());
             self.recorder.sent(usize::MAX);
@@ -56,7 +91,13 @@ impl Machine<'_> {
         self.answer_all()
     }
 
-    fn answer_all(&mut self) -> Result<(), Error<Step>> {
+    /// Ends a batch that is a transaction.
+    pub(super) fn ship(&mut self) -> Shipped {
+        let refusals = self.recorder.end_transaction_batch();
+        (refusals, self.recorder.begin_flush(false).map(drop))
+    }
+
+    pub(super) fn answer_all(&mut self) -> Result<(), Error<Step>> {
         while self.recorder.is_under_way() {
             self.answer()?;
         }
@@ -110,6 +151,14 @@ impl Machine<'_> {
         }
         Err(self.recorder.close(Closed::Connection("the stream ended".into())))
     }
+}
+
+/// Writes down a crossing, with its commands.
+pub(super) fn write(sent: &[Vec<u8>], answered: Option<&[u8]>) -> Json {
+    let commands: Vec<Json> = commands(&sent.concat(), bifrost_wire::json::command);
+    let sent: Vec<Json> = sent.iter().map(|piece| json::hex(piece).into()).collect();
+    let answered = answered.map_or(Json::Null, |bytes| json::hex(bytes).into());
+    serde_json::json!({"sent": sent, "commands": commands, "answered": answered})
 }
 
 /// The number of futures that a batch wants.

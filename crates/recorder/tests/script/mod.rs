@@ -7,6 +7,7 @@
 mod crossing;
 pub mod json;
 pub mod print;
+pub mod rounds;
 mod rows;
 mod waits;
 
@@ -118,6 +119,16 @@ enum Coming {
 /// Makes the step with the answer to a batch, given as the bytes of its commands.
 pub type Answerer = Box<dyn FnMut(&[u8]) -> Json>;
 
+/// Takes each piece that is sent.
+pub type Sender = Box<dyn FnMut(&[u8])>;
+
+/// Writes down a crossing: the pieces that were sent, and the answer.
+pub type Writer = fn(&[Vec<u8>], Option<&[u8]>) -> Json;
+
+/// A batch that is a transaction and was ended: its calls that were refused, and the outcome of its
+/// end.
+type Shipped = (Vec<Arc<Error<Step>>>, Result<(), Error<Step>>);
+
 /// A procedure: its number, and the error if its definition was refused.
 type Procedure = (u32, Option<Arc<Error<Step>>>);
 
@@ -129,6 +140,7 @@ pub struct Machine<'c> {
     stubs: BTreeMap<String, Slot>,
     ended: BTreeMap<String, Ended>,
     procedures: BTreeMap<String, Procedure>,
+    shipped: Option<Shipped>,
     replies: VecDeque<Coming>,
     cut: Cut,
     /// The bytes of all replies so far.
@@ -142,11 +154,18 @@ pub struct Machine<'c> {
     /// Makes the replies for which the script has none; the steps that it has made.
     answerer: Option<Answerer>,
     given: Vec<Json>,
+    sender: Option<Sender>,
+    writer: Writer,
 }
 
 impl<'c> Machine<'c> {
     /// Opens the session of a case.
     pub fn new(client: &'c Client, case: &Json, cut: Cut) -> Machine<'c> {
+        Machine::over(client, Machine::greeted(client, case), cut)
+    }
+
+    /// Returns the recorder of a session of a case.
+    pub fn greeted(client: &Client, case: &Json) -> Recorder<Step> {
         let mut settings = Settings::default();
         if let Some(n) = case.get("remap_futures") {
             settings.remap_futures = whole(n) as usize;
@@ -176,7 +195,7 @@ impl<'c> Machine<'c> {
             encode::interface(&mut reply, &server.to_json());
             recorder = greeting.handle_bytes(&reply).unwrap();
         }
-        Machine::over(client, recorder.expect("the greeting is over"), cut)
+        recorder.expect("the greeting is over")
     }
 
     /// Begins a script in a session that was greeted.
@@ -188,6 +207,7 @@ impl<'c> Machine<'c> {
             stubs: BTreeMap::new(),
             ended: BTreeMap::new(),
             procedures: BTreeMap::new(),
+            shipped: None,
             replies: VecDeque::new(),
             cut,
             answered: 0,
@@ -197,18 +217,9 @@ impl<'c> Machine<'c> {
             results: Vec::new(),
             answerer: None,
             given: Vec::new(),
+            sender: None,
+            writer: crossing::write,
         }
-    }
-
-    /// Has replies made for which the script has none.
-    pub fn answered_by(mut self, answerer: Answerer) -> Machine<'c> {
-        self.answerer = Some(answerer);
-        self
-    }
-
-    /// Returns the steps that the answerer has made since the last time.
-    pub fn take_given(&mut self) -> Vec<Json> {
-        std::mem::take(&mut self.given)
     }
 
     /// Returns the recorder.
@@ -219,14 +230,6 @@ impl<'c> Machine<'c> {
     /// True if there is a stub of this name.
     pub fn has(&self, name: &str) -> bool {
         self.stubs.contains_key(name)
-    }
-
-    /// Runs the next step, and returns its result.
-    pub fn take(&mut self, step: &Json) -> Option<Json> {
-        self.place = Step(self.place.0 + 1);
-        let result = self.step(step)?;
-        self.results.push(json!([self.place.0, result]));
-        Some(result)
     }
 
     /// Flushes between two steps, if a flush is possible there. Tells nobody of failures.
@@ -272,17 +275,6 @@ impl<'c> Machine<'c> {
             "counters": {"crossings": counters.crossings, "calls": counters.calls},
             "closed": closed,
         })
-    }
-
-    // Bytes.
-
-    /// Writes down a crossing.
-    fn cross(&mut self, answered: Option<&[u8]>) {
-        let sent = std::mem::take(&mut self.sent);
-        let commands: Vec<Json> = commands(&sent.concat(), bifrost_wire::json::command);
-        let sent: Vec<Json> = sent.iter().map(|piece| json::hex(piece).into()).collect();
-        let answered = answered.map_or(Json::Null, |bytes| json::hex(bytes).into());
-        self.crossings.push(json!({"sent": sent, "commands": commands, "answered": answered}));
     }
 
     // Stubs.
@@ -435,6 +427,10 @@ impl<'c> Machine<'c> {
                 self.recorder.begin_flush_for("flush", kept, place).map(drop)
             }
             "finish_flush" => self.answer().and_then(|()| self.recorder.surface(true)),
+            "transmit" => {
+                self.send(true);
+                return None;
+            }
             "claim" => {
                 let slot = self.slot(what);
                 let known = match self.recorder.known(slot) {
@@ -478,11 +474,16 @@ impl<'c> Machine<'c> {
             "end_transaction" => {
                 // There is none if its begin was refused.
                 let slot = *self.stubs.get(text(what))?;
-                let refusals = self.recorder.end_transaction_batch();
-                self.flush().and_then(|()| {
+                let (refusals, begun) = self.shipped.take().unwrap_or_else(|| self.ship());
+                begun.and_then(|()| self.answer_all()).and_then(|()| {
                     let outcome = self.recorder.claim(slot);
                     self.recorder.finish_transaction(outcome, refusals, place)
                 })
+            }
+            "ship" => {
+                self.shipped = Some(self.ship());
+                self.send(true);
+                return None;
             }
             "abandon_transaction" => {
                 self.recorder.abandon_transaction();

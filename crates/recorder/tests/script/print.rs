@@ -49,6 +49,9 @@ pub const OPERATIONS: &[&str] = &[
     "exceptions",
     "clear_exceptions",
     "leave",
+    "transmit",
+    "ship",
+    "loop",
 ];
 
 /// The keys that stand first, in this order; the others follow by name.
@@ -59,6 +62,7 @@ const FIRST: &[&str] = &[
     "remap_futures",
     "server",
     "script",
+    "sessions",
     "crossings",
     "results",
     "known",
@@ -82,6 +86,7 @@ const FIRST: &[&str] = &[
     "on",
     "args",
     "as",
+    "session",
 ];
 
 /// The keys whose lists and objects have a line for each entry.
@@ -163,17 +168,34 @@ pub fn file(cases: &[Json]) -> String {
 }
 
 fn case(case: &Json) -> String {
+    format!("  {}", whole(case, "  "))
+}
+
+/// The text of a case, or of the outputs of one of its sessions.
+fn whole(case: &Json, indent: &str) -> String {
     let object = case.as_object().expect("a case");
     let mut keys: Vec<&String> = object.keys().collect();
     keys.sort_by_key(|key| (FIRST.iter().position(|first| first == key), *key));
+    let inner = format!("{indent}  ");
     let mut parts = Vec::new();
     for key in keys {
-        let mut text = format!("    {}: ", Json::from(key.as_str()));
-        match OPEN.contains(&key.as_str()) {
-            true => open(&object[key], "    ", &mut text),
-            false => line(&object[key], &mut text),
+        let mut text = format!("{inner}{}: ", Json::from(key.as_str()));
+        match (key.as_str(), &object[key]) {
+            ("sessions", Json::Object(sessions)) => {
+                let further = format!("{inner}  ");
+                let mut lines: Vec<String> = sessions
+                    .iter()
+                    .map(|(name, outputs)| {
+                        format!("{further}{}: {}", Json::from(name.as_str()), whole(outputs, &further))
+                    })
+                    .collect();
+                lines.sort();
+                text += &format!("{{\n{}\n{inner}}}", lines.join(",\n"));
+            }
+            (key, value) if OPEN.contains(&key) => open(value, &inner, &mut text),
+            (_, value) => line(value, &mut text),
         }
         parts.push(text);
     }
-    format!("  {{\n{}\n  }}", parts.join(",\n"))
+    format!("{{\n{}\n{indent}}}", parts.join(",\n"))
 }
