@@ -1,5 +1,8 @@
-//! The cases of `cases/clients.yaml` in the words of the Rust veneer, each under its name.
+//! The cases of `cases/*.yaml` in the words of the Rust veneer, each under its name. Those of
+//! `cases/conformance.yaml` are in `conformance.rs`.
 
+#[path = "clients/sessions.rs"]
+mod sessions;
 mod support;
 
 #[rustfmt::skip]
@@ -16,6 +19,11 @@ mod database;
 #[allow(clippy::all, missing_docs, dead_code, reason = "generated")]
 #[path = "clients/actors/bifrost_stubs.rs"]
 mod actors;
+
+#[rustfmt::skip]
+#[allow(clippy::all, missing_docs, dead_code, reason = "generated")]
+#[path = "clients/hermitage/bifrost_stubs.rs"]
+mod hermitage;
 
 #[rustfmt::skip]
 #[allow(clippy::all, missing_docs, dead_code, reason = "generated")]
@@ -335,6 +343,20 @@ fn futures_are_mapped_again_live() {
     assert_eq!(total.get().claim().unwrap(), 40);
     assert_eq!(crossings(&s), 3);
     drop(p);
+}
+
+#[test]
+fn many_results_are_mapped_again() {
+    let (_server, s, p) = probe(&[]);
+    let items: Vec<Item> = (0..16_400).map(|_| p.fresh()).collect();
+    assert_eq!(crossings(&s), 1);
+    let names: Vec<_> = items.iter().map(|item| item.name()).collect();
+    assert_eq!(crossings(&s), 2);
+    assert!(names.iter().all(|name| name.claim().unwrap() == "fresh"));
+    assert_eq!(crossings(&s), 3);
+    drop(items);
+    s.flush().unwrap();
+    assert_eq!(p.same_int(1).claim().unwrap(), 1);
 }
 
 #[test]

@@ -13,6 +13,7 @@ const STUBS: &[(&str, &str)] = &[
     ("crates/cli/src/bench/soak", "bench/soak/soak.theta"),
     ("crates/cli/tests/clients/actors", "cases/programs/actors.theta"),
     ("crates/cli/tests/clients/database", "cases/programs/database.theta"),
+    ("crates/cli/tests/clients/hermitage", "cases/programs/hermitage.theta"),
     ("crates/cli/tests/clients/wide", "cases/programs/wide.theta"),
     ("crates/cli/tests/conformance", "cases/programs/conformance.theta"),
     ("crates/cli/tests/guests", "crates/cli/tests/guests/guests.theta"),

@@ -83,6 +83,8 @@ OPERATIONS = frozenset(
         "exceptions",
         "clear_exceptions",
         "leave",
+        "transmit",
+        "ship",
     ]
 )
 
@@ -118,6 +120,31 @@ class Client:
             if row.name == name:
                 return self.stubs.operators[index]
         return None
+
+
+def operation(step: dict[str, Any]) -> str:
+    """The operation of a step."""
+    keys = [key for key in step if key in OPERATIONS]
+    assert len(keys) == 1, step
+    return keys[0]
+
+
+def is_numbered(part: Any) -> bool:
+    """True if a name in a step has the number of its round."""
+    if isinstance(part, str):
+        return part.startswith("$") and part.endswith("_n")
+    if isinstance(part, dict):
+        part = list(part.values())
+    return isinstance(part, list) and any(is_numbered(inner) for inner in part)
+
+
+def numbered(part: Any, number: int) -> Any:
+    """A step of a loop, with the number of its round in its names."""
+    if isinstance(part, dict):
+        return {key: numbered(value, number) for key, value in part.items()}
+    if isinstance(part, list):
+        return [numbered(inner, number) for inner in part]
+    return f"{part[:-1]}{number}" if is_numbered(part) else part
 
 
 def server_interface(client: Client, changes: dict[str, str]) -> str:
@@ -156,6 +183,9 @@ class Cut:
 class Machine:
     """A script that is being run."""
 
+    # False if the replies come from elsewhere.
+    makes_replies = True
+
     def __init__(
         self, client: Client, case: dict[str, Any], cut: Cut | None = None, counts: bool = True
     ) -> None:
@@ -181,6 +211,7 @@ class Machine:
         self.answered = 0
         self.sent: list[bytes] = []
         self.wanted: deque[int] = deque()
+        self.shipped: Any = None
         self.crossings: list[Any] = []
         self.results: list[Any] = []
 
@@ -213,10 +244,32 @@ class Machine:
     def run(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
         """Runs all steps, and returns the outputs of the case."""
         for index, step in enumerate(steps):
-            self.place = Step(index + 1)
-            result = self.step(step)
-            if result is not None:
-                self.results.append([int(self.place), result[0]])
+            self.take(index + 1, step)
+        return self.finish()
+
+    def take(self, number: int, step: dict[str, Any]) -> None:
+        """Runs the step with this number."""
+        self.place = Step(number)
+        if "loop" not in step:
+            self.note(self.step(step, operation(step)))
+            return
+        steps = [(inner, operation(inner), is_numbered(inner)) for inner in step["steps"]]
+        for turn in range(1, step["loop"] + 1):
+            for inner, op, changes in steps:
+                self.note(self.step(numbered(inner, turn) if changes else inner, op))
+
+    def note(self, result: tuple[Any] | None) -> None:
+        """Notes the result of a step, if it has one. Equal ones of a loop are counted."""
+        if result is None:
+            return
+        last = self.results[-1] if self.results else [0]
+        if last[0] == self.place and last[1] == result[0]:
+            self.results[-1] = [*last[:2], (last[2] if len(last) > 2 else 1) + 1]
+        else:
+            self.results.append([int(self.place), result[0]])
+
+    def finish(self) -> dict[str, Any]:
+        """Returns the outputs of the steps that were run."""
         assert not self.replies or self.cut.changed is not None, "replies that nobody asked for"
         if self.sent:
             self.cross(None)
@@ -252,7 +305,7 @@ class Machine:
     def send(self, flushed: bool) -> None:
         """Sends what can be sent; with ``flushed`` only what was flushed."""
         while data := self.recorder.take_bytes(flushed):
-            for command in decode_commands(data):
+            for command in decode_commands(data) if self.makes_replies else ():
                 if isinstance(command, dict) and "flush" in command:
                     self.wanted.append(sum(count for _, count in command["flush"]["wanted"]))
             self.sent.append(data)
@@ -363,13 +416,10 @@ class Machine:
 
     # Steps.
 
-    def step(self, step: dict[str, Any]) -> tuple[Any] | None:
+    def step(self, step: dict[str, Any], op: str) -> tuple[Any] | None:
         """Runs a step. Returns its result in a tuple, if it has one."""
-        keys = [key for key in step if key in OPERATIONS]
-        assert len(keys) == 1, step
-        op, what = keys[0], step[keys[0]]
-        arguments = [self.argument(argument) for argument in step.get("args", [])]
-        return getattr(self, f"do_{op}")(step, what, arguments)  # type: ignore[no-any-return]
+        arguments = [self.argument(argument) for argument in step.get("args", ())]
+        return getattr(self, f"do_{op}")(step, step[op], arguments)  # type: ignore[no-any-return]
 
     def do_lookup(self, step: Any, what: Any, _: Any) -> None:
         admitted = self.admit()
@@ -639,7 +689,12 @@ class Machine:
         slot = self.stubs.get(what)
         if slot is None:
             return None
-        refusals = self.recorder.end_transaction_batch()
+        if self.shipped is None:
+            self.shipped = self.recorder.end_transaction_batch()
+            begin = [lambda: self.recorder.begin_flush(False)]
+        else:
+            begin = []
+        refusals, self.shipped = self.shipped, None
 
         def finish() -> None:
             outcome: e.Failure | None = None
@@ -651,7 +706,15 @@ class Machine:
             if failure is not None:
                 raise e.Told(failure)
 
-        return self.attempt(self.flush, finish)
+        return self.attempt(*begin, self.answer_all, finish)
+
+    def do_ship(self, _: Any, __: Any, ___: Any) -> None:
+        self.shipped = self.recorder.end_transaction_batch()
+        self.recorder.begin_flush(False)
+        self.send(True)
+
+    def do_transmit(self, _: Any, __: Any, ___: Any) -> None:
+        self.send(True)
 
     def do_abandon_transaction(self, _: Any, __: Any, ___: Any) -> tuple[Any]:
         self.recorder.abandon_transaction()
