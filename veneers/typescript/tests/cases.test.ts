@@ -1,5 +1,5 @@
-// L3 of the cases in `cases/generated/`, live: the bytes that the recorder sends for each case (those of
-// the file, as the replay in `vectors.test.ts` shows) go to a server, whose answers are those of the file.
+// L3 of the cases in `cases/generated/`, live: the bytes that the recorders of a case send in its replay go to
+// a server in their order, each session over a connection of its own. The answers are those of the file.
 
 import { equal } from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -10,17 +10,11 @@ import { test } from "node:test";
 import { Greeting } from "../src/recorder/greeting.js";
 import { type Stubs } from "../src/recorder/numbers.js";
 import { REMAP_FUTURES, REPLY_BYTES_MAX } from "../src/tables.js";
-import { hex, unhex } from "./commands.js";
+import { hex } from "./commands.js";
 import { ROOT, Server } from "./server.js";
+import { moves } from "./vectors.js";
 
 const folder = join(ROOT, "cases/generated");
-
-interface Recorded {
-  readonly case: string;
-  readonly program: string;
-  readonly set?: readonly string[];
-  readonly crossings: readonly { readonly sent: readonly string[]; readonly answered: string | null }[];
-}
 
 /** A stream to a server, read in pieces of a known length. */
 class Stream {
@@ -65,19 +59,22 @@ async function greet(stream: Stream): Promise<void> {
   await stream.read(Number(Buffer.from(head).readBigUInt64LE(8)));
 }
 
-for (const name of readdirSync(folder).filter((file) => !file.endsWith(".interface.json"))) {
-  const one = JSON.parse(readFileSync(join(folder, name), "utf8")) as Recorded;
-  test(`live: ${one.case}`, { timeout: 20_000 }, async () => {
+const files = readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")] as const);
+for (const { one, run } of moves(files)) {
+  test(`live: ${one.case}`, { timeout: 120_000 }, async () => {
     const settings = (one.set ?? []).flatMap((setting) => ["--set", setting]);
     await using server = await Server.serve(`cases/programs/${one.program}.theta`, ...settings);
-    const stream = new Stream(server.urls[0] as string);
-    await greet(stream);
-    for (const { sent, answered } of one.crossings) {
-      for (const piece of sent) stream.write(unhex(piece));
-      if (answered === null) continue;
-      const expected = unhex(answered);
-      equal(hex(await stream.read(expected.length)), hex(expected));
+    const streams = new Map<string, Stream>();
+    for (const session of Object.keys(one.sessions ?? { "": one })) {
+      const stream = new Stream(server.urls[0] as string);
+      await greet(stream);
+      streams.set(session, stream);
     }
-    stream.end();
+    for (const moved of run()) {
+      const stream = streams.get(moved.session) as Stream;
+      if ("sent" in moved) stream.write(moved.sent);
+      else if (moved.answered !== null) equal(hex(await stream.read(moved.answered.length)), hex(moved.answered));
+    }
+    for (const stream of streams.values()) stream.end();
   });
 }

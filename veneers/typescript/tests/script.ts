@@ -187,9 +187,25 @@ function errorJson(failure: Failure): Json {
 }
 
 const OPERATIONS =
-  "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction end_transaction abandon_transaction exceptions clear_exceptions leave".split(
+  "lookup call send operator routine call_procedure value cell rows emit read_rows get cast test_type drop clone open condition foreach jump end reopen abandon procedure return end_procedure find_procedure reply lose flush begin_flush finish_flush claim commit abort wait wait_ms is_same transaction_ends transaction end_transaction abandon_transaction exceptions clear_exceptions leave transmit ship".split(
     " ",
   );
+
+/** The end of a name that has the number of its round in a loop. */
+const NUMBERED = "_n";
+
+/** Returns a step with the number of a round in its names. */
+function numbered(json: Json, round: number): Json {
+  if (typeof json === "string") {
+    return json.startsWith("$") && json.endsWith(NUMBERED) ? `${json.slice(0, -1)}${round}` : json;
+  }
+  if (typeof json !== "object" || json === null) return json;
+  if (Array.isArray(json)) return json.map((one) => numbered(one, round));
+  return Object.fromEntries(Object.entries(json).map(([key, value]) => [key, numbered(value, round)]));
+}
+
+/** A piece that a machine sends, or the answer that it gets; null is the end of the stream. */
+export type Moved = { readonly sent: Uint8Array } | { readonly answered: Uint8Array | null };
 
 const namesOf = (json: Json | undefined): string[] =>
   json === undefined ? [] : Array.isArray(json) ? (json as string[]) : [json as string];
@@ -224,6 +240,10 @@ export class Machine {
   private answered = 0;
   /** True if the answers are those of a session that was. */
   private isReplay = false;
+  /** True if its crossings are long: they are written down as bytes. */
+  private isLong = false;
+  private watch: (moved: Moved) => void = () => undefined;
+  private shipped: [Failure[], Failure | null] | null = null;
   private sent: Uint8Array[] = [];
   private readonly wanted: number[] = [];
   private readonly crossings: Json[] = [];
@@ -254,9 +274,16 @@ export class Machine {
   }
 
   /** Has the answers of a case's crossings given, one after the other; null is the end of the stream. */
-  answeredBy(answers: readonly (Uint8Array | null)[]): this {
+  answeredBy(answers: readonly (Uint8Array | null)[], isLong: boolean): this {
     this.replies.push(...answers);
     this.isReplay = true;
+    this.isLong = isLong;
+    return this;
+  }
+
+  /** Has a function called for all that moves between it and the server. */
+  watchedBy(watch: (moved: Moved) => void): this {
+    this.watch = watch;
     return this;
   }
 
@@ -284,10 +311,40 @@ export class Machine {
 
   run(steps: Json[]): Fields {
     steps.forEach((step, index) => {
-      this.place = new Step(index + 1);
-      const result = this.step(step as Fields);
-      if (result !== undefined) this.results.push([index + 1, result]);
+      this.takeStep(index + 1, step as Fields);
     });
+    return this.finish();
+  }
+
+  /** Runs the step with this number. */
+  takeStep(number: number, step: Fields): void {
+    this.place = new Step(number);
+    if (step["loop"] === undefined) {
+      this.note(this.step(step));
+      return;
+    }
+    const steps = (step["steps"] as Json[]).map((inner) => {
+      const isNumbered = JSON.stringify(numbered(inner, 0)) !== JSON.stringify(inner);
+      return [inner as Fields, isNumbered] as const;
+    });
+    for (let round = 1; round <= (step["loop"] as number); round++) {
+      for (const [inner, isNumbered] of steps) {
+        this.note(this.step(isNumbered ? (numbered(inner, round) as Fields) : inner));
+      }
+    }
+  }
+
+  /** Notes the result of a step, if it has one. Equal ones of a loop are counted. */
+  private note(result: Json | undefined): void {
+    if (result === undefined) return;
+    const last = this.results.at(-1) as Json[] | undefined;
+    if (last?.[0] === this.place.number && JSON.stringify(last[1]) === JSON.stringify(result)) {
+      last[2] = ((last[2] ?? 1) as number) + 1;
+    } else this.results.push([this.place.number, result]);
+  }
+
+  /** Returns the outputs of the steps that were run. */
+  finish(): Fields {
     if (this.replies.length > 0 && !this.isReplay && !(this.cut && "changed" in this.cut))
       throw new Error("replies that nobody asked for");
     if (this.sent.length > 0) this.cross(null);
@@ -311,6 +368,12 @@ export class Machine {
   // Bytes.
 
   private cross(answered: Uint8Array | null): void {
+    this.watch({ answered });
+    if (this.isLong) {
+      this.crossings.push({ sent: this.sent, answered } as unknown as Json);
+      this.sent = [];
+      return;
+    }
     const all = joined(this.sent);
     this.crossings.push({ sent: this.sent.map(hex), commands: commands(all), answered: answered && hex(answered) });
     this.sent = [];
@@ -320,10 +383,12 @@ export class Machine {
     for (;;) {
       const bytes = flushedOnly ? this.r.unsent : crossing.bytesToSend(this.r);
       if (bytes.length === 0) return;
-      for (const command of commands(bytes)) {
+      // Replies that are there already need not be made.
+      for (const command of this.isReplay ? [] : commands(bytes)) {
         const flush = (command as Fields)["flush"] as { wanted: [number, number][] } | undefined;
         if (flush) this.wanted.push(flush.wanted.reduce((sum, [, count]) => sum + count, 0));
       }
+      this.watch({ sent: bytes });
       this.sent.push(bytes);
       crossing.sent(this.r);
     }
@@ -352,6 +417,15 @@ export class Machine {
       crossing.beginFlush(this.r, false);
       this.answerAll();
     });
+  }
+
+  /** Ends a batch that is a transaction: its calls that were refused, and the failure of its end. */
+  private ship(): [Failure[], Failure | null] {
+    const refusals = transaction.endTransactionBatch(this.r);
+    const begun = this.caught(() => {
+      crossing.beginFlush(this.r, false);
+    });
+    return [refusals, begun];
   }
 
   private synchronize(name: string): void {
@@ -755,13 +829,22 @@ export class Machine {
         // There is none if its begin was refused.
         const slot = this.stubs.get(what as string);
         if (!slot) return;
+        const [refusals, begun] = this.shipped ?? this.ship();
+        this.shipped = null;
         run = () => {
-          const refusals = transaction.endTransactionBatch(r);
-          throwing(this.flush());
+          throwing(begun);
+          this.answerAll();
           throwing(transaction.finishTransaction(r, claim(r, slot), refusals, place));
         };
         break;
       }
+      case "ship":
+        this.shipped = this.ship();
+        this.send(true);
+        return;
+      case "transmit":
+        this.send(true);
+        return;
       case "abandon_transaction":
         run = () => {
           transaction.abandonTransaction(r);

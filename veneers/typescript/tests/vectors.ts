@@ -21,7 +21,7 @@ import replyVectors from "../../../vectors/replies.json" with { type: "json" };
 import { decodeReply } from "../src/recorder/reply.js";
 import { commands, hex, type Json, Malformed, reply, unhex, wordsOf } from "./commands.js";
 import { type Fields, reply as encodeReply } from "./encode.js";
-import { Client, type Cut, Machine } from "./script.js";
+import { Client, type Cut, Machine, type Moved } from "./script.js";
 
 /** A case: its name, and the function that throws if it fails. */
 export interface Case {
@@ -39,6 +39,11 @@ const CHANGED_BYTES_MAX = 300;
 export function same(found: unknown, expected: unknown, path: string): void {
   if (Object.is(found, expected)) return;
   const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+  if (found instanceof Uint8Array && expected instanceof Uint8Array) {
+    const differs = found.findIndex((byte, at) => byte !== expected[at]);
+    if (found.length === expected.length && differs < 0) return;
+    throw new Error(`${path} has ${found.length} bytes, not ${expected.length}, and differs at ${differs}`);
+  }
   if (!isObject(found) || !isObject(expected)) {
     throw new Error(`${path} is ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`);
   }
@@ -181,29 +186,123 @@ export function cases(): Case[] {
 /** A file of `cases/generated/`: its name and its text. */
 export type CaseFile = readonly [name: string, text: string];
 
+/** A case of `cases/generated/`, as its file has it. */
+export interface Generated {
+  readonly case: string;
+  readonly program: string;
+  readonly set?: readonly string[];
+  readonly script: readonly Fields[];
+  /** The outputs of each session by its name; of a single one they are those of the case. */
+  readonly sessions?: Record<string, Fields>;
+}
+
+/** A piece or answer, with the name of its session. */
+export type MovedIn = Moved & { readonly session: string };
+
+/** Returns the bytes that the file of a case with a loop has in few words. */
+function bytesOf(folded: Json): Uint8Array {
+  if (typeof folded === "string") return unhex(folded);
+  if (Array.isArray(folded)) return concat(folded.map(bytesOf));
+  const { words, plus, times } = folded as { words: string; plus?: number[]; times: number };
+  const block = unhex(words);
+  const out = new Uint8Array(block.length * times);
+  const view = new DataView(block.buffer, block.byteOffset, block.length);
+  for (let round = 0; round < times; round++) {
+    out.set(block, round * block.length);
+    plus?.forEach((by, word) => {
+      view.setBigUint64(word * 8, view.getBigUint64(word * 8, true) + BigInt(by), true);
+    });
+  }
+  return out;
+}
+
+function concat(parts: readonly Uint8Array[]): Uint8Array {
+  const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** Returns the crossings of a case with a loop, as bytes. */
+function unfolded(crossings: readonly Fields[]): { sent: Uint8Array[]; answered: Uint8Array }[] {
+  return crossings.flatMap(({ sent, answered, times }) => {
+    const pieces = (sent as Json[]).flatMap((piece) => {
+      const several = typeof piece === "object" && piece !== null && "sent" in piece;
+      const bytes = bytesOf(several ? (piece["sent"] as Json) : piece);
+      return Array.from({ length: several ? (piece["times"] as number) : 1 }, () => bytes);
+    });
+    const one = { sent: pieces, answered: bytesOf(answered as Json) };
+    return Array.from({ length: (times ?? 1) as number }, () => one);
+  });
+}
+
+/** Runs a case with the answers of its file, and compares all outputs. */
+function replay(one: Generated, interfaces: Map<string, string>, cut: Cut, watch: (moved: MovedIn) => void): void {
+  const fields = one as unknown as Fields;
+  const client = new Client(interfaces.get(fields["interface"] as string) as string, "00".repeat(32));
+  const other = fields["server_interface"];
+  const script = { ...fields, ...(other ? { server_interface: interfaces.get(other as string) as string } : {}) };
+  const isLong = hasLoops(one);
+  const sessions = Object.entries(one.sessions ?? { "": fields }).map(([session, outputs]) => {
+    const crossings = outputs["crossings"] as Fields[];
+    const expected = { ...outputs, ...(isLong ? { crossings: unfolded(crossings) as unknown as Json } : {}) } as Fields;
+    const answers = (expected["crossings"] as Fields[]).map(({ answered }) =>
+      isLong ? (answered as unknown as Uint8Array) : answered === null ? null : unhex(answered as string),
+    );
+    const machine = new Machine(client, script, cut).answeredBy(answers, isLong).watchedBy((moved) => {
+      watch({ ...moved, session });
+    });
+    return { session, machine, expected };
+  });
+  one.script.forEach((step, index) => {
+    const taking = sessions.find(({ session }) => session === (step["session"] ?? ""));
+    taking?.machine.takeStep(index + 1, step);
+  });
+  for (const { session, machine, expected } of sessions) {
+    const outputs = machine.finish();
+    for (const output of OUTPUTS) same(outputs[output], expected[output], `${session}.${output}`);
+  }
+}
+
+/** True if steps of a case are repeated: its crossings are long. */
+const hasLoops = (one: Generated): boolean => one.script.some((step) => step["loop"] !== undefined);
+
+const ENDING = ".interface.json";
+
+function read(files: readonly CaseFile[]): [Map<string, string>, readonly CaseFile[]] {
+  const interfaces = files.filter(([name]) => name.endsWith(ENDING));
+  return [
+    new Map(interfaces.map(([name, text]) => [name.slice(0, -ENDING.length), text])),
+    files.filter(([name]) => !name.endsWith(ENDING)),
+  ];
+}
+
 /** Returns the cases of `cases/generated/`, with the answers that the files have. */
 export function replays(files: readonly CaseFile[]): Case[] {
-  const ending = ".interface.json";
-  const interfaces = new Map(
-    files.filter(([name]) => name.endsWith(ending)).map(([name, text]) => [name.slice(0, -ending.length), text]),
-  );
-  return files
-    .filter(([name]) => !name.endsWith(ending))
-    .map(([name, text]) => ({
-      name: `cases: ${name}`,
-      run: () => {
-        const one = JSON.parse(text) as Fields;
-        const client = new Client(interfaces.get(one["interface"] as string) as string, "00".repeat(32));
-        const other = one["server_interface"];
-        const script = { ...one, ...(other ? { server_interface: interfaces.get(other as string) as string } : {}) };
-        const answers = (one["crossings"] as { answered: string | null }[]).map(
-          ({ answered }) => answered && unhex(answered),
-        );
-        const steps = one["script"] as Json[];
-        for (const cut of [null, { every: 7 }] as Cut[]) {
-          const outputs = new Machine(client, script, cut).answeredBy(answers as (Uint8Array | null)[]).run(steps);
-          for (const output of OUTPUTS) same(outputs[output], one[output], output);
-        }
-      },
-    }));
+  const [interfaces, all] = read(files);
+  return all.map(([name, text]) => ({
+    name: `cases: ${name}`,
+    run: () => {
+      const one = JSON.parse(text) as Generated;
+      const cuts: Cut[] = hasLoops(one) ? [null] : [null, { every: 7 }];
+      for (const cut of cuts) replay(one, interfaces, cut, () => undefined);
+    },
+  }));
+}
+
+/** Returns the cases of `cases/generated/`, each with all that moves between its sessions and the server. */
+export function moves(files: readonly CaseFile[]): { one: Generated; run: () => MovedIn[] }[] {
+  const [interfaces, all] = read(files);
+  return all.map(([, text]) => {
+    const one = JSON.parse(text) as Generated;
+    const run = (): MovedIn[] => {
+      const moved: MovedIn[] = [];
+      replay(one, interfaces, null, (next) => moved.push(next));
+      return moved;
+    };
+    return { one, run };
+  });
 }
