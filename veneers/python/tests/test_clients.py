@@ -197,6 +197,19 @@ def test_futures_are_mapped_again_live() -> None:
         assert s.counters.crossings == 3
 
 
+def test_many_results_are_mapped_again() -> None:
+    with probe() as (s, p):
+        items = [p.fresh() for _ in range(16_400)]
+        assert s.counters.crossings == 1
+        names = [item.name() for item in items]
+        assert s.counters.crossings == 2
+        assert {name.claim() for name in names} == {"fresh"}
+        assert s.counters.crossings == 3
+        del items
+        s.flush()
+        assert p.same_int(1).claim() == 1
+
+
 def test_commands_are_sent_early() -> None:
     with probe() as (s, p):
         for _ in range(300):

@@ -22,7 +22,7 @@ impl Seat {
         let s = connect(url).unwrap();
         let t: Table = s.lookup("table");
         let (one, two) = (t.row(1), t.row(2));
-        s.commit().claim().unwrap();
+        s.abort().claim().unwrap();
         Seat { s, t, one, two }
     }
 
@@ -241,7 +241,7 @@ fn changes_of_different_objects_do_not_conflict() {
     let rows = [1, 2].map(|id| {
         let s = connect(&server.urls[0]).unwrap();
         let row = s.lookup::<Table>("table").row(id);
-        s.commit().claim().unwrap();
+        s.abort().claim().unwrap();
         (s, row)
     });
     for (s, row) in &rows {
