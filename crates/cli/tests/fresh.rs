@@ -35,6 +35,7 @@ const TYPESCRIPT: &[(&str, &str)] = &[
     ("veneers/typescript/samples/scores", "examples/scores/scores.theta"),
     ("veneers/typescript/src/service/trader", "crates/trader/trader.theta"),
     ("veneers/typescript/tests/stubs/conformance", "cases/programs/conformance.theta"),
+    ("veneers/typescript/tests/stubs/hermitage", "cases/programs/hermitage.theta"),
 ];
 
 /// The tables of the runtimes of other languages.
