@@ -950,6 +950,27 @@ static void a_million_dropped_stubs_leave_nothing(bf_session *s, Probe p) { /* l
   IS_STR(s, Item_name(Probe_fresh(p)), "fresh");
 }
 
+static void many_results_are_mapped_again(bf_session *s, Probe p) {
+  enum { MANY = 16400 };
+  static Item items[MANY];
+  static bf_str names[MANY];
+  OK(s, BF_FLUSH(s));
+  uint64_t before = crossings(s);
+  for (int i = 0; i < MANY; i++) items[i] = Probe_fresh(p);
+  CHECK(crossings(s) == before + 1);
+  for (int i = 0; i < MANY; i++) names[i] = Item_name(items[i]);
+  CHECK(crossings(s) == before + 2);
+  for (int i = 0; i < MANY; i++) IS_STR(s, names[i], "fresh");
+  CHECK(crossings(s) == before + 3);
+  for (int i = 0; i < MANY; i++) {
+    Item_release(items[i]);
+    bf_release(bf_ref_bf_str(names[i]));
+  }
+  OK(s, BF_FLUSH(s));
+  CHECK(bf_stubs_alive(s) == 1);
+  IS_INT(s, Probe_same_int(p, bf_i(1)), 1);
+}
+
 static void nest(bf_session *s, int depth, bf_int_cell count, int64_t n) {
   if (depth == 0) {
     bf_int_cell_put(count, bf_i(n));
@@ -1062,11 +1083,11 @@ static const test TESTS[] = {
     TEST(a_session_is_left),
 };
 
-/* Run by their names only, against servers with the limits of their comments. */
+/* Run by their names only: long ones, and those against servers with the limits of their comments. */
 static const test LIMITED[] = {
     TEST(only_what_is_kept_gets_a_handle), TEST(a_million_dropped_stubs_leave_nothing),
     TEST(what_is_too_long_is_not_sent),    TEST(futures_are_mapped_again_live),
-    TEST(endless_batches_are_ended),
+    TEST(endless_batches_are_ended),       TEST(many_results_are_mapped_again),
 };
 
 static void run_one(const test *t) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include <sys/socket.h>
@@ -804,6 +805,46 @@ static void futures_are_mapped_again_live(const bf::Session &s, const Probe &) {
   SAME(total.get().claim(), 40);
 }
 
+static void many_results_are_mapped_again(const bf::Session &s, const Probe &p) {
+  s.flush();
+  auto before = crossings(s);
+  std::vector<Item> items;
+  std::vector<Text> names;
+  for (int i = 0; i < 16400; ++i) items.push_back(p.fresh());
+  CHECK(crossings(s) == before + 1);
+  for (const Item &item : items) names.push_back(item.name());
+  CHECK(crossings(s) == before + 2);
+  for (const Text &name : names) SAME(name.claim(), "fresh");
+  CHECK(crossings(s) == before + 3);
+  items.clear();
+  names.clear();
+  s.flush();
+  CHECK(bf_stubs_alive(s.get()) == 1);
+  SAME(p.same_int(1).claim(), 1);
+}
+
+// The kilobytes of memory that the process has.
+static long resident() {
+  std::ifstream file("/proc/self/statm");
+  long all = 0, pages = 0;
+  CHECK(file >> all >> pages);
+  return pages * 4;
+}
+
+static void a_million_dropped_stubs_leave_nothing(const bf::Session &s, const Probe &p) { // limits.handles_max=8
+  long before = 0;
+  for (int i = 0; i < 1000000; ++i) {
+    p.fresh();
+    if (i == 200000) before = resident();
+  }
+  s.flush();
+  CHECK(bf_stubs_alive(s.get()) == 1);
+  long grown = resident() - before;
+  if (grown > 2000) std::cerr << "grown by " << grown << " kB\n";
+  CHECK(grown <= 2000);
+  SAME(p.fresh().name().claim(), "fresh");
+}
+
 static void what_is_too_long_is_not_sent(const bf::Session &s, const Probe &p) { // limits.batch_commands_max=200
   s.flush();
   auto count = s.cell_with<Int>(0);
@@ -886,6 +927,8 @@ static const Test TESTS[] = {
     TEST(a_session_is_left),
     {"only_what_is_kept_gets_a_handle", only_what_is_kept_gets_a_handle, true},
     {"futures_are_mapped_again_live", futures_are_mapped_again_live, true},
+    {"many_results_are_mapped_again", many_results_are_mapped_again, true},
+    {"a_million_dropped_stubs_leave_nothing", a_million_dropped_stubs_leave_nothing, true},
     {"what_is_too_long_is_not_sent", what_is_too_long_is_not_sent, true},
     {"endless_batches_are_ended", endless_batches_are_ended, true},
     {"a_connection_that_is_cut", a_connection_that_is_cut, true},
