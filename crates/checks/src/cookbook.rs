@@ -25,6 +25,10 @@ const RECIPES: &[(&str, &str)] = &[
     ("Commits and aborts", "transactions_commit_and_abort"),
     ("A batch that is a transaction", "a_batch_is_a_transaction"),
     ("Failures that nobody has seen", "a_commit_names_unseen_failures"),
+    ("Conflicts", "p4_lost_update"),
+    ("Transactions that are run again", "conflicts_are_run_again_by_the_server"),
+    ("Waits for changes", "a_wait_is_ended_by_a_change"),
+    ("Live batches", "a_live_batch_is_run_again"),
     ("Batches that overlap", "batches_overlap"),
     ("Actors", "actors_answer_and_are_sent_to"),
     ("A server with another interface", "another_interface_at_the_server"),
@@ -37,6 +41,9 @@ const HEAD: &str = "\
 Each chapter is a case that runs: in the text form by the recorder of each client language, and in the words of
 a language by its tests. `s` is a session, `p` the object with the name `probe`, and `db` the one with the name
 `database`, of the program that is named. [The cases](../../cases/README.md) have all of them.
+
+Where several sessions at one server take turns, they are `a`, `b` and `c`, each with the object `table` and its
+rows `one` and `two`. In the text form a comment names the session of the lines behind it.
 
 `bifrost shell` runs the text form, but for lines that begin with `!`, which are of libraries alone.
 ";
@@ -64,24 +71,33 @@ fn recipe(name: &str) -> Recipe {
     panic!("there is no case {name}")
 }
 
-/// The lines of all `run` keys of a case.
+/// The lines of all `run` keys of a case; a comment has the session that takes them.
 fn lines(case: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut indent = None;
+    let (mut column, mut session) = (None, String::new());
     for line in case.lines() {
         let depth = line.len() - line.trim_start().len();
-        if let Some(run) = line.trim_start().trim_start_matches("- ").strip_prefix("run: ") {
-            indent = None;
-            match run {
-                "|" => indent = Some(depth),
-                run => lines.push(run.to_owned()),
+        let key = line.trim_start().trim_start_matches("- ");
+        if let Some(names) = key.strip_prefix("session: ") {
+            session = match names.trim_matches(['[', ']']) {
+                several if several.contains(',') => format!("# sessions {several}, each in turn"),
+                one => format!("# session {one}"),
+            };
+        } else if let Some(run) = key.strip_prefix("run: ") {
+            if !session.is_empty() {
+                lines.push(std::mem::take(&mut session));
             }
-        } else if let Some(least) = indent {
+            column = None;
+            match run {
+                "|" => column = Some(line.len() - key.len()),
+                run => lines.push(run.trim_matches('"').to_owned()),
+            }
+        } else if let Some(key) = column {
             // The key's own column is that of the other keys of the step.
-            if depth > least + 2 && !line.trim().is_empty() {
-                lines.push(line[least + 4..].to_owned());
+            if depth > key && !line.trim().is_empty() {
+                lines.push(line[key + 2..].to_owned());
             } else {
-                indent = None;
+                column = None;
             }
         }
     }
@@ -105,6 +121,7 @@ fn body(language: &Language, paths: &[String], name: &str) -> Option<String> {
                 "function ",
                 "async function ",
                 "test(",
+                "shared(",
                 "export ",
             ];
             let line = line.trim_start();

@@ -12,6 +12,7 @@
 //! | `vectors NAME` | the name of the file, or folder, of vectors in a test |
 //! | `replay FILE`, `live FILE` | a test that reads `cases/generated` and has the word in a name |
 //! | `covers TAG` | the name of a case with this tag in a test: through the typed layer |
+//! | `typed NAME` | the name of a case with several sessions, or with a loop, in a test |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,10 +174,13 @@ pub struct Cases {
     files: BTreeSet<String>,
     /// The cases with each tag.
     tags: BTreeMap<String, BTreeSet<String>>,
+    /// The cases with several sessions or with a loop: each is tested through the typed layer.
+    typed: BTreeSet<String>,
 }
 
 impl Cases {
-    /// Reads the names and tags of all cases: lines that begin with `- case:` and `covers:`.
+    /// Reads the names and tags of all cases: lines that begin with `- case:`, `covers:`, `sessions:`
+    /// and `loop:`.
     pub fn read() -> Cases {
         let mut cases = Cases::default();
         for path in files(&[".yaml"]) {
@@ -188,6 +192,8 @@ impl Cases {
             for line in read(&path).lines() {
                 if let Some(case) = line.strip_prefix("- case: ") {
                     name = case.trim().to_owned();
+                } else if line.starts_with("  sessions: [") || line.starts_with("    - loop: ") {
+                    cases.typed.insert(name.clone());
                 } else if let Some(tags) = line.strip_prefix("  covers: [") {
                     for tag in
                         tags.trim_end_matches(']').split(',').map(str::trim).filter(|tag| !tag.is_empty())
@@ -197,7 +203,7 @@ impl Cases {
                 }
             }
         }
-        assert!(!cases.tags.is_empty(), "there are no cases");
+        assert!(!cases.tags.is_empty() && !cases.typed.is_empty(), "there are no cases");
         cases
     }
 }
@@ -272,12 +278,12 @@ impl Language {
             }
         }
         let named: Vec<String> = tests.iter().map(|test| plain(test)).collect();
+        let is_typed = |name: &String| named.iter().any(|test| test.contains(&plain(name)));
         for (tag, names) in &cases.tags {
-            let typed = names
-                .iter()
-                .map(|name| plain(name))
-                .any(|name| named.iter().any(|test| test.contains(&name)));
-            cell(format!("covers {tag}"), typed);
+            cell(format!("covers {tag}"), names.iter().any(is_typed));
+        }
+        for name in &cases.typed {
+            cell(format!("typed {name}"), is_typed(name));
         }
         cells
     }
