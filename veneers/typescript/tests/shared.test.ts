@@ -307,7 +307,7 @@ shared("a wait misses no change", 2, async (a, b) => {
 
 shared("a live batch is run again", 2, async (a, b) => {
   const before = a.s.counters.crossings;
-  const rows = () => a.s.collect(a.t.rows(), [bf.Int, bf.Int], (row) => [row.id(), row.value()]);
+  const rows = () => bf.collect(a.t.rows(), [bf.Int, bf.Int], (row) => [row.id(), row.value()]);
   const seen: (readonly (readonly [bigint, bigint])[])[] = [];
   for await (const view of a.s.live(rows)) {
     if (seen.push(view) === 3) break;
