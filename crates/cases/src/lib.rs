@@ -14,8 +14,8 @@
 //! | long crossings in few words | `fold` |
 //! | a server as a child process, and its stream | `server` |
 //!
-//! A case with several sessions has a recorder and a connection for each. Its steps are run one after
-//! the other, so the sessions interleave as the file says.
+//! A case with several sessions has a recorder and a connection for each. Its steps are run one
+//! after the other, so the sessions interleave as the file says.
 //!
 //! The interpreter of scripts is that of the recorder's own tests. `cases/README.md` describes the
 //! form for those who write cases.

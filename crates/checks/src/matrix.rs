@@ -179,8 +179,8 @@ pub struct Cases {
 }
 
 impl Cases {
-    /// Reads the names and tags of all cases: lines that begin with `- case:`, `covers:`, `sessions:`
-    /// and `loop:`.
+    /// Reads the names and tags of all cases: lines that begin with `- case:`, `covers:`,
+    /// `sessions:` and `loop:`.
     pub fn read() -> Cases {
         let mut cases = Cases::default();
         for path in files(&[".yaml"]) {

@@ -280,8 +280,7 @@ impl<'c> Machine<'c> {
     // Stubs.
 
     fn slot(&self, name: &Json) -> Slot {
-        let name = text(name);
-        *self.stubs.get(name).unwrap_or_else(|| panic!("there is no stub {name} at {}", self.place))
+        *self.stubs.get(text(name)).unwrap_or_else(|| panic!("there is no stub {name} at {}", self.place))
     }
 
     fn name(&mut self, name: &str, slot: Slot) {
