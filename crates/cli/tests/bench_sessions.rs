@@ -142,7 +142,7 @@ fn peers_are_measured_without_the_library_of_their_language() {
 #[test]
 fn what_is_not_installed_is_named_with_the_remedy() {
     let output = bifrost()
-        .args(["bench", "veneers", "--languages", "c,python,typescript", "--quick"])
+        .args(["bench", "veneers", "--languages", "c,python-native,typescript", "--quick"])
         .args(["--veneers", "none", "--peers", "none"])
         .output()
         .unwrap();
@@ -150,6 +150,7 @@ fn what_is_not_installed_is_named_with_the_remedy() {
     assert!(output.status.success(), "{}", stderr(&output));
     for line in [
         "bifrost: not measured: there is no `none/c/bench/run`",
+        "bifrost: not measured: there is no `none/python/bench/run`",
         "capnp: not installed: apt-get install g++ capnproto libcapnp-dev; bench/veneers/peers.sh capnp\n",
         "grpcio: not installed: apt-get install python3 python3-venv g++ protobuf-compiler-grpc libgrpc++-dev \
          libprotobuf-dev; bench/veneers/peers.sh grpc grpcio\n",
@@ -157,6 +158,24 @@ fn what_is_not_installed_is_named_with_the_remedy() {
     ] {
         assert!(said.contains(line), "{said}");
     }
+}
+
+#[test]
+fn a_client_that_does_not_start_is_named_with_its_reason() {
+    // An interpreter without site packages has no native library.
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python");
+    std::fs::write(&python, "#!/bin/sh\nexec python3 -S \"$@\"\n").unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let output = bifrost()
+        .args(["bench", "veneers", "--languages", "python-native", "--quick", "--peers", "none", "--veneers"])
+        .arg(VENEERS)
+        .env("PYTHON", &python)
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(said.contains("BIFROST_NATIVE is 1, and bifrost_native is not installed"), "{said}");
 }
 
 #[test]

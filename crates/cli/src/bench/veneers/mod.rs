@@ -42,8 +42,10 @@ pub enum Language {
     C,
     /// C++
     Cpp,
-    /// Python, without its native package
+    /// Python, without its native library
     Python,
+    /// Python with its native library, over shared memory
+    PythonNative,
     /// TypeScript in Node
     Typescript,
 }
@@ -55,7 +57,25 @@ impl Language {
             Language::C => "c",
             Language::Cpp => "cpp",
             Language::Python => "python",
+            Language::PythonNative => "python-native",
             Language::Typescript => "typescript",
+        }
+    }
+
+    /// Returns its folder among the languages.
+    fn folder(self) -> &'static str {
+        match self {
+            Language::PythonNative => "python",
+            _ => self.name(),
+        }
+    }
+
+    /// Returns the address of its server, in a folder.
+    fn address(self, folder: &Path) -> String {
+        let socket = folder.join("server");
+        match self {
+            Language::PythonNative => format!("shm://{}", socket.display()),
+            _ => format!("unix://{}", socket.display()),
         }
     }
 
@@ -64,7 +84,7 @@ impl Language {
     fn peers(self) -> [Peer; 2] {
         match self {
             Language::Rust | Language::C | Language::Cpp => [Peer::Grpc, Peer::Capnp],
-            Language::Python => [Peer::Grpcio, Peer::Pycapnp],
+            Language::Python | Language::PythonNative => [Peer::Grpcio, Peer::Pycapnp],
             Language::Typescript => [Peer::GrpcJs, Peer::Capnweb],
         }
     }
@@ -74,7 +94,7 @@ impl Language {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Use a release build. Languages are measured from a checkout: their programs are `veneers/LANG/bench/run`, which
-need what `veneers/LANG/test.sh` has built. `bench/veneers/peers.sh` installs the peers into `target/peers`; those
+need what `veneers/LANG/test.sh` has built. PYTHON is the interpreter of Python. `bench/veneers/peers.sh` installs the peers into `target/peers`; those
 that are not there are left out, and the table says how to have them.
 
 Examples:
@@ -118,9 +138,6 @@ struct Missing {
 pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
     let mut json = JsonLines::create(args.json.as_deref())?;
-    let folder = tempfile::tempdir()?;
-    let at = format!("unix://{}", folder.path().join("server").display());
-    let server = ServerProcess::start(folder.path(), PROGRAM, &["--listen", &at])?;
     let plan = match args.quick {
         true => Plan { rounds: 2, part: 10 },
         false => Plan { rounds: args.rounds, part: 1 },
@@ -131,7 +148,9 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     for language in args.languages.clone().unwrap_or(all) {
         let name = language.name();
         bar.set_message(format!("{name}: starting"));
-        let place = tempfile::tempdir_in(folder.path())?;
+        let place = tempfile::tempdir()?;
+        let at = language.address(place.path());
+        let server = ServerProcess::start(place.path(), PROGRAM, &["--listen", &at])?;
         let (mut subjects, mut missing): (Vec<Box<dyn Subject>>, _) = (Vec::new(), Vec::new());
         let mut left_out = |peer, why: Failed| {
             missing.push(Missing { bench: "veneers", way: name, peer, missing: why.to_string() });
@@ -171,7 +190,7 @@ fn ours(language: Language, veneers: &Path, server: &ServerProcess) -> Result<Bo
     if language == Language::Rust {
         return Ok(Box::new(rust::Here::connect(&url)?));
     }
-    let path = veneers.join(language.name()).join("bench/run");
+    let path = veneers.join(language.folder()).join("bench/run");
     if !path.is_file() {
         return Err(format!(
             "not measured: there is no `{}`: run this in a checkout, or give --veneers",
@@ -181,6 +200,7 @@ fn ours(language: Language, veneers: &Path, server: &ServerProcess) -> Result<Bo
     }
     let mut command = Command::new(&path);
     command.env("BIFROST_URL", url).env("BIFROST_BIN", std::env::current_exe()?);
+    command.env("BIFROST_NATIVE", if language == Language::PythonNative { "1" } else { "0" });
     let client = Client::start(OURS, command, BUILD_MAX).map_err(|why| format!("not measured: {why}"))?;
     Ok(Box::new(client))
 }
