@@ -15,6 +15,17 @@ struct Goal {
     batch_ratio: f64,
 }
 
+/// The value of a case that counts.
+type Figure = fn(&Case) -> f64;
+
+fn median(case: &Case) -> f64 {
+    case.value
+}
+
+fn least(case: &Case) -> f64 {
+    case.min
+}
+
 fn goal(language: Language) -> Goal {
     let (record, batch, pair_us, beyond_raw_us, pair_ratio, batch_ratio) = match language {
         Language::Rust | Language::C | Language::Cpp => (20.0, 50.0, None, None, 2.0, 200.0),
@@ -35,7 +46,7 @@ pub fn targets(language: Language, cases: &[Case]) -> Vec<Target> {
         return Vec::new();
     };
     let (goal, mut targets) = (goal(language), Vec::new());
-    let figures: [(&str, fn(&Case) -> f64); 2] = [("median", |case| case.value), ("least", |case| case.min)];
+    let figures = [("median", median as Figure), ("least", least)];
     for (of, figure) in figures {
         let name = |what: &str| format!("{}: {what}, {of}", language.name());
         let best = |step: Step| {
@@ -65,9 +76,9 @@ pub fn targets(language: Language, cases: &[Case]) -> Vec<Target> {
                 goal.batch_ratio,
             ),
         ];
-        for (what, reached, least) in ratios {
+        for (what, reached, bound) in ratios {
             if reached.is_finite() {
-                targets.push(Target::at_least(name(what), reached, least, "x"));
+                targets.push(Target::at_least(name(what), reached, bound, "x"));
             }
         }
     }
