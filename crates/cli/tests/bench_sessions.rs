@@ -161,6 +161,41 @@ fn what_is_not_installed_is_named_with_the_remedy() {
 }
 
 #[test]
+fn the_script_of_peers_names_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    // Tools of the script itself, and no other.
+    for tool in ["bash", "dirname", "mkdir"] {
+        let path = std::env::var_os("PATH").unwrap();
+        let found = std::env::split_paths(&path).map(|place| place.join(tool)).find(|tool| tool.is_file());
+        std::os::unix::fs::symlink(found.unwrap(), bin.join(tool)).unwrap();
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/veneers/peers.sh");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(bin.join("bash"));
+        command.arg(script).args(arguments).env("PATH", &bin);
+        command.env("BIFROST_PEERS", folder.path().join("peers")).output().unwrap()
+    };
+    let all = run(&[]);
+    assert!(all.status.success() && all.stdout.is_empty(), "{}{}", stdout(&all), stderr(&all));
+    for peer in ["grpc", "capnp", "grpcio", "pycapnp", "grpc-js", "capnweb"] {
+        assert!(
+            stderr(&all).contains(&format!("{peer}: not installed: apt-get install ")),
+            "{}",
+            stderr(&all)
+        );
+    }
+    for (peer, why) in
+        [("capnp", "apt-get install g++ capnproto libcapnp-dev"), ("corba", "there is no such peer")]
+    {
+        let one = run(&[peer]);
+        assert_eq!(one.status.code(), Some(1));
+        assert_eq!(stderr(&one), format!("{peer}: not installed: {why}\n"));
+    }
+}
+
+#[test]
 fn a_client_that_does_not_start_is_named_with_its_reason() {
     // An interpreter without site packages has no native library.
     let folder = tempfile::tempdir().unwrap();
