@@ -6,8 +6,7 @@
 
 use std::ffi::CString;
 
-use bifrost_recorder::{CallName, Closed, ErrorValue, GreetError, Misuse};
-use bifrost_wire::InterfaceError;
+use bifrost_recorder::{CallName, Closed, ErrorValue, Misuse};
 
 use crate::abi::{Bytes, Chars, Place, Ref, Value};
 use crate::recorded::Error;
@@ -93,6 +92,9 @@ pub enum Status {
     OtherThread,
     /// A mistake in the library; the session is closed.
     Panic,
+    /// The server is lost in a run of a service that must not be begun again: `bf_service_ran` says
+    /// what is known.
+    Lost,
 }
 
 /// Returns the status of a misuse.
@@ -321,40 +323,20 @@ fn number_of(why: &Closed) -> u32 {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]
-    Address(#[from] bifrost_transport::AddressError),
-    #[error("`{0}` is the address of a trader; this library takes the address of a server")]
-    Trader(String),
-    #[error(transparent)]
-    Connect(#[from] bifrost_transport::ConnectError),
-    #[error(transparent)]
-    Closed(#[from] Closed),
-    #[error("the server has version {server} of the wire form, this client version {client}")]
-    Version { server: u32, client: u32 },
-    #[error("`{0}` is no `traceparent` of W3C Trace Context")]
-    Trace(String),
-    #[error(transparent)]
-    Interface(#[from] InterfaceError),
+    Client(#[from] bifrost_client::ConnectError),
     #[error("the {0} is null, or no UTF-8")]
     NotText(&'static str),
     #[error("a certificate needs its key, and a key its certificate")]
     HalfCertificate,
-}
-
-impl From<GreetError> for ConnectError {
-    fn from(error: GreetError) -> ConnectError {
-        match error {
-            GreetError::Closed(why) => ConnectError::Closed(why),
-            GreetError::Version { server, client } => ConnectError::Version { server, client },
-            GreetError::Interface(error) => ConnectError::Interface(error),
-        }
-    }
+    #[error("a service is of a type of the program, and not of a built-in one")]
+    NoService,
 }
 
 impl ConnectError {
     /// Writes it down.
     pub(crate) fn failure(&self) -> Failure {
         let mut failure = Failure::new(Status::Connect, self.to_string(), Place::NONE);
-        if let ConnectError::Closed(why) = self {
+        if let ConnectError::Client(bifrost_client::ConnectError::Closed(why)) = self {
             failure.number = number_of(why);
         }
         failure

@@ -1,6 +1,6 @@
 //! The C ABI of a client: `libbifrost`.
 //!
-//! It is the recorder ([`bifrost_recorder`]) and a connection ([`bifrost_transport`]) behind plain
+//! It is the recorder ([`bifrost_recorder`]) and a connection ([`bifrost_client`]) behind plain
 //! functions. The header `veneers/c/include/bifrost/abi.h` is made from `export/`; the headers for
 //! people, `bifrost.h` and `bifrost.hpp`, are written by hand over it, and generated stubs over
 //! those.
@@ -11,9 +11,9 @@
 //! abi        the structs and unions that cross the border
 //! interface  the constants of generated headers
 //! export     the functions of the header; nothing but the border
+//! service    runs with a server that traders know, and with another one when it is lost
 //! session    recorder, connection and uses; recording a call
 //! uses       which stubs are alive: releases, scopes
-//! wire       bytes in and out
 //! recorded   the recorder's types
 //! error      failures as C reads them
 //! items      tables and compounds as trees of C values
@@ -38,6 +38,6 @@ pub mod interface;
 pub mod items;
 pub mod live;
 mod recorded;
+pub mod service;
 pub mod session;
 mod uses;
-mod wire;

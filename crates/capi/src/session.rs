@@ -12,24 +12,23 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use bifrost_client::{Greeted, Imported, TIMEOUT, Wire, is_trader};
 use bifrost_recorder::{
-    Admission, Closed, Compose, Due, Ended, Greeting, Known, Misuse, Operand, Owner, Recorded, Settings,
-    Slot, Stubs,
+    Admission, Closed, Compose, Due, Ended, Known, Misuse, Operand, Owner, Recorded, Settings, Slot, Stubs,
 };
-use bifrost_transport::{Address, ConnectOptions, KeyFiles, Stream, TlsOptions};
-use bifrost_wire::{COMPOUND_DEPTH_MAX, ErrorNumber, TraceContext};
+use bifrost_transport::{Address, KeyFiles, Stream, TlsOptions};
+use bifrost_wire::{COMPOUND_DEPTH_MAX, TraceContext};
 
 use crate::abi::{Chars, Family, Place, Ref, Type, Value};
-use crate::error::{ConnectError, Failure, Status};
+use crate::error::{ConnectError, Failure, Status, text};
 use crate::interface::{Interface, cell};
 use crate::recorded::{Error, Recorder};
 use crate::uses::Uses;
-use crate::wire::Wire;
 
 /// A connection to a server, and the batch being recorded for it.
 pub struct Session {
     pub(crate) recorder: Recorder,
-    pub(crate) wire: Wire,
+    pub(crate) wire: Wire<Stream>,
     pub(crate) uses: Uses,
     /// The failure of which the program was told last.
     pub(crate) failure: Option<Box<Failure>>,
@@ -45,6 +44,8 @@ pub struct Session {
     pub(crate) shipping: Option<Slot>,
     /// The batch that was explained last.
     pub(crate) explained: CString,
+    /// The server that a trader has named: the name of the object there, and the address.
+    pub(crate) imported: Option<(CString, CString)>,
     /// A pointer of the program.
     pub(crate) data: *mut c_void,
     /// The pointer to the session that its stubs have.
@@ -94,6 +95,8 @@ pub struct Options {
     pub remap_futures: usize,
     /// The program's place in a trace, as `traceparent` of W3C Trace Context; null for none.
     pub trace_parent: Chars,
+    /// The token for traders; null for that of the variable `BIFROST_TRADER_TOKEN`.
+    pub trader_token: Chars,
 }
 
 impl Options {
@@ -108,7 +111,22 @@ impl Options {
         reply_bytes_max: 0,
         remap_futures: 0,
         trace_parent: Chars::NONE,
+        trader_token: Chars::NONE,
     };
+
+    /// Returns them as client libraries have them.
+    pub(crate) fn of(&self, stubs: &'static Stubs) -> Result<bifrost_client::Options, ConnectError> {
+        let given = |text, name| Ok::<_, ConnectError>(optional(text, name)?.map(str::to_owned));
+        Ok(bifrost_client::Options {
+            stubs,
+            token: given(&self.token, "token")?.unwrap_or_default(),
+            trader_token: given(&self.trader_token, "token for traders")?,
+            client: given(&self.name, "name")?.unwrap_or_default(),
+            timeout: self.timeout(),
+            tls: self.tls()?,
+            settings: self.settings()?,
+        })
+    }
 
     fn settings(&self) -> Result<Settings, ConnectError> {
         let mut settings = Settings::default();
@@ -120,14 +138,14 @@ impl Options {
         }
         if let Some(parent) = optional(&self.trace_parent, "trace context")? {
             let trace = TraceContext::parse(parent);
-            settings.trace = Some(trace.ok_or_else(|| ConnectError::Trace(parent.to_owned()))?);
+            settings.trace = Some(trace.ok_or_else(|| bifrost_client::ConnectError::Trace(parent.to_owned()))?);
         }
         Ok(settings)
     }
 
     fn timeout(&self) -> Duration {
         match self.timeout_ms {
-            0 => Duration::from_secs(30),
+            0 => TIMEOUT,
             ms => Duration::from_millis(ms),
         }
     }
@@ -151,50 +169,35 @@ fn optional<'c>(text: &'c Chars, name: &'static str) -> Result<Option<&'c str>, 
     text.given().transpose().map_err(|_| ConnectError::NotText(name))
 }
 
-/// True if the address is that of a trader.
-fn is_trader(address: &str) -> bool {
-    address.split_once("://").is_some_and(|(scheme, _)| scheme.split('+').next() == Some("trader"))
-}
+/// For sessions whose programs look the object up.
+const NO_LOOK_UP: Option<fn(&mut Recorder, &str) -> Recorded<Place>> = None;
 
 impl Session {
-    /// Opens a session with the server at an address.
+    /// Opens a session with the server at an address, or with one that traders know.
     pub(crate) fn connect(
         url: Chars,
         interface: &Interface,
         options: &Options,
     ) -> Result<Session, ConnectError> {
         let url = url.get().ok_or(ConnectError::NotText("address"))?;
+        let options = options.of(interface.stubs())?;
         if is_trader(url) {
-            return Err(ConnectError::Trader(url.to_owned()));
+            let dial = options.dialer(NO_LOOK_UP, Place::NONE);
+            let (greeted, imported) = options.search(url)?.connect(dial)?;
+            return Ok(Session::of(greeted, options.stubs, Some(&imported)));
         }
-        let address: Address = url.parse()?;
-        let stubs = interface.stubs();
-        let token = optional(&options.token, "token")?.unwrap_or_default();
-        match Session::open(&address, stubs, options, "") {
-            // A server asks for the token by refusing a client without.
-            Err(ConnectError::Closed(Closed::ByServer { number, .. }))
-                if number == ErrorNumber::BadToken as u32
-                    && address.may_ask_for_token()
-                    && !token.is_empty() =>
-            {
-                Session::open(&address, stubs, options, token)
-            }
-            opened => opened,
-        }
+        let address: Address = url.parse().map_err(bifrost_client::ConnectError::from)?;
+        Ok(Session::of(options.connect(&address)?, options.stubs, None))
     }
 
-    fn open(
-        address: &Address,
+    /// Makes the session of this thread.
+    pub(crate) fn of(
+        greeted: Greeted<Place>,
         stubs: &'static Stubs,
-        options: &Options,
-        token: &str,
-    ) -> Result<Session, ConnectError> {
-        let timeout = options.timeout();
-        let ways = ConnectOptions { timeout, tls: options.tls()?, ..ConnectOptions::default() };
-        let mut wire = Wire::new(Stream::connect(address, &ways)?, timeout);
-        let name = optional(&options.name, "name")?.unwrap_or_default();
-        let recorder = wire.greet(Greeting::new(stubs, token, name, options.settings()?))?;
-        Ok(Session {
+        imported: Option<&Imported>,
+    ) -> Session {
+        let Greeted { recorder, wire, .. } = greeted;
+        Session {
             recorder,
             wire,
             uses: Uses::default(),
@@ -205,13 +208,22 @@ impl Session {
             procedures: Vec::new(),
             shipping: None,
             explained: CString::default(),
+            imported: imported.map(|server| (text(server.name()), text(server.address()))),
             data: std::ptr::null_mut(),
             this: None,
             stubs,
             owner: std::thread::current().id(),
             checked: std::env::var_os("BIFROST_DEBUG").is_some_and(|value| value == "1"),
             leaving: false,
-        })
+        }
+    }
+
+    /// Gives the session its place in memory, which its stubs name. It lives until it is ended.
+    pub(crate) fn place(self) -> NonNull<Session> {
+        let mut session = NonNull::from(Box::leak(Box::new(self)));
+        // SAFETY: it was made above, and nobody else has it yet.
+        unsafe { session.as_mut() }.this = Some(session);
+        session
     }
 
     /// Returns the constants of an interface; nothing if the session has others.
@@ -292,6 +304,19 @@ impl Session {
         match self.recorder.commit_due()? {
             Due::Nothing => Ok(()),
             Due::Send | Due::Flush => self.flush().map_err(Arc::new),
+        }
+    }
+
+    /// True if the server has not ended the session, as far as is known without waiting.
+    pub(crate) fn is_open(&mut self) -> bool {
+        !self.recorder.is_closed() && self.wire.look(&mut self.recorder).is_ok()
+    }
+
+    /// Clears the history, here and at the server.
+    pub(crate) fn clear_exceptions(&mut self, place: Place) {
+        if self.recorder.clear_exceptions(place) {
+            let admitted = self.admit();
+            self.recorder.clear_server(admitted);
         }
     }
 
@@ -415,6 +440,12 @@ impl Session {
     #[inline(always)]
     pub(crate) fn stub(&mut self, slot: Slot) -> Ref {
         let number = self.uses.begin(slot);
+        Ref::new(self.this, slot.0, number)
+    }
+
+    /// As [`Session::stub`], of a stub that no scope releases.
+    pub(crate) fn unscoped_stub(&mut self, slot: Slot) -> Ref {
+        let number = self.uses.begin_unscoped(slot);
         Ref::new(self.this, slot.0, number)
     }
 

@@ -47,6 +47,8 @@ const NAMES: &[(&str, &str)] = &[
     ("Live", "bf_live_batch"),
     ("Counters", "bf_counts"),
     ("How", "bf_how"),
+    ("Service", "bf_service"),
+    ("Ran", "bf_ran"),
     ("Opened", "bf_structure"),
     ("BASIC_TYPES", "BF_BASIC_TYPES"),
     ("BUILTIN_TYPES", "BF_BUILTIN_TYPES"),
@@ -85,7 +87,7 @@ fn config() -> Config {
         documentation_style: DocumentationStyle::Doxy,
         export: ExportConfig {
             rename: rename.collect(),
-            include: ["Status", "Opened", "Family"].map(str::to_owned).to_vec(),
+            include: ["Status", "Opened", "Family", "Ran"].map(str::to_owned).to_vec(),
             item_types: vec![
                 ItemType::Constants,
                 ItemType::Enums,
@@ -107,8 +109,8 @@ fn config() -> Config {
 
 fn header() -> String {
     let files =
-        ["abi", "interface", "error", "items", "live", "session"].map(|name| format!("src/{name}.rs"));
-    let export = ["call", "claim", "compound", "connect", "failure", "structure", "transaction"];
+        ["abi", "interface", "error", "items", "live", "service", "session"].map(|name| format!("src/{name}.rs"));
+    let export = ["call", "claim", "compound", "connect", "failure", "service", "structure", "transaction"];
     let export = export.map(|name| format!("src/export/{name}.rs"));
     let mut builder = Builder::new().with_config(config());
     for file in files.iter().chain(&export) {

@@ -26,13 +26,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use async_io::{Async, Timer};
+use bifrost_client::{ConnectionError, READ_BYTES, unwritten};
 use bifrost_recorder::{Closed, Due, Greeting, Known, LastWords};
 use bifrost_transport::Stream;
 
 use crate::call::Stub;
-use crate::connection::{ConnectionError, unwritten};
 use crate::error::{ConnectError, Error, Place};
-use crate::live::{Core, Live, READ_BYTES, Recorder, Way};
+use crate::live::{Core, Live, Recorder, Way};
 use crate::live_batch::{Claim, LiveBatch};
 use crate::plain::Plain;
 use crate::promise::Promise;

@@ -7,16 +7,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, LastWords, Slot};
+use bifrost_client::Wire;
+use bifrost_recorder::{Admission, Closed, Due, Greeting, Known, Slot};
 use bifrost_transport::Stream;
 
-use crate::connection::{Connection, ConnectionError};
+use crate::connection::Link;
 use crate::error::{ConnectError, Error, Place};
 use crate::import::Imported;
 use crate::shared::Guarded;
-
-/// The most bytes of one read.
-pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 pub(crate) type Recorder = bifrost_recorder::Recorder<Place>;
 
@@ -36,7 +34,7 @@ pub(crate) struct Live {
 /// The way of the bytes.
 pub(crate) enum Way {
     /// Reads and writes wait.
-    Blocking(Wire<dyn Connection>),
+    Blocking(Wire<Link>),
     /// Reads and writes are polled.
     #[cfg(feature = "async")]
     Polled(Box<crate::asynchronous::Polled>),
@@ -45,160 +43,15 @@ pub(crate) enum Way {
 impl Way {
     /// The way of a session whose calls wait.
     pub(crate) fn blocking(wire: Wire<Stream>) -> Result<Way, ConnectError> {
-        let Wire { timeout, writes, input, connection } = wire;
-        Ok(Way::Blocking(Wire { timeout, writes, input, connection }))
+        Ok(Way::Blocking(wire.map(|stream| stream as Box<Link>)))
     }
 
     /// The way of a session to be awaited.
     #[cfg(feature = "async")]
     pub(crate) fn polled(wire: Wire<Stream>) -> Result<Way, ConnectError> {
-        let polled = crate::asynchronous::Polled::new(*wire.connection, wire.timeout)?;
+        let (stream, timeout) = wire.into_parts();
+        let polled = crate::asynchronous::Polled::new(*stream, timeout)?;
         Ok(Way::Polled(Box::new(polled)))
-    }
-}
-
-/// A connection, and the buffer into which it is read.
-pub(crate) struct Wire<C: ?Sized> {
-    timeout: Duration,
-    /// The number of writes that were tried: none, if the server has surely nothing of it.
-    writes: u64,
-    input: Vec<u8>,
-    connection: Box<C>,
-}
-
-impl<C: Connection + ?Sized> Wire<C> {
-    pub(crate) fn new(connection: Box<C>, timeout: Duration) -> Wire<C> {
-        Wire { timeout, writes: 0, input: Vec::new(), connection }
-    }
-
-    /// Sets the longest time for an answer.
-    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout;
-    }
-
-    /// Takes the bytes that have come, and learns if the server has ended the session.
-    fn look(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
-        loop {
-            self.input.clear();
-            match self.connection.try_read(&mut self.input, READ_BYTES) {
-                Ok(false) => return Ok(()),
-                Ok(true) => drop(recorder.handle_bytes(&self.input)?),
-                Err(error) => return Err(recorder.close(error.into())),
-            }
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
-        self.writes += 1;
-        self.connection.write(bytes, self.timeout)?;
-        self.connection.flush();
-        Ok(())
-    }
-
-    fn read(&mut self) -> Result<&[u8], ConnectionError> {
-        self.read_within(self.timeout)
-    }
-
-    fn read_within(&mut self, timeout: Duration) -> Result<&[u8], ConnectionError> {
-        self.input.clear();
-        self.connection.read(&mut self.input, READ_BYTES, timeout)?;
-        Ok(&self.input)
-    }
-
-    /// Sends the bytes that can be sent.
-    fn send(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
-        // A server that waits until its answers are read takes no more bytes. The batch that is
-        // sent has no answer yet.
-        while recorder.batches_under_way() > usize::from(!recorder.flushed_bytes().is_empty())
-            && !recorder.bytes_to_send().is_empty()
-        {
-            self.input.clear();
-            self.writes += 1;
-            let bytes = recorder.bytes_to_send();
-            match self.connection.write_or_read(bytes, &mut self.input, READ_BYTES, self.timeout) {
-                Ok(written) => recorder.sent(written),
-                Err(error) => return Err(self.give_up(recorder, error)),
-            }
-            if !self.input.is_empty() {
-                let input = std::mem::take(&mut self.input);
-                recorder.handle_bytes(&input)?;
-                self.input = input;
-            }
-        }
-        loop {
-            let bytes = recorder.bytes_to_send();
-            if bytes.is_empty() {
-                self.connection.flush();
-                return Ok(());
-            }
-            if let Err(error) = self.write(bytes) {
-                return Err(self.give_up(recorder, error));
-            }
-            recorder.sent(usize::MAX);
-        }
-    }
-
-    /// Sends the flushed bytes, and waits until a batch is answered.
-    pub(crate) fn answer(&mut self, recorder: &mut Recorder) -> Result<(), Error> {
-        if !recorder.flushed_bytes().is_empty() {
-            self.send(recorder)?;
-        }
-        let timeout = self.timeout.saturating_add(Duration::from_millis(recorder.wait_ms()));
-        // Bytes that came with the last answer.
-        let mut answered = recorder.handle_bytes(&[])?;
-        while !answered {
-            answered = match self.read_within(timeout) {
-                Ok(bytes) => recorder.handle_bytes(bytes)?,
-                Err(error) => return Err(recorder.close(error.into())),
-            };
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn give_up(&mut self, recorder: &mut Recorder, error: ConnectionError) -> Error {
-        let why = self.unwritten(error, |bytes| recorder.handle_last_bytes(bytes));
-        recorder.close(why)
-    }
-
-    /// Returns the reason why nothing can be written: a server that ends a session says why before
-    /// it closes.
-    #[cold]
-    fn unwritten(&mut self, error: ConnectionError, mut handle: impl FnMut(&[u8]) -> LastWords) -> Closed {
-        if !matches!(error, ConnectionError::Ended) {
-            return error.into();
-        }
-        let mut words = handle(&[]);
-        while matches!(words, LastWords::Unfinished) {
-            words = match self.read() {
-                Ok(bytes) => handle(bytes),
-                Err(_) => LastWords::None,
-            };
-        }
-        match words {
-            LastWords::Reason(why) => why,
-            _ => error.into(),
-        }
-    }
-}
-
-/// Exchanges greetings over a connection.
-pub(crate) fn greet<C: Connection + ?Sized>(
-    mut greeting: Greeting,
-    wire: &mut Wire<C>,
-) -> Result<Recorder, ConnectError> {
-    loop {
-        let bytes = greeting.bytes_to_send();
-        if !bytes.is_empty() {
-            if let Err(error) = wire.write(bytes) {
-                return Err(wire.unwritten(error, |bytes| greeting.handle_last_bytes(bytes)).into());
-            }
-            greeting.sent(usize::MAX);
-        }
-        let bytes = wire.read().map_err(Closed::from)?;
-        if let Some(recorder) = greeting.handle_bytes(bytes)? {
-            return Ok(recorder);
-        }
     }
 }
 
@@ -206,11 +59,11 @@ impl Live {
     /// Opens a session: exchanges greetings over the connection.
     pub(crate) fn open(
         greeting: Greeting,
-        connection: Box<dyn Connection>,
+        connection: Box<Link>,
         timeout: Duration,
     ) -> Result<Live, ConnectError> {
         let mut wire = Wire::new(connection, timeout);
-        let recorder = greet(greeting, &mut wire)?;
+        let recorder = wire.greet(greeting)?;
         Ok(Live { recorder, way: Way::Blocking(wire) })
     }
 
@@ -218,7 +71,7 @@ impl Live {
     /// nothing new of this session.
     pub(crate) fn writes(&self) -> u64 {
         match &self.way {
-            Way::Blocking(wire) => wire.writes,
+            Way::Blocking(wire) => wire.writes(),
             #[cfg(feature = "async")]
             Way::Polled(polled) => polled.writes(),
         }

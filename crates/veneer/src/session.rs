@@ -13,17 +13,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bifrost_recorder::{Closed, Counters, Greeting, Recorded, Settings, Stubs};
-use bifrost_trader::url::is_trader;
-use bifrost_transport::{Address, ConnectOptions, KeyFiles, Stream, TlsOptions};
-use bifrost_wire::{BatchName, ErrorNumber, TraceContext};
+#[cfg(feature = "async")]
+use bifrost_client::asks_for_token;
+use bifrost_client::{Greeted, Options, is_trader};
+use bifrost_recorder::{Counters, Recorded, Stubs};
+#[cfg(feature = "async")]
+use bifrost_transport::Stream;
+use bifrost_transport::{Address, KeyFiles};
+use bifrost_wire::{BatchName, TraceContext};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, client_type, operands, results};
 use crate::cell::Cell;
-use crate::connection::Connection;
+use crate::connection::Link;
 use crate::error::{ConnectError, Error, Exception, Place};
 use crate::import::Imported;
-use crate::live::{Core, Live};
+use crate::live::{Core, Live, Way};
 use crate::promise::{Promise, Value};
 use crate::shared::{Alone, Guarded, Shared};
 use crate::stubs::Object;
@@ -131,33 +135,26 @@ impl Drop for Shipping<'_> {
 /// The settings with which a session is opened.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    pub(crate) stubs: &'static Stubs,
-    pub(crate) token: String,
-    /// The token for traders, if it is not that of the environment.
-    pub(crate) trader_token: Option<String>,
-    pub(crate) client: String,
-    pub(crate) timeout: Duration,
-    pub(crate) tls: TlsOptions,
-    pub(crate) settings: Settings,
+    pub(crate) options: Options,
 }
 
 impl Builder {
     /// Sets the token, shown over TCP and TLS to a server that asks for it. A server that a trader
     /// has named is shown it over TLS or on this machine only. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
-        self.token = token.into();
+        self.options.token = token.into();
         self
     }
 
     /// Sets the client's name in the server's logs. Default: empty.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.client = name.into();
+        self.options.client = name.into();
         self
     }
 
     /// Sets the longest time for connecting, and for the answer to each flush. Default: 30 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
-        self.timeout = timeout;
+        self.options.timeout = timeout;
         self
     }
 
@@ -165,20 +162,20 @@ impl Builder {
     /// servers. Default: that of the variable `BIFROST_CA`, or else the system's. An address with a
     /// pin (`tls://host:port#sha256-...`) needs none.
     pub fn authorities(mut self, file: impl Into<PathBuf>) -> Builder {
-        self.tls.authorities = Some(file.into());
+        self.options.tls.authorities = Some(file.into());
         self
     }
 
     /// Sets the files of the client's own certificate and key, in PEM, for `tls://` servers that
     /// ask for one. Default: none.
     pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Builder {
-        self.tls.certificate = Some(KeyFiles { certificate: certificate.into(), key: key.into() });
+        self.options.tls.certificate = Some(KeyFiles { certificate: certificate.into(), key: key.into() });
         self
     }
 
     /// Sets the longest reply that is read, in bytes. Default: 64 MiB.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Builder {
-        self.settings.reply_bytes_max = bytes;
+        self.options.settings.reply_bytes_max = bytes;
         self
     }
 
@@ -186,7 +183,7 @@ impl Builder {
     /// stay bounded (Bogle and Liskov 1994, 5.3). Default: 16384; never more than the server
     /// allows.
     pub fn remap_futures(mut self, futures: usize) -> Builder {
-        self.settings.remap_futures = futures;
+        self.options.settings.remap_futures = futures;
         self
     }
 
@@ -197,7 +194,7 @@ impl Builder {
     /// [`ConnectError::Trace`] if it is none.
     pub fn trace_parent(mut self, trace_parent: &str) -> Result<Builder, ConnectError> {
         let context = TraceContext::parse(trace_parent);
-        self.settings.trace = Some(context.ok_or_else(|| ConnectError::Trace(trace_parent.to_owned()))?);
+        self.options.settings.trace = Some(context.ok_or_else(|| ConnectError::Trace(trace_parent.to_owned()))?);
         Ok(self)
     }
 
@@ -214,20 +211,10 @@ impl Builder {
         }
     }
 
-    pub(crate) fn connect_to(self, address: &Address) -> Result<Session, ConnectError> {
-        let options = self.options();
-        let open = |token: &str| self.open(Box::new(Stream::connect(address, &options)?), token);
-        match open("") {
-            // A server asks for the token by refusing a client without.
-            Err(ConnectError::Closed(Closed::ByServer { number, .. }))
-                if number == ErrorNumber::BadToken as u32
-                    && address.may_ask_for_token()
-                    && !self.token.is_empty() =>
-            {
-                open(&self.token)
-            }
-            opened => opened,
-        }
+    fn connect_to(self, address: &Address) -> Result<Session, ConnectError> {
+        let Greeted { recorder, wire, .. } = self.options.connect(address)?;
+        let live = Live { recorder, way: Way::blocking(wire)? };
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
     }
 
     /// Opens a session over a connection that is there already. The token is shown at once, since
@@ -235,8 +222,10 @@ impl Builder {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub fn over(self, connection: Box<dyn Connection>) -> Result<Session, ConnectError> {
-        self.open(connection, &self.token)
+    pub fn over(self, connection: Box<Link>) -> Result<Session, ConnectError> {
+        let Options { token, timeout, .. } = &self.options;
+        let live = Live::open(self.options.greeting(token), connection, *timeout)?;
+        Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
     }
 
     /// Opens a session to be awaited with the server at an address like `unix:///run/bifrost/main`,
@@ -253,12 +242,8 @@ impl Builder {
         let address: Address = address.parse()?;
         match self.open_async(&address, "").await {
             // As in `connect`.
-            Err(ConnectError::Closed(Closed::ByServer { number, .. }))
-                if number == ErrorNumber::BadToken as u32
-                    && address.may_ask_for_token()
-                    && !self.token.is_empty() =>
-            {
-                self.open_async(&address, &self.token).await
+            Err(why) if asks_for_token(&why, &address, &self.options.token) => {
+                self.open_async(&address, &self.options.token).await
             }
             opened => opened,
         }
@@ -266,27 +251,11 @@ impl Builder {
 
     #[cfg(feature = "async")]
     async fn open_async(&self, address: &Address, token: &str) -> Result<Session, ConnectError> {
-        let options = self.options();
-        let address = address.clone();
+        let (ways, to) = (self.options.ways(), address.clone());
         // Names of hosts are looked up, which waits.
-        let stream = blocking::unblock(move || Stream::connect(&address, &options)).await?;
-        let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
-        let live = crate::asynchronous::open(greeting, stream, self.timeout).await?;
-        Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
-    }
-
-    pub(crate) fn tls(mut self, tls: TlsOptions) -> Builder {
-        self.tls = tls;
-        self
-    }
-
-    fn options(&self) -> ConnectOptions {
-        ConnectOptions { timeout: self.timeout, tls: self.tls.clone(), ..ConnectOptions::default() }
-    }
-
-    fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
-        let greeting = Greeting::new(self.stubs, token, &self.client, self.settings);
-        let live = Live::open(greeting, connection, self.timeout)?;
+        let stream = blocking::unblock(move || Stream::connect(&to, &ways)).await?;
+        let live =
+            crate::asynchronous::open(self.options.greeting(token), stream, self.options.timeout).await?;
         Ok(Session { core: Shared::new(Core { live: Guarded::new(live), imported: None }) })
     }
 }
@@ -294,15 +263,7 @@ impl Builder {
 impl Session {
     /// Returns the settings of a session for a generated module's stubs.
     pub fn builder(stubs: &'static Stubs) -> Builder {
-        Builder {
-            stubs,
-            token: String::new(),
-            trader_token: None,
-            client: String::new(),
-            timeout: Duration::from_secs(30),
-            tls: TlsOptions::default(),
-            settings: Settings::default(),
-        }
+        Builder { options: Options::new(stubs) }
     }
 
     /// Returns a well-known object. Not inside a structure: look it up before.
@@ -593,7 +554,7 @@ impl Session {
         self.core.live.borrow().recorder.counters()
     }
 
-    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`] from now
+    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`](crate::Closed::ByClient) from now
     /// on.
     ///
     /// # Errors

@@ -8,20 +8,6 @@
 
 pub(crate) use way::{Alone, Guarded, Shared};
 
-/// A type that can move between threads, where sessions can.
-#[cfg(not(feature = "async"))]
-pub trait Movable {}
-
-#[cfg(not(feature = "async"))]
-impl<T: ?Sized> Movable for T {}
-
-/// A type that can move between threads, as sessions can.
-#[cfg(feature = "async")]
-pub trait Movable: Send {}
-
-#[cfg(feature = "async")]
-impl<T: Send + ?Sized> Movable for T {}
-
 #[cfg(not(feature = "async"))]
 mod way {
     use std::cell::{Ref, RefCell, RefMut};

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use bifrost_recorder::Closed;
 
 use crate::abi::{Chars, Place};
-use crate::error::{Failure, Status, text};
+use crate::error::{ConnectError, Failure, Status, text};
 use crate::interface::Interface;
 use crate::recorded::{Error, Recorder};
 use crate::session::{Options, Session, enter, enter_own};
@@ -51,7 +51,9 @@ impl Session {
 }
 
 /// Opens a session with the server at an address: `unix:///run/bifrost/main`, `shm://`, `tcp://`,
-/// `tls://`, `ws://` or `wss://`. `options` may be null. The session belongs to this thread.
+/// `tls://`, `ws://` or `wss://`; or with one that traders know:
+/// `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object. `options`
+/// may be null. The session belongs to this thread.
 ///
 /// Returns null if there is no session: `bf_connect_error` says why.
 #[unsafe(no_mangle)]
@@ -60,33 +62,48 @@ pub extern "C" fn bf_connect(
     interface: Option<&Interface>,
     options: Option<&Options>,
 ) -> Option<NonNull<Session>> {
+    opening(interface, |interface| {
+        Ok(Session::connect(url, interface, options.unwrap_or(&Options::NONE))?.place())
+    })
+}
+
+/// Opens something that may have no session; keeps the reason why it is not there.
+pub(crate) fn opening<T>(
+    interface: Option<&Interface>,
+    open: impl FnOnce(&Interface) -> Result<T, ConnectError>,
+) -> Option<T> {
     let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let Some(interface) = interface else {
             return Err(Box::new(Failure::new(Status::Connect, "the interface is null", Place::NONE)));
         };
-        let opened = Session::connect(url, interface, options.unwrap_or(&Options::NONE));
-        opened.map_err(|error| Box::new(error.failure()))
+        open(interface).map_err(|error| Box::new(error.failure()))
     }));
     let opened = opened.unwrap_or_else(|_| {
         let text = "a mistake in the library has prevented the session";
         Err(Box::new(Failure::new(Status::Panic, text, Place::NONE)))
     });
-    match opened {
-        Ok(session) => {
-            let mut session = NonNull::from(Box::leak(Box::new(session)));
-            // SAFETY: it was made above, and nobody else has it yet.
-            unsafe { session.as_mut() }.this = Some(session);
-            Some(session)
-        }
-        Err(failure) => {
-            FAILURE.with(|last| *last.borrow_mut() = Some(failure));
-            None
-        }
-    }
+    opened.map_err(|failure| FAILURE.with(|last| *last.borrow_mut() = Some(failure))).ok()
 }
 
-/// Returns the reason why the last `bf_connect` of this thread has returned null, until the next
-/// one fails.
+/// Returns the name under which the object is found at the server that a trader has named; empty if
+/// the session was not imported.
+#[unsafe(no_mangle)]
+pub extern "C" fn bf_imported_name(session: Option<&mut Session>) -> Chars {
+    enter(session, Chars::new(c""), |session| {
+        session.imported.as_ref().map_or(Chars::new(c""), |(name, _)| Chars::new(name))
+    })
+}
+
+/// Returns the address of that server; empty if the session was not imported.
+#[unsafe(no_mangle)]
+pub extern "C" fn bf_imported_address(session: Option<&mut Session>) -> Chars {
+    enter(session, Chars::new(c""), |session| {
+        session.imported.as_ref().map_or(Chars::new(c""), |(_, address)| Chars::new(address))
+    })
+}
+
+/// Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread has
+/// returned null, until the next one fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_connect_error() -> *const Failure {
     FAILURE.with(|last| last.borrow().as_deref().map_or(std::ptr::null(), std::ptr::from_ref))
@@ -151,9 +168,7 @@ pub extern "C" fn bf_wants_write(session: Option<&mut Session>) -> bool {
 /// True if the server has not ended the session, as far as is known without waiting.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_is_open(session: Option<&mut Session>) -> bool {
-    enter(session, false, |session| {
-        !session.recorder.is_closed() && session.wire.look(&mut session.recorder).is_ok()
-    })
+    enter(session, false, Session::is_open)
 }
 
 /// Writes the counts of the session up to now.

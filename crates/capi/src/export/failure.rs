@@ -134,10 +134,5 @@ pub extern "C" fn bf_exceptions_omitted(session: Option<&mut Session>) -> u64 {
 /// Not inside a structure.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_exceptions_clear(session: Option<&mut Session>, place: Place) {
-    enter(session, (), |session| {
-        if session.recorder.clear_exceptions(place) {
-            let admitted = session.admit();
-            session.recorder.clear_server(admitted);
-        }
-    });
+    enter(session, (), |session| session.clear_exceptions(place));
 }

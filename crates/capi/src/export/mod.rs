@@ -11,5 +11,6 @@ pub mod claim;
 pub mod compound;
 pub mod connect;
 pub mod failure;
+pub mod service;
 pub mod structure;
 pub mod transaction;

@@ -21,6 +21,58 @@ pub struct How {
     pub number: u64,
 }
 
+impl Session {
+    /// Begins a batch that is a transaction of its own.
+    pub(crate) fn begin_transaction(&mut self, how: Option<&How>, place: Place) -> Status {
+        let named = how.filter(|how| how.named).map(|how| BatchName {
+            client: u128::from(how.client[1]) << 64 | u128::from(how.client[0]),
+            number: how.number,
+        });
+        let begun = self
+            .synchronize("transaction", place)
+            .and_then(|()| self.recorder.begin_transaction(how.map_or(0, |how| how.tries), named, place));
+        match begun {
+            Ok(done) => {
+                self.shipping = Some(done);
+                Status::Ok
+            }
+            Err(error) => self.told(&error),
+        }
+    }
+
+    /// True if a batch is recorded that is a transaction.
+    pub(crate) fn is_shipping(&self) -> bool {
+        self.shipping.is_some()
+    }
+
+    /// Sends the batch that is a transaction, and waits until it is committed.
+    pub(crate) fn end_transaction(&mut self, place: Place) -> Status {
+        let Some(done) = self.shipping.take() else {
+            return self.failed(Failure::new(Status::InTransaction, "no transaction was begun", place));
+        };
+        while self.recorder.depth() > 0 {
+            self.recorder.abandon_for(bifrost_recorder::Misuse::LeftOpen);
+        }
+        let refusals = self.recorder.end_transaction_batch();
+        let outcome = self.flush().and_then(|()| self.recorder.claim(done));
+        let finished = self.recorder.finish_transaction(outcome, refusals, place);
+        self.recorder.release(done);
+        self.status(finished)
+    }
+
+    /// Has the server refuse the batch that is a transaction, if there is one.
+    pub(crate) fn abandon_transaction(&mut self) {
+        let Some(done) = self.shipping.take() else { return };
+        while self.recorder.depth() > 0 {
+            self.recorder.abandon();
+        }
+        self.recorder.abandon_transaction();
+        let _ = self.flush();
+        self.recorder.tell_transaction();
+        self.recorder.release(done);
+    }
+}
+
 /// Records the commit of the transaction. Returns a promise of nil: it is kept when all changes are
 /// durable. Otherwise everything is as it was when the transaction began, and the commands behind
 /// the commit are not run. Not inside a structure.
@@ -67,22 +119,7 @@ pub extern "C" fn bf_transaction_begin(
     how: Option<&How>,
     place: Place,
 ) -> Status {
-    enter_own(session, place, |session| {
-        let named = how.filter(|how| how.named).map(|how| BatchName {
-            client: u128::from(how.client[1]) << 64 | u128::from(how.client[0]),
-            number: how.number,
-        });
-        let begun = session
-            .synchronize("transaction", place)
-            .and_then(|()| session.recorder.begin_transaction(how.map_or(0, |how| how.tries), named, place));
-        match begun {
-            Ok(done) => {
-                session.shipping = Some(done);
-                Status::Ok
-            }
-            Err(error) => session.told(&error),
-        }
-    })
+    enter_own(session, place, |session| session.begin_transaction(how, place))
 }
 
 /// Sends the batch, and waits until it is committed. If other transactions conflict with it, the
@@ -92,35 +129,14 @@ pub extern "C" fn bf_transaction_begin(
 /// has failed, it may have been done all the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_transaction_end(session: Option<&mut Session>, place: Place) -> Status {
-    enter_own(session, place, |session| {
-        let Some(done) = session.shipping.take() else {
-            return session.failed(Failure::new(Status::InTransaction, "no transaction was begun", place));
-        };
-        while session.recorder.depth() > 0 {
-            session.recorder.abandon_for(bifrost_recorder::Misuse::LeftOpen);
-        }
-        let refusals = session.recorder.end_transaction_batch();
-        let outcome = session.flush().and_then(|()| session.recorder.claim(done));
-        let finished = session.recorder.finish_transaction(outcome, refusals, place);
-        session.recorder.release(done);
-        session.status(finished)
-    })
+    enter_own(session, place, |session| session.end_transaction(place))
 }
 
 /// Ends a batch that is a transaction, whose recording was left by an exception of the program: the
 /// server refuses it.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_transaction_abandon(session: Option<&mut Session>) {
-    enter(session, (), |session| {
-        let Some(done) = session.shipping.take() else { return };
-        while session.recorder.depth() > 0 {
-            session.recorder.abandon();
-        }
-        session.recorder.abandon_transaction();
-        let _ = session.flush();
-        session.recorder.tell_transaction();
-        session.recorder.release(done);
-    });
+    enter(session, (), Session::abandon_transaction);
 }
 
 /// Makes a live batch: a batch that is recorded again whenever its results may have changed. It is

@@ -4,79 +4,32 @@
 //! the service, and looks the object up. [`Builder::connect`] takes such URLs too. [`Service`]
 //! keeps a session, and goes on with another server when its own is lost.
 //!
-//! ```text
-//! search    the threads around `bifrost_trader::importer`: traders are asked, servers dialled
-//! dial      connection, greeting and look-up on a thread
-//! service   runs with a server, and the rule after its loss
-//! watch     changes at the traders: servers that are new
-//! ```
-//!
-//! Of an offer's addresses those of this machine come first (`shm`, `unix`), then the others as
-//! listed. The next one is tried after 250 ms, and then the next offer; the first that answers
-//! counts. The URL is of one of these forms (`bifrost_trader::url`):
-//!
-//! ```text
-//! trader://host[:7450]/DataBase?region=eu&prefer=min(load)#sha256-...     over TLS
-//! trader+tcp://127.0.0.1:7450/DataBase?...
-//! trader+unix:///run/trader?service=DataBase&...
-//! trader:///DataBase?...                             the traders in BIFROST_TRADER
-//! ```
+//! The search itself is that of all client libraries: `bifrost_client`.
 //!
 //! Two tokens: that for the traders is [`Builder::trader_token`] or BIFROST_TRADER_TOKEN, that for
 //! the server is [`Builder::token`]. A server that a trader has named is shown the token only where
 //! nobody can read it on the way.
 
-mod dial;
-mod search;
 mod service;
-mod watch;
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use bifrost_recorder::Stubs;
+use bifrost_client::{Greeted, Wire};
+use bifrost_recorder::{Recorded, Stubs};
+use bifrost_trader::Offer;
+use bifrost_transport::{Address, Stream};
 
-use crate::error::ConnectError;
-use crate::live::Way;
+use crate::call::{Stub, client_type};
+use crate::error::{ConnectError, Place};
+use crate::live::{Core, Live, Recorder, Way};
 use crate::session::{Builder, Session};
+use crate::shared::{Guarded, Shared};
 use crate::stubs::Object;
-use crate::trader::Offer;
 
-use dial::Lookup;
-
-pub use search::{ATTEMPTS_MAX, Attempt, ImportError, Search, TRADER_TOKEN, TRADERS, TRADERS_MAX};
-pub use service::{RUNS_MAX, Service, ServiceError};
-
-/// The server of a session that was imported.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    offer: Arc<Offer>,
-    address: Arc<str>,
-}
-
-impl Imported {
-    pub(crate) fn new(offer: Arc<Offer>, address: Arc<str>) -> Imported {
-        Imported { offer, address }
-    }
-
-    /// Returns the name under which the object is found there.
-    pub fn name(&self) -> &str {
-        &self.offer.name
-    }
-
-    /// Returns the address of the server.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Returns the offer.
-    pub fn offer(&self) -> &Offer {
-        &self.offer
-    }
-
-    pub(crate) fn shared_offer(&self) -> &Arc<Offer> {
-        &self.offer
-    }
-}
+pub use bifrost_client::{
+    ATTEMPTS_MAX, Attempt, ImportError, Imported, RUNS_MAX, Search, TRADER_TOKEN, TRADERS, TRADERS_MAX,
+};
+pub use service::{Service, ServiceError};
 
 /// Imports a service: connects to a server that the traders of a URL know, and returns the session
 /// and the object.
@@ -109,7 +62,7 @@ const fn stubs_of<T: Object>() -> &'static Stubs {
 impl Builder {
     /// Sets the token for traders. Default: that of the variable `BIFROST_TRADER_TOKEN`.
     pub fn trader_token(mut self, token: impl Into<String>) -> Builder {
-        self.trader_token = Some(token.into());
+        self.options.trader_token = Some(token.into());
         self
     }
 
@@ -118,15 +71,16 @@ impl Builder {
     /// # Errors
     /// See [`ConnectError`].
     pub fn import<T: Object>(self, url: &str) -> Result<(Session, T), ConnectError> {
-        let search = self.search(url)?;
-        let (greeted, imported) = search.connect(self.dialer(Some(Lookup::of::<T>())))?;
-        greeted.open_with(Way::blocking, imported)
+        let search = self.options.search(url)?;
+        let (greeted, imported) = search.connect(self.dialer::<T>())?;
+        open_with(greeted, Way::blocking, imported)
     }
 
     /// Opens a session with a server that traders know.
     pub(crate) fn connect_imported(self, url: &str) -> Result<Session, ConnectError> {
-        let (greeted, imported) = self.search(url)?.connect(self.dialer(None))?;
-        greeted.session(Way::blocking, imported)
+        let dial = self.options.dialer(NO_LOOK_UP, Place::caller());
+        let (greeted, imported) = self.options.search(url)?.connect(dial)?;
+        parts(greeted, Way::blocking, imported).map(|(session, _)| session)
     }
 
     /// Imports a service, as [`import_async`] does, with these settings.
@@ -135,23 +89,73 @@ impl Builder {
     /// See [`ConnectError`].
     #[cfg(feature = "async")]
     pub async fn import_async<T: Object + Send>(self, url: &str) -> Result<(Session, T), ConnectError> {
-        let search = self.search(url)?.awaited();
-        let dial = self.dialer(Some(Lookup::of::<T>()));
+        let search = self.options.search(url)?.awaited();
+        let dial = self.dialer::<T>();
         let (greeted, imported) = blocking::unblock(move || search.connect(dial)).await?;
-        greeted.open_with(Way::polled, imported)
+        open_with(greeted, Way::polled, imported)
     }
 
     /// As [`Builder::connect_imported`], to be awaited.
     #[cfg(feature = "async")]
     pub(crate) async fn connect_imported_async(self, url: &str) -> Result<Session, ConnectError> {
-        let search = self.search(url)?.awaited();
-        let dial = self.dialer(None);
+        let search = self.options.search(url)?.awaited();
+        let dial = self.options.dialer(NO_LOOK_UP, Place::caller());
         let (greeted, imported) = blocking::unblock(move || search.connect(dial)).await?;
-        greeted.session(Way::polled, imported)
+        parts(greeted, Way::polled, imported).map(|(session, _)| session)
     }
 
     /// Makes a service of a URL, with these settings. Nothing is connected before its first run.
     pub fn service<T: Object + Clone>(self, url: impl Into<String>) -> Service<T> {
         Service::with(self, url)
+    }
+
+    /// Makes the function that connects to the server of an offer, greets it, and looks the object
+    /// up.
+    #[track_caller]
+    fn dialer<T: Object>(
+        &self,
+    ) -> impl Fn(&Offer, &Address, Duration) -> Result<Greeted<Place>, ConnectError> + Send + Sync + use<T>
+    {
+        let place = Place::caller();
+        let look_up = move |recorder: &mut Recorder, name: &str| {
+            let ty = client_type::<T>(recorder.numbers());
+            recorder.lookup(Ok(()), T::STUBS, name, ty, std::any::type_name::<T>(), place)
+        };
+        self.options.dialer(Some(look_up), place)
+    }
+}
+
+/// For sessions whose programs look the object up.
+const NO_LOOK_UP: Option<fn(&mut Recorder, &str) -> Recorded<Place>> = None;
+
+/// Makes the session, whose bytes go the way that is chosen, and the stub of the object, if it was
+/// looked up.
+fn parts(
+    greeted: Greeted<Place>,
+    way: fn(Wire<Stream>) -> Result<Way, ConnectError>,
+    imported: Imported,
+) -> Result<(Session, Option<Stub>), ConnectError> {
+    let Greeted { recorder, wire, object } = greeted;
+    let live = Live { recorder, way: way(wire)? };
+    let core = Shared::new(Core { live: Guarded::new(live), imported: Some(imported) });
+    let object = object.map(|slot| Stub { core: core.clone(), slot });
+    Ok((Session { core }, object))
+}
+
+/// As [`parts`], with the object.
+fn open_with<T: Object>(
+    greeted: Greeted<Place>,
+    way: fn(Wire<Stream>) -> Result<Way, ConnectError>,
+    imported: Imported,
+) -> Result<(Session, T), ConnectError> {
+    let (session, object) = parts(greeted, way, imported)?;
+    match object {
+        Some(stub) => Ok((session, T::from_stub(stub))),
+        // Not looked up on the way: the first use does it.
+        None => {
+            let name = session.service().map(Imported::name).unwrap_or_default().to_owned();
+            let object = session.lookup(&name);
+            Ok((session, object))
+        }
     }
 }

@@ -1,39 +1,23 @@
 //! A service that stays: runs with a server of it, and with another one when that is lost.
 //!
-//! [`Service`] is the type to read first. A run goes through these steps:
-//!
-//! ```text
-//!   take a newer server, if the watch has one
-//!     |
-//!   is the session open? -- no --> search  -- none found --> error
-//!     |                              ^
-//!   the body                         |
-//!     |-- the session is lost ---> `bifrost_trader::failover::next`: again, or the error
-//!     +-- otherwise: its result
-//! ```
-//!
-//! Nothing runs twice. A loss is known to have run nothing if no write was tried in the run. The
-//! state of a session is looked at before a run, so that a server that was lost between two runs
-//! costs none of them.
+//! [`Service`] is the type to read first. The steps of a run, and the rule after a loss, are
+//! those of all client libraries: `bifrost_client::Service`. This is the typed layer: sessions,
+//! objects and bodies.
 
 use std::fmt;
-use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use bifrost_recorder::Closed;
-use bifrost_trader::failover::{self, Batch, Loss, Next, Ran};
-use bifrost_wire::{BatchName, ErrorNumber};
+use bifrost_client::{Due, Greeted, Losses, Mark, Searcher, Wire, is_loss};
+use bifrost_transport::Stream;
 
 use crate::error::{ConnectError, Error, Place};
-use crate::import::dial::{Greeted, Lookup};
-use crate::import::search::Searcher;
-use crate::import::watch::Watch;
-use crate::import::{Imported, stubs_of};
-use crate::live::{Way, Wire};
+use crate::import::{Imported, open_with, stubs_of};
+use crate::live::Way;
 use crate::session::{Builder, How, Session};
 use crate::stubs::Object;
 
-/// The most times that a run is begun: a batch that ends every server must not end all of them.
-pub const RUNS_MAX: u32 = 16;
+/// The reason why a run has no result.
+pub type ServiceError = bifrost_client::ServiceError<Place>;
 
 /// A service at traders, and a session with one server of it.
 ///
@@ -52,83 +36,13 @@ pub const RUNS_MAX: u32 = 16;
 pub struct Service<T> {
     builder: Builder,
     url: String,
-    searcher: Option<Searcher<Greeted>>,
+    found: bifrost_client::Service<Greeted<Place>>,
     current: Option<Current<T>>,
-    /// The step after the last loss.
-    lost: Next,
-    watch: Option<Watch>,
-    /// The names of its batches: 128 random bits, and the last number.
-    batches: BatchName,
 }
 
 struct Current<T> {
     session: Session,
     object: T,
-}
-
-/// The reason why a run has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// There is no server. Nothing has run.
-    #[error(transparent)]
-    Import(#[from] ConnectError),
-    /// The server is lost, and the run must not be begun again.
-    #[error("the server is lost, and {}: {why}{}", said(*ran), and(search.as_deref()))]
-    Lost {
-        /// The account of the run.
-        ran: Ran,
-        /// The end of the session.
-        why: Box<Error>,
-        /// The reason why no other server could be asked, for a named transaction.
-        search: Option<Box<ConnectError>>,
-    },
-    /// The body has failed, or its transaction; the session goes on.
-    #[error(transparent)]
-    Call(Error),
-}
-
-fn said(ran: Ran) -> &'static str {
-    match ran {
-        Ran::No => "nothing of the run was done",
-        Ran::Began => "a part of the run was done",
-        Ran::Unknown => "nobody knows if the run was done",
-    }
-}
-
-fn and(search: Option<&ConnectError>) -> String {
-    search.map(|why| format!("; {why}")).unwrap_or_default()
-}
-
-impl ServiceError {
-    /// Returns what is known of the run: whether anything of it was done.
-    pub fn ran(&self) -> Ran {
-        match self {
-            ServiceError::Import(_) => Ran::No,
-            ServiceError::Lost { ran, .. } => *ran,
-            ServiceError::Call(error) => match error.root() {
-                Error::Refused { number, .. } if *number == ErrorNumber::StoreFailed as u32 => Ran::Unknown,
-                _ => Ran::Began,
-            },
-        }
-    }
-}
-
-/// A search to be made, with the step after the last loss, if there was one.
-type Due = (Searcher<Greeted>, Option<Next>);
-
-/// The counts of a session before a run.
-#[derive(Clone, Copy)]
-struct Mark {
-    writes: u64,
-    executed: u64,
-}
-
-/// The losses of one run.
-#[derive(Default)]
-struct Losses {
-    count: u32,
-    /// The last one, with the worst that is known.
-    last: Option<(Ran, Error)>,
 }
 
 impl<T: Object + Clone> Service<T> {
@@ -141,17 +55,7 @@ impl<T: Object + Clone> Service<T> {
     /// As [`Service::new`], with the settings of a session. `timeout` bounds each search for a
     /// server, and each answer.
     pub fn with(builder: Builder, url: impl Into<String>) -> Service<T> {
-        let random = std::hash::RandomState::new();
-        let client = u128::from(random.hash_one(1)) << 64 | u128::from(random.hash_one(2));
-        Service {
-            builder,
-            url: url.into(),
-            searcher: None,
-            current: None,
-            lost: Next::Again,
-            watch: None,
-            batches: BatchName { client, number: 0 },
-        }
+        Service { builder, url: url.into(), found: bifrost_client::Service::default(), current: None }
     }
 
     /// Returns the server of the session, if there is one.
@@ -173,7 +77,7 @@ impl<T: Object + Clone> Service<T> {
     ) -> Result<R, ServiceError> {
         let mut losses = Losses::default();
         loop {
-            self.ready().map_err(|why| losses.without_server(why))?;
+            self.ready().map_err(|why| losses.no_server(why))?;
             let Some(Current { session, object }) = &self.current else { continue };
             let mark = session.mark();
             let outcome = body(session, object);
@@ -213,7 +117,7 @@ impl<T: Object + Clone> Service<T> {
         let (how, place) = (self.named(how), Place::caller());
         let mut losses = Losses::default();
         loop {
-            self.ready().map_err(|why| losses.without_server(why))?;
+            self.ready().map_err(|why| losses.no_server(why))?;
             let Some(Current { session, object }) = &self.current else { continue };
             let mark = session.mark();
             let outcome = session.transaction_at(how, || body(session, object), place);
@@ -227,83 +131,56 @@ impl<T: Object + Clone> Service<T> {
     fn named(&mut self, how: How) -> How {
         match how.name() {
             Some(_) => how,
-            None => {
-                self.batches.number += 1;
-                how.named(self.batches)
-            }
+            None => how.named(self.found.name_batch()),
         }
     }
 
     /// Sees to it that there is a session.
     fn ready(&mut self) -> Result<(), ConnectError> {
-        let Some((mut searcher, next)) = self.prepare()? else { return Ok(()) };
-        let found = searcher.search(next);
-        self.take_found(searcher, found)
+        let Some(mut due) = self.prepare()? else { return Ok(()) };
+        let found = due.search();
+        self.take_found(due, found)
     }
 
     /// Takes a newer server. Returns the search to be made, if there is no open session.
-    fn prepare(&mut self) -> Result<Option<Due>, ConnectError> {
-        let ready = self.watch.as_ref().and_then(Watch::take_ready);
-        // A named batch stays with its store until it is done.
-        if let Some((greeted, imported)) = ready.filter(|_| self.lost == Next::Again) {
-            self.take_server(greeted, imported)?;
+    fn prepare(&mut self) -> Result<Option<Due<Greeted<Place>>>, ConnectError> {
+        if let Some((greeted, imported)) = self.found.take_newer() {
+            // If it is still there.
+            let (session, object) = open_with::<T>(greeted, Self::way(), imported.clone())?;
+            if session.is_open() {
+                self.found.moved(imported);
+                self.current = Some(Current { session, object });
+            }
         }
         if self.current.as_ref().is_some_and(|current| current.session.is_open()) {
             return Ok(None);
         }
         self.current = None;
-        match self.searcher.take() {
-            Some(searcher) => Ok(Some((searcher, Some(std::mem::replace(&mut self.lost, Next::Again))))),
-            None => {
-                let search = self.builder.search(&self.url)?;
-                #[cfg(feature = "async")]
-                let search = search.awaited();
-                let dialer = self.builder.dialer(Some(Lookup::of::<T>()));
-                self.lost = Next::Again;
-                Ok(Some((Searcher::new(search, std::sync::Arc::new(dialer)), None)))
-            }
-        }
-    }
-
-    /// Goes on with a server that the watch has found, if it is still there.
-    fn take_server(&mut self, greeted: Greeted, imported: Imported) -> Result<(), ConnectError> {
-        let (session, object) = greeted.open_with::<T>(Self::way(), imported.clone())?;
-        if session.is_open()
-            && let Some(searcher) = &mut self.searcher
-        {
-            searcher.moved(&imported);
-            self.note_server(imported);
-            self.current = Some(Current { session, object });
-        }
-        Ok(())
+        let (builder, url) = (&self.builder, &self.url);
+        let due = self.found.begin_search(|| {
+            let search = builder.options.search(url)?;
+            #[cfg(feature = "async")]
+            let search = search.awaited();
+            Ok(Searcher::new(search, Arc::new(builder.dialer::<T>())))
+        });
+        due.map(Some)
     }
 
     /// Takes the result of a search.
     fn take_found(
         &mut self,
-        searcher: Searcher<Greeted>,
-        found: Result<(Greeted, Imported), ConnectError>,
+        due: Due<Greeted<Place>>,
+        found: Result<(Greeted<Place>, Imported), ConnectError>,
     ) -> Result<(), ConnectError> {
         let (greeted, imported) = found?;
-        let (session, object) = greeted.open_with::<T>(Self::way(), imported.clone())?;
-        if self.watch.is_none() {
-            let (search, dialer) = (searcher.settings().clone(), searcher.dialer().clone());
-            self.watch = Some(Watch::start(search, dialer, imported.clone(), &searcher.seen)?);
-        }
-        self.note_server(imported);
-        self.searcher = Some(searcher);
+        let (session, object) = open_with::<T>(greeted, Self::way(), imported.clone())?;
+        self.found.found(due, imported)?;
         self.current = Some(Current { session, object });
         Ok(())
     }
 
-    fn note_server(&self, imported: Imported) {
-        if let Some(watch) = &self.watch {
-            watch.use_server(imported);
-        }
-    }
-
     /// The way of the bytes: that of sessions that can be awaited, where there are such.
-    fn way() -> fn(Wire<bifrost_transport::Stream>) -> Result<Way, ConnectError> {
+    fn way() -> fn(Wire<Stream>) -> Result<Way, ConnectError> {
         #[cfg(feature = "async")]
         return Way::polled;
         #[cfg(not(feature = "async"))]
@@ -313,7 +190,7 @@ impl<T: Object + Clone> Service<T> {
     /// Returns the result of a run; nothing if it is to be begun again.
     fn judge<R>(
         &mut self,
-        losses: &mut Losses,
+        losses: &mut Losses<Place>,
         mark: Mark,
         outcome: Result<R, Error>,
         is_named: bool,
@@ -330,72 +207,20 @@ impl<T: Object + Clone> Service<T> {
                     drop(session.abort());
                     session.clear_exceptions();
                 }
-                self.release_store();
+                self.found.done();
                 return Some(outcome.map_err(ServiceError::Call));
             }
         };
-        let now = session.mark();
-        let ran = if now.writes == mark.writes {
-            Ran::No
-        } else if now.executed > mark.executed {
-            Ran::Began
-        } else {
-            Ran::Unknown
-        };
-        let batch = if is_named { Batch::Named } else { Batch::Plain };
-        let next = failover::next(Loss::Lost(ran), batch);
+        let marks = (mark, session.mark());
         self.current = None;
-        losses.note(ran, why);
-        if next == Next::GiveUp || losses.count >= RUNS_MAX {
-            self.release_store();
-            return losses
-                .last
-                .take()
-                .map(|(ran, why)| Err(ServiceError::Lost { ran, why: Box::new(why), search: None }));
-        }
-        self.lost = next;
-        None
-    }
-
-    fn release_store(&mut self) {
-        self.lost = Next::Again;
-        if let Some(searcher) = &mut self.searcher {
-            searcher.release_store();
-        }
-    }
-}
-
-/// True for the error of a session that was lost, and that the program has not closed itself.
-fn is_loss(error: &Error) -> bool {
-    matches!(error.root(), Error::Closed(why) if !matches!(**why, Closed::ByClient))
-}
-
-impl Losses {
-    /// Notes a loss. What an earlier one has left unknown stays unknown.
-    fn note(&mut self, ran: Ran, why: Error) {
-        self.count += 1;
-        let ran = match self.last.take() {
-            Some((before, _)) if before != Ran::No => before,
-            _ => ran,
-        };
-        self.last = Some((ran, why));
-    }
-
-    /// Returns the error of a run for which there is no other server.
-    fn without_server(&mut self, why: ConnectError) -> ServiceError {
-        match self.last.take() {
-            Some((ran, lost)) if ran != Ran::No => {
-                ServiceError::Lost { ran, why: Box::new(lost), search: Some(Box::new(why)) }
-            }
-            _ => ServiceError::Import(why),
-        }
+        self.found.lost(losses, marks, why, is_named).map(Err)
     }
 }
 
 impl Session {
     fn mark(&self) -> Mark {
         let live = self.core.live.borrow();
-        Mark { writes: live.writes(), executed: live.recorder.counters().executed }
+        Mark::of(live.writes(), &live.recorder)
     }
 
     fn is_closed(&self) -> bool {
@@ -427,7 +252,7 @@ mod awaited {
         {
             let mut losses = Losses::default();
             loop {
-                self.ready_async().await.map_err(|why| losses.without_server(why))?;
+                self.ready_async().await.map_err(|why| losses.no_server(why))?;
                 let Some(Current { session, object }) = &self.current else { continue };
                 let mark = session.mark();
                 let outcome = body(session.clone(), object.clone()).await;
@@ -460,7 +285,7 @@ mod awaited {
             let how = self.named(how);
             let mut losses = Losses::default();
             loop {
-                self.ready_async().await.map_err(|why| losses.without_server(why))?;
+                self.ready_async().await.map_err(|why| losses.no_server(why))?;
                 let Some(Current { session, object }) = &self.current else { continue };
                 let (session, object) = (session.clone(), object.clone());
                 let mark = session.mark();
@@ -472,13 +297,13 @@ mod awaited {
         }
 
         async fn ready_async(&mut self) -> Result<(), ConnectError> {
-            let Some((mut searcher, next)) = self.prepare()? else { return Ok(()) };
+            let Some(mut due) = self.prepare()? else { return Ok(()) };
             let searched = blocking::unblock(move || {
-                let found = searcher.search(next);
-                (searcher, found)
+                let found = due.search();
+                (due, found)
             });
-            let (searcher, found) = searched.await;
-            self.take_found(searcher, found)
+            let (due, found) = searched.await;
+            self.take_found(due, found)
         }
     }
 }

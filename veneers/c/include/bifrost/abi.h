@@ -239,12 +239,46 @@ enum bf_status
    * A mistake in the library; the session is closed.
    */
   BF_E_PANIC,
+  /**
+   * The server is lost in a run of a service that must not be begun again: `bf_service_ran` says
+   * what is known.
+   */
+  BF_E_LOST,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
 typedef enum bf_status bf_status;
 #else
 typedef uint32_t bf_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * The account of a run that has failed.
+ */
+enum bf_ran
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * Nothing of it was done.
+   */
+  BF_RAN_NO,
+  /**
+   * A part of it was done.
+   */
+  BF_RAN_BEGAN,
+  /**
+   * Nobody knows.
+   */
+  BF_RAN_UNKNOWN,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum bf_ran bf_ran;
+#else
+typedef uint32_t bf_ran;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -291,6 +325,11 @@ typedef struct bf_items bf_items;
  * A live batch of a session.
  */
 typedef struct bf_live_batch bf_live_batch;
+
+/**
+ * A service at traders, and a session with one server of it.
+ */
+typedef struct bf_service bf_service;
 
 /**
  * A connection to a server, and the batch being recorded for it.
@@ -644,6 +683,10 @@ typedef struct bf_options {
    * The program's place in a trace, as `traceparent` of W3C Trace Context; null for none.
    */
   bf_chars trace_parent;
+  /**
+   * The token for traders; null for that of the variable `BIFROST_TRADER_TOKEN`.
+   */
+  bf_chars trader_token;
 } bf_options;
 
 /**
@@ -663,6 +706,28 @@ typedef struct bf_counts {
    */
   uint64_t executed;
 } bf_counts;
+
+/**
+ * The way to run a batch that is a transaction. All zero is the default.
+ */
+typedef struct bf_how {
+  /**
+   * The greatest number of runs; 0 for as many as the server allows.
+   */
+  uint16_t tries;
+  /**
+   * True if the batch has a name: the server does it once, however often it is sent under it.
+   */
+  bool named;
+  /**
+   * 128 random bits of the client's own, the low half first.
+   */
+  uint64_t client[2];
+  /**
+   * The number of the batch, which grows with each batch of the client.
+   */
+  uint64_t number;
+} bf_how;
 
 /**
  * A call of an iterator, for `bf_foreach`.
@@ -697,28 +762,6 @@ typedef struct bf_iterator {
    */
   struct bf_place place;
 } bf_iterator;
-
-/**
- * The way to run a batch that is a transaction. All zero is the default.
- */
-typedef struct bf_how {
-  /**
-   * The greatest number of runs; 0 for as many as the server allows.
-   */
-  uint16_t tries;
-  /**
-   * True if the batch has a name: the server does it once, however often it is sent under it.
-   */
-  bool named;
-  /**
-   * 128 random bits of the client's own, the low half first.
-   */
-  uint64_t client[2];
-  /**
-   * The number of the batch, which grows with each batch of the client.
-   */
-  uint64_t number;
-} bf_how;
 
 #ifdef __cplusplus
 extern "C" {
@@ -969,15 +1012,28 @@ void bf_items_free(struct bf_session *session, struct bf_items *items);
 
 /**
  * Opens a session with the server at an address: `unix:///run/bifrost/main`, `shm://`, `tcp://`,
- * `tls://`, `ws://` or `wss://`. `options` may be null. The session belongs to this thread.
+ * `tls://`, `ws://` or `wss://`; or with one that traders know:
+ * `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object. `options`
+ * may be null. The session belongs to this thread.
  *
  * Returns null if there is no session: `bf_connect_error` says why.
  */
 struct bf_session *bf_connect(bf_chars url, const struct bf_interface *interface, const struct bf_options *options);
 
 /**
- * Returns the reason why the last `bf_connect` of this thread has returned null, until the next
- * one fails.
+ * Returns the name under which the object is found at the server that a trader has named; empty if
+ * the session was not imported.
+ */
+bf_chars bf_imported_name(struct bf_session *session);
+
+/**
+ * Returns the address of that server; empty if the session was not imported.
+ */
+bf_chars bf_imported_address(struct bf_session *session);
+
+/**
+ * Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread has
+ * returned null, until the next one fails.
  */
 const struct bf_error *bf_connect_error(void);
 
@@ -1173,6 +1229,98 @@ uint64_t bf_exceptions_omitted(struct bf_session *session);
  * Not inside a structure.
  */
 void bf_exceptions_clear(struct bf_session *session, struct bf_place place);
+
+/**
+ * Imports a service: connects to a server that the traders of a URL know, and looks the object up.
+ * `ty` is its type, one of the program. Its stub is put into `object`; it belongs to no scope.
+ *
+ * Returns null if there is no session: `bf_connect_error` says why.
+ */
+struct bf_session *bf_import(bf_chars url,
+                             const struct bf_interface *interface,
+                             const struct bf_type *ty,
+                             const struct bf_options *options,
+                             struct bf_ref *object);
+
+/**
+ * Makes a service of a URL such as `trader://host/DataBase?region=eu`, whose object has a type of
+ * the program. Nothing is connected before its first run. It belongs to this thread.
+ *
+ * With `counted` a session that a run gives is the program's to end, by `bf_let_go`: for layers
+ * that count stubs. Otherwise the service ends it, and the stubs that a run has made are released
+ * when the next one begins.
+ *
+ * Returns null if the options make no sense: `bf_connect_error` says why.
+ */
+struct bf_service *bf_service_new(bf_chars url,
+                                  const struct bf_interface *interface,
+                                  const struct bf_type *ty,
+                                  const struct bf_options *options,
+                                  bool counted);
+
+/**
+ * Begins a run: finds a server, unless there is one, and returns its session. `bf_service_object`
+ * is the object. The body ends with `bf_run_next`, and what it has not committed is lost with the
+ * server.
+ *
+ * Returns null if there is no server, with `*status`.
+ */
+struct bf_session *bf_run_begin(struct bf_service *service, bf_status *status, struct bf_place place);
+
+/**
+ * Begins a run that is a transaction, as `bf_transaction_begin` does, under a name of its own: if
+ * the server is lost, the batch is sent again to another one of the same store, which knows whether
+ * it was done. So it is done once. `how` may be null, or have a name.
+ */
+struct bf_session *bf_run_begin_transaction(struct bf_service *service,
+                                            const struct bf_how *how,
+                                            bf_status *status,
+                                            struct bf_place place);
+
+/**
+ * Ends a try of a run, whose body has failed with `*status`, or has not; a transaction is sent.
+ * Returns the session of the next try: the server was lost, and nothing of the body was done, or it
+ * is a transaction. Null if the run has ended, with its outcome in `*status`.
+ *
+ * After a run that has failed, its transaction is aborted.
+ */
+struct bf_session *bf_run_next(struct bf_service *service, bf_status *status);
+
+/**
+ * Ends a run whose body was left: nothing of it is committed.
+ */
+void bf_run_leave(struct bf_service *service);
+
+/**
+ * Returns the object of the service at the server in use; none before the first run. It stays the
+ * service's.
+ */
+struct bf_ref bf_service_object(const struct bf_service *service);
+
+/**
+ * Returns the address of the server in use; empty if there is none.
+ */
+bf_chars bf_service_address(const struct bf_service *service);
+
+/**
+ * Returns the name of the object at the server in use; empty if there is none.
+ */
+bf_chars bf_service_name(const struct bf_service *service);
+
+/**
+ * Returns the failure of the last run; null if it has not failed. It lives until the next run.
+ */
+const struct bf_error *bf_service_error(const struct bf_service *service);
+
+/**
+ * Returns what is known of the last run, if it has failed.
+ */
+bf_ran bf_service_ran(const struct bf_service *service);
+
+/**
+ * Ends a service, and its session. Null is passed over.
+ */
+void bf_service_free(struct bf_service *service);
 
 /**
  * Opens a structure. Each is ended by `bf_end`.

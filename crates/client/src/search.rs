@@ -22,17 +22,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Builder as ThreadBuilder;
 use std::time::{Duration, Instant};
 
-use bifrost_recorder::{Closed, Stubs};
+use bifrost_recorder::{Closed, Error, Stubs};
+use bifrost_trader::Offer;
 use bifrost_trader::failover::Next;
 use bifrost_trader::importer::{Action, AskId, DialId, Event, Failure, Importer, Options};
 use bifrost_trader::url::{TraderUrl, addresses};
 use bifrost_transport::{Address, KeyFiles, TlsOptions, host};
 use bifrost_wire::ErrorNumber;
 
-use crate::error::{ConnectError, Error};
-use crate::import::Imported;
-use crate::session::{Builder, Session};
-use crate::trader::{Offer, TRADER, hex, offer, stubs};
+use crate::Imported;
+use crate::dial::{Options as SessionOptions, TIMEOUT};
+use crate::error::ConnectError;
+use crate::trader::{self, Place, hex};
 
 /// The variable with the traders that `trader:///Service` asks.
 pub const TRADERS: &str = "BIFROST_TRADER";
@@ -57,8 +58,8 @@ const SCHEMES: [&str; 6] = ["shm", "unix", "tls", "tcp", "wss", "ws"];
 
 /// A search for servers of a service, by a URL such as `trader://host/DataBase?region=eu`.
 ///
-/// Programs call [`import`](crate::import()); this is for those that have no stubs, or connect to
-/// the servers in a way of their own.
+/// Client libraries import with it; so do programs that have no stubs, or connect to the servers in
+/// a way of their own.
 #[derive(Clone, Debug)]
 pub struct Search {
     url: TraderUrl,
@@ -127,7 +128,7 @@ impl Search {
             token: std::env::var(TRADER_TOKEN).unwrap_or_default(),
             client: String::new(),
             tls: TlsOptions::default(),
-            timeout: Duration::from_secs(30),
+            timeout: TIMEOUT,
             schemes: SCHEMES.to_vec(),
             host: host(),
         })
@@ -157,26 +158,26 @@ impl Search {
         self
     }
 
-    /// Sets the file of the authorities for traders, as [`Builder::authorities`] does.
+    /// Sets the file of the authorities for traders, in PEM.
     pub fn authorities(mut self, file: impl Into<PathBuf>) -> Search {
         self.tls.authorities = Some(file.into());
         self
     }
 
-    /// Sets the client's own certificate for traders, as [`Builder::certificate`] does.
+    /// Sets the client's own certificate for traders, in PEM.
     pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Search {
         self.tls.certificate = Some(KeyFiles { certificate: certificate.into(), key: key.into() });
         self
     }
 
-    pub(crate) fn tls(mut self, tls: TlsOptions) -> Search {
+    /// Sets the trust in traders over TLS, and the client's own certificate.
+    pub fn tls(mut self, tls: TlsOptions) -> Search {
         self.tls = tls;
         self
     }
 
     /// Leaves servers out that a session to be awaited cannot use.
-    #[cfg(feature = "async")]
-    pub(crate) fn awaited(mut self) -> Search {
+    pub fn awaited(mut self) -> Search {
         self.schemes.retain(|scheme| *scheme != "shm");
         self
     }
@@ -266,17 +267,19 @@ impl Search {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub(crate) fn session(&self, trader: usize, timeout: Duration) -> Result<Session, ConnectError> {
+    pub(crate) fn session(&self, trader: usize, timeout: Duration) -> Result<trader::Session, ConnectError> {
         let address = self.traders.get(trader).ok_or(ConnectError::NoTraders)?;
-        let builder = Session::builder(&stubs::INTERFACE).token(&self.token).name(&self.client);
-        builder.tls(trust(&self.tls, address)).timeout(timeout).connect_to(address)
+        let mut options = SessionOptions::new(trader::stubs());
+        options.token.clone_from(&self.token);
+        options.client.clone_from(&self.client);
+        options.tls = trust(&self.tls, address);
+        options.timeout = timeout;
+        trader::Session::open(&options, address)
     }
 
     /// Asks a trader.
     fn ask(&self, trader: usize, most: u32, within: Duration) -> Result<Vec<Offer>, ConnectError> {
-        let session = self.session(trader, within)?;
-        let trader = session.lookup(TRADER);
-        let found = self.find(&session, &trader, most);
+        let found = self.find(&mut self.session(trader, within)?, most);
         found.map(|found| found.0).map_err(ConnectError::Trader)
     }
 
@@ -287,28 +290,25 @@ impl Search {
     /// The trader has refused the question, or is lost.
     pub(crate) fn find(
         &self,
-        session: &Session,
-        trader: &stubs::Trader,
+        session: &mut trader::Session,
         most: u32,
-    ) -> Result<(Vec<Offer>, bool), Error> {
+    ) -> Result<(Vec<Offer>, bool), Error<Place>> {
         let digest = self.stubs.map(|stubs| hex(&stubs.digest)).unwrap_or_default();
         let (service, query) = (self.url.service(), self.url.query());
         let host = self.host.as_deref().unwrap_or_default();
-        let find = || trader.find(service, digest.as_str(), query, i64::from(most), host).get().claim();
-        let found = match (find(), self.stubs) {
+        match (session.find(service, &digest, query, most, host), self.stubs) {
             (Err(why), Some(stubs)) if is_signal(&why, "unknown_interface") => {
                 session.clear_exceptions();
-                trader.teach(stubs.json).claim()?;
-                find()?
+                session.teach(stubs.json)?;
+                session.find(service, &digest, query, most, host)
             }
-            (found, _) => found?,
-        };
-        Ok((found.offers.into_iter().map(offer).collect(), !found.more))
+            (found, _) => found,
+        }
     }
 }
 
 /// True if a call has signalled an exception of this name.
-fn is_signal(error: &Error, wanted: &str) -> bool {
+fn is_signal(error: &Error<Place>, wanted: &str) -> bool {
     matches!(error.root(), Error::Signal { name, .. } if **name == *wanted)
 }
 
@@ -339,7 +339,8 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), ConnectE
 fn is_final(why: &ConnectError) -> bool {
     match why {
         ConnectError::Closed(Closed::ByServer { number, .. }) => *number == ErrorNumber::BadToken as u32,
-        ConnectError::Trader(error) | ConnectError::Object(error) => !matches!(error, Error::Closed(_)),
+        ConnectError::Trader(error) => !matches!(error, Error::Closed(_)),
+        ConnectError::Object(_) => true,
         ConnectError::Connect(why) => matches!(
             why,
             bifrost_transport::ConnectError::Tls { .. }
@@ -354,7 +355,7 @@ fn is_final(why: &ConnectError) -> bool {
 }
 
 /// The function that connects to a server.
-pub(crate) type Dialer<C> = Arc<dyn Fn(&Offer, &Address, Duration) -> Result<C, ConnectError> + Send + Sync>;
+pub type Dialer<C> = Arc<dyn Fn(&Offer, &Address, Duration) -> Result<C, ConnectError> + Send + Sync>;
 
 /// The report of a thread.
 enum Report<C> {
@@ -363,13 +364,13 @@ enum Report<C> {
 }
 
 /// A search, and the server that it has found.
-pub(crate) struct Searcher<C> {
+pub struct Searcher<C> {
     search: Arc<Search>,
     dialer: Dialer<C>,
     importer: Importer,
     began: Instant,
     /// The offers of the last answers, for a service that looks for new servers.
-    pub(crate) seen: Vec<Offer>,
+    seen: Vec<Offer>,
 }
 
 /// The state of one search.
@@ -386,7 +387,8 @@ struct Round<C> {
 }
 
 impl<C: Send + 'static> Searcher<C> {
-    pub(crate) fn new(search: Search, dialer: Dialer<C>) -> Searcher<C> {
+    /// Makes the searcher of a search, with the function that connects to a server.
+    pub fn new(search: Search, dialer: Dialer<C>) -> Searcher<C> {
         let options = Options {
             patience_ms: millis(search.timeout.min(PATIENCE)),
             timeout_ms: Some(millis(search.timeout)),
@@ -407,17 +409,21 @@ impl<C: Send + 'static> Searcher<C> {
         &self.dialer
     }
 
+    pub(crate) fn seen(&self) -> &[Offer] {
+        &self.seen
+    }
+
     fn now(&self) -> u64 {
         millis(self.began.elapsed())
     }
 
     /// Takes a server as the one in use that was connected to by another way.
-    pub(crate) fn moved(&mut self, imported: &Imported) {
+    pub fn moved(&mut self, imported: &Imported) {
         self.importer.moved(imported.shared_offer().clone());
     }
 
     /// Lifts the bound to one store.
-    pub(crate) fn release_store(&mut self) {
+    pub fn release_store(&mut self) {
         self.importer.release_store();
     }
 
@@ -426,7 +432,7 @@ impl<C: Send + 'static> Searcher<C> {
     ///
     /// # Errors
     /// No server was found within the time.
-    pub(crate) fn search(&mut self, lost: Option<Next>) -> Result<(C, Imported), ConnectError> {
+    pub fn search(&mut self, lost: Option<Next>) -> Result<(C, Imported), ConnectError> {
         let (sender, receiver) = channel();
         let mut round = Round {
             sender,
@@ -560,20 +566,6 @@ impl<C> Round<C> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Builder {
-    /// Makes the search of a URL, with the settings of the session.
-    ///
-    /// # Errors
-    /// As [`Search::new`].
-    pub(crate) fn search(&self, url: &str) -> Result<Search, ConnectError> {
-        let mut search = Search::new(url)?.stubs(self.stubs).name(&self.client);
-        if let Some(token) = &self.trader_token {
-            search = search.token(token);
-        }
-        Ok(search.tls(self.tls.clone()).timeout(self.timeout))
-    }
 }
 
 #[cfg(test)]

@@ -15,14 +15,13 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bifrost_trader::Offer;
 use bifrost_trader::choose::addresses;
 use bifrost_trader::query::{Prefer, Query};
 
+use crate::Imported;
 use crate::error::ConnectError;
-use crate::import::Imported;
-use crate::import::dial::Greeted;
-use crate::import::search::{Dialer, PATIENCE, Search, is_same, spawn};
-use crate::trader::{Offer, TRADER, stubs};
+use crate::search::{Dialer, PATIENCE, Search, is_same, spawn};
 
 /// The time of one call of `changes`, and so the longest time until a thread ends.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -34,36 +33,36 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const KNOWN_MAX: usize = 256;
 
 /// The watch of a service. The threads end when it is dropped.
-pub(crate) struct Watch(Arc<Shared>);
+pub(crate) struct Watch<C>(Arc<Shared<C>>);
 
-struct Shared {
+struct Shared<C> {
     search: Arc<Search>,
-    dialer: Dialer<Greeted>,
+    dialer: Dialer<C>,
     is_ordered: bool,
-    state: Mutex<State>,
+    state: Mutex<State<C>>,
     stop: Condvar,
 }
 
-struct State {
+struct State<C> {
     stopped: bool,
     in_use: Imported,
     /// The offers that were seen at any trader, the last ones at the end.
     known: Vec<Arc<Offer>>,
     /// A server for the next run.
-    ready: Option<(Greeted, Imported)>,
+    ready: Option<(C, Imported)>,
 }
 
-impl Watch {
+impl<C: Send + 'static> Watch<C> {
     /// Starts the threads. `seen` are the offers that the search has had to choose from.
     ///
     /// # Errors
     /// The system has no thread.
     pub(crate) fn start(
         search: Arc<Search>,
-        dialer: Dialer<Greeted>,
+        dialer: Dialer<C>,
         in_use: Imported,
         seen: &[Offer],
-    ) -> Result<Watch, ConnectError> {
+    ) -> Result<Watch<C>, ConnectError> {
         let query = Query::parse(search.url().query()).unwrap_or_default();
         let known = seen.iter().cloned().map(Arc::new).collect();
         let state = Mutex::new(State { stopped: false, in_use, known, ready: None });
@@ -79,7 +78,7 @@ impl Watch {
     }
 
     /// Takes the server for the next run, if there is one.
-    pub(crate) fn take_ready(&self) -> Option<(Greeted, Imported)> {
+    pub(crate) fn take_ready(&self) -> Option<(C, Imported)> {
         self.0.state().ready.take()
     }
 
@@ -94,9 +93,9 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl<C> Drop for Watch<C> {
     fn drop(&mut self) {
-        self.0.state().stopped = true;
+        lock(&self.0.state).stopped = true;
         self.0.stop.notify_all();
     }
 }
@@ -111,9 +110,13 @@ fn is_ordered(prefer: Option<&Prefer>) -> bool {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Send> Shared<C> {
+    fn state(&self) -> MutexGuard<'_, State<C>> {
+        lock(&self.state)
     }
 
     fn watch(&self, trader: usize) {
@@ -136,20 +139,19 @@ impl Shared {
     /// # Errors
     /// The trader is lost, or has refused.
     fn follow(&self, trader: usize, pause: &mut Duration) -> Result<(), ConnectError> {
-        let session = self.search.session(trader, WITHIN + PATIENCE)?;
-        let trader: stubs::Trader = session.lookup(TRADER);
+        let mut session = self.search.session(trader, WITHIN + PATIENCE)?;
         let within = i64::try_from(WITHIN.as_millis()).unwrap_or(i64::MAX);
         let (mut counter, mut listed) = (0, Vec::new());
         loop {
             let before = counter;
-            let changes = trader.changes(self.search.service(), before, within).claim();
+            let changes = session.changes(self.search.service(), before, within);
             counter = changes.map_err(ConnectError::Trader)?;
             *pause = PAUSES.0;
             if self.state().stopped {
                 return Ok(());
             }
             if counter != before {
-                let (offers, all) = self.search.find(&session, &trader, 0).map_err(ConnectError::Trader)?;
+                let (offers, all) = self.search.find(&mut session, 0).map_err(ConnectError::Trader)?;
                 self.consider(&offers, all, &listed);
                 listed = offers;
             }
@@ -173,9 +175,9 @@ impl Shared {
         let Some(offer) = chosen else { return };
         for address in addresses(&offer, self.search.host(), self.search.schemes()) {
             let Ok(parsed) = address.parse() else { continue };
-            if let Ok(greeted) = (self.dialer)(&offer, &parsed, PATIENCE) {
+            if let Ok(connection) = (self.dialer)(&offer, &parsed, PATIENCE) {
                 let imported = Imported::new(offer.clone(), address.into());
-                let old = self.state().ready.replace((greeted, imported));
+                let old = self.state().ready.replace((connection, imported));
                 drop(old);
                 return;
             }
@@ -185,7 +187,7 @@ impl Shared {
     /// Returns the offer whose server is to be used instead of the one in use.
     fn choose<'o>(
         &self,
-        state: &State,
+        state: &State<C>,
         offers: &'o [Offer],
         all: bool,
         listed: &[Offer],
@@ -204,7 +206,6 @@ mod tests {
     use bifrost_transport::ConnectError as NoConnection;
 
     use super::*;
-    use crate::trader::TRADER as NAME;
 
     fn offer(name: &str) -> Offer {
         Offer { name: name.into(), addresses: vec!["tcp://127.0.0.1:1".into()], ..Offer::default() }
@@ -212,11 +213,11 @@ mod tests {
 
     /// The offer to which a client of `a` moves, that knows `a` and `b`.
     fn moves(query: &str, offers: &[&str], all: bool, listed: &[&str]) -> Option<String> {
-        let search = Search::new(&format!("trader+tcp://127.0.0.1:1/{NAME}?{query}")).unwrap();
+        let search = Search::new(&format!("trader+tcp://127.0.0.1:1/Store?{query}")).unwrap();
         let query = Query::parse(search.url().query()).unwrap();
         let in_use = Imported::new(Arc::new(offer("a")), "tcp://127.0.0.1:1".into());
         let known = ["a", "b"].map(|name| Arc::new(offer(name))).to_vec();
-        let shared = Shared {
+        let shared = Shared::<()> {
             search: Arc::new(search),
             dialer: Arc::new(|_, address, _| {
                 let address = address.clone();
