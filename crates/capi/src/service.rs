@@ -56,6 +56,8 @@ struct Current {
 struct Run {
     losses: Losses<Place>,
     mark: Mark,
+    /// The order of its first failure.
+    seen: u64,
     /// The transaction that it is.
     how: Option<How>,
     place: Place,
@@ -155,7 +157,7 @@ impl Service {
         }
         let how = how.map(|how| self.name(how));
         let mark = Mark { writes: 0, executed: 0 };
-        self.run = Some(Run { losses: Losses::default(), mark, how, place });
+        self.run = Some(Run { losses: Losses::default(), mark, seen: 0, how, place });
         self.try_run(status)
     }
 
@@ -185,6 +187,7 @@ impl Service {
             session.close_scope(scope, false);
         }
         run.mark = Mark::of(session.wire.writes(), &session.recorder);
+        run.seen = session.recorder.mark_seen();
         if let Some(how) = &run.how {
             *status = session.begin_transaction(Some(how), run.place);
             if *status != Status::Ok {
@@ -204,7 +207,13 @@ impl Service {
         let run = self.run.as_mut()?;
         if session.is_shipping() {
             match *status {
-                Status::Ok => *status = session.end_transaction(run.place),
+                Status::Ok => {
+                    *status = session.end_transaction(run.place);
+                    if *status == Status::Ok {
+                        // Only objects of an answer that was given again have failed.
+                        session.recorder.tell_since(run.seen);
+                    }
+                }
                 _ => session.abandon_transaction(),
             }
         }

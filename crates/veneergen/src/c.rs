@@ -14,6 +14,7 @@ use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
+use crate::clang::{Comments, layout};
 use crate::model::{MethodModel, Model, SignalModel};
 use crate::naming::{Naming, clear, pascal, snake};
 
@@ -77,6 +78,9 @@ static TAKEN: &[&str] = &[
     "retain",
     "claim",
     "of",
+    "of_service",
+    "import",
+    "service",
     "cell_new",
     "cell_put",
     "cell_get",
@@ -212,5 +216,5 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     let text = environment.get_template("c")?.render(context! {
         m => Serde(&model), lines, iterators => Serde(&iterators), variables_max => VARIABLES_MAX,
     })?;
-    Ok(vec![("bifrost_stubs.h".to_owned(), text)])
+    Ok(vec![("bifrost_stubs.h".to_owned(), layout(&text, Comments::Block))])
 }

@@ -11,6 +11,7 @@ use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
+use crate::clang::{Comments, layout};
 use crate::c::{comment, literal};
 use crate::model::{MethodModel, Model, ValueModel};
 use crate::naming::{Naming, clear, pascal, snake};
@@ -122,7 +123,9 @@ static TAKEN: &[&str] = &[
     "is",
     "at",
     "connect",
+    "import_service",
     "interface",
+    "service",
     "signals",
     "errno",
     "stdin",
@@ -221,5 +224,5 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.add_template("cpp", TEMPLATE)?;
     let lines: Vec<String> = interface.to_json_lines().lines().map(literal).collect();
     let text = environment.get_template("cpp")?.render(context! { m => Serde(&model), lines })?;
-    Ok(vec![("bifrost_stubs.hpp".to_owned(), text)])
+    Ok(vec![("bifrost_stubs.hpp".to_owned(), layout(&text, Comments::Line))])
 }

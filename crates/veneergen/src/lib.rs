@@ -10,6 +10,7 @@
 //! stub, all supertypes of a type, the numbers.
 
 mod c;
+mod clang;
 mod cpp;
 mod custom;
 mod model;

@@ -858,6 +858,54 @@ static inline bool bf_shipping_enter_(bf_shipping *shipping) {
        BF_NAME_.state != BF_BLOCK_ENDED_; bf_shipping_close_(&BF_NAME_))                                               \
     for (; bf_shipping_enter_(&BF_NAME_); BF_NAME_.state = BF_BLOCK_DONE_)
 
+/* Services: servers that traders know, and another one when a server is lost. */
+
+/** A run of a service. */
+typedef struct bf_run {
+  bf_service *service;
+  bf_status *status;
+  bf_session *session;
+} bf_run;
+
+static inline bf_run bf_run_(bf_service *service, bf_status *status, bf_place place) {
+  bf_run run = {service, status, NULL};
+  run.session = bf_run_begin(service, status, place);
+  return run;
+}
+
+static inline bf_run bf_run_transaction_(bf_service *service, const bf_how *how, bf_status *status, bf_place place) {
+  bf_run run = {service, status, NULL};
+  run.session = bf_run_begin_transaction(service, how, status, place);
+  return run;
+}
+
+static inline void bf_run_next_(bf_run *run) { run->session = bf_run_next(run->service, run->status); }
+
+static inline void bf_run_close_(bf_run *run) {
+  if (run->session) {
+    bf_run_leave(run->service);
+    *run->status = BF_E_LEFT_OPEN;
+  }
+  run->session = NULL;
+}
+
+#define BF_RUN_LOOP_(s, begin)                                                                                         \
+  for (BF_GUARDED_(bf_run_close_) bf_run BF_NAME_ = begin; BF_NAME_.session; bf_run_next_(&BF_NAME_))                  \
+    for (bf_session *s = BF_NAME_.session, *BF_JOIN_(bf_once_, __LINE__) = s; BF_JOIN_(bf_once_, __LINE__);            \
+         BF_JOIN_(bf_once_, __LINE__) = NULL)
+
+/** Runs the block with a session of a server of the service: T_of_service(service) is the object. The block puts its
+ * outcome into `*status`, which is BF_OK before, and may end by `break`. Here it runs again, with another server, if the
+ * server is lost before anything of it was sent; if anything was sent, `*status` is BF_E_LOST, and bf_service_ran says
+ * what is known. bf_service_error is the failure of the run. Stubs and texts of the block live until the next run. */
+#define BF_RUN(service, s, status) BF_RUN_LOOP_(s, bf_run_(service, status, BF_HERE))
+
+/** As BF_RUN, for a block that is recorded as a transaction of its own, under a name: if the server is lost, the batch
+ * is sent again to another one of the same store, which knows whether it was done. So it is done once. `how` may be
+ * null. Nothing can be claimed in the block; promises that it gives out have their values then. */
+#define BF_RUN_TRANSACTION(service, s, how, status)                                                                    \
+  BF_RUN_LOOP_(s, bf_run_transaction_(service, how, status, BF_HERE))
+
 /* Conditions that are computed only if they are needed. */
 
 /** True if both hold: `other` is recorded inside a structure, and computed only if `one` holds. Stores the result in a

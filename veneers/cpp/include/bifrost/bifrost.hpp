@@ -16,12 +16,14 @@
  * | cpp/value.hpp | types, arguments, values that came |
  * | cpp/promise.hpp | promises, objects, cells, iterators |
  * | cpp/session.hpp | sessions, structures, tables, transactions |
+ * | cpp/service.hpp | services: servers that traders know |
  * | cpp/async.hpp | coroutines, with C++20 |
  */
 
 #ifndef BIFROST_HPP
 #define BIFROST_HPP
 
+#include "cpp/service.hpp"
 #include "cpp/session.hpp"
 
 #if defined(__cpp_impl_coroutine) || defined(__cpp_coroutines)

@@ -222,15 +222,20 @@ template <class F> class Live;
 class Session {
 public:
   /** Opens a session. Generated headers have `connect`. */
-  Session(const std::string &url, const bf_interface &interface, const Signals &signals, const bf_options *options) {
-    bf_session *session = bf_connect(url.c_str(), &interface, options);
-    if (session == nullptr) throw ConnectError(Error(bf_connect_error()));
+  Session(const std::string &url, const bf_interface &interface, const Signals &signals, const bf_options *options)
+      : Session(opened(bf_connect(url.c_str(), &interface, options)), interface, signals) {}
+  /** Takes a session of the library over. */
+  Session(bf_session *session, const bf_interface &interface, const Signals &signals) {
     auto core = std::make_shared<Core>(&interface, &signals);
     bf_set_data(session, core.get());
     held_ = std::shared_ptr<Held>(new Held{session, std::move(core)});
   }
 
   bf_session *get() const noexcept { return held_->session; }
+  /** The name of the object at the server that a trader has named; empty if the session was not imported. */
+  std::string imported_name() const { return bf_imported_name(get()); }
+  /** The address of that server; empty if the session was not imported. */
+  std::string imported_address() const { return bf_imported_address(get()); }
 
   /** Returns a well-known object. Not inside a structure. */
   template <class T> T lookup(const std::string &name, bf_place at = here()) const {
@@ -385,6 +390,10 @@ public:
   void set_executor(Executor *executor) const { held_->core->executor = executor; }
 
 private:
+  static bf_session *opened(bf_session *session) {
+    if (session == nullptr) throw ConnectError(Error(bf_connect_error()));
+    return session;
+  }
   struct Held {
     bf_session *session;
     std::shared_ptr<Core> core;

@@ -58,6 +58,10 @@ template <> struct Types<> {
 /** True if `Sub` is a type below `Super`. Generated headers say so for their types. */
 template <class Sub, class Super> struct Below : std::is_same<Sub, Super> {};
 
+/** For `Sub` that is below `Super`, and another type. */
+template <class Sub, class Super>
+using EnableBelow = std::enable_if_t<!std::is_same_v<Sub, Super> && Below<Sub, Super>::value>;
+
 /** An argument as it is recorded: a value or a stub, and the items of one that has items. */
 class Argument {
 public:
