@@ -20,6 +20,7 @@ function(bifrost_stubs target language)
     COMMAND "${CMAKE_COMMAND}" -E env --unset=BIFROST_BIN "${bin}" veneer --lang ${language} ${files} -o "${folder}"
     DEPENDS ${files}
     VERBATIM)
+  set_property(GLOBAL APPEND PROPERTY BIFROST_STUBS_HEADERS "${header}")
   add_custom_target(${target}_stubs DEPENDS "${header}")
   add_dependencies(${target} ${target}_stubs)
   target_include_directories(${target} PRIVATE "${folder}")

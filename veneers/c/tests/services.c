@@ -224,7 +224,9 @@ left:
   say(2, SIGKILL);
 
   /* The last server. */
-  BF_RUN(service, s, &status) { status = make(s, DataBase_of_service(service), "zoe"); }
+  BF_RUN(service, s, &status) {
+    status = make(s, DataBase_of_service(service), "zoe");
+  }
   RUN_OK(service, status);
   CHECK(strcmp(bf_service_address(service), socket_of(3)) == 0);
   bf_service_free(service);
@@ -235,7 +237,9 @@ static void a_transaction_is_done_once(void) {
   bf_service *service = DataBase_service(url("number=9"), NULL);
   CHECK(service);
   bf_status status;
-  BF_RUN(service, s, &status) { status = make(s, DataBase_of_service(service), "zoe"); }
+  BF_RUN(service, s, &status) {
+    status = make(s, DataBase_of_service(service), "zoe");
+  }
   RUN_OK(service, status);
   bf_int visits;
   int calls = 0;

@@ -20,7 +20,7 @@ finish() {
   touch "$folder/over"
   for pid in "$trader" $(cat "$folder"/pid* 2> /dev/null); do kill "$pid" 2> /dev/null || true; done
   for pid in $(cat "$folder"/pid* 2> /dev/null); do kill -CONT "$pid" 2> /dev/null || true; done
-  wait
+  wait 2> /dev/null
   rm -rf "$folder"
 }
 trap finish EXIT
@@ -37,7 +37,7 @@ keep() {
   while [ ! -e "$folder/over" ]; do
     rm -f "$folder/server9"
     start 9 --store "$folder/store"
-    wait
+    wait 2> /dev/null
   done
 }
 

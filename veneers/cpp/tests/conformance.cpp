@@ -42,6 +42,7 @@ static void values_come_back_as_they_went(const bf::Session &s, const Probe &p) 
     bytes.emplace_back(v, p.same_bytes(v));
   }
   auto yes = p.same_bool(true), no = p.same_bool(false);
+  auto turned = !yes;
   // A value is kept by its stub, and can be a receiver.
   auto mine = s.value<bf::Bytes>(bf::Bytes{1, 2});
   auto added = mine.concat(bytes[1].second.concat(bf::Bytes{1}));
@@ -56,7 +57,7 @@ static void values_come_back_as_they_went(const bf::Session &s, const Probe &p) 
   for (const auto &[v, promise] : chars) CHECK(promise.claim() == v);
   for (const auto &[v, promise] : texts) SAME(promise.claim(), v);
   for (const auto &[v, promise] : bytes) CHECK(promise.claim() == v);
-  CHECK(yes.claim() && !no.claim());
+  CHECK(yes.claim() && !no.claim() && !turned.claim());
   CHECK(added.claim() == bf::Bytes({1, 2, 0, 1}));
   SAME(added.length().claim(), 4);
   null.claim();

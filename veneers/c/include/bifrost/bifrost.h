@@ -903,8 +903,7 @@ static inline void bf_run_close_(bf_run *run) {
 /** As BF_RUN, for a block that is recorded as a transaction of its own, under a name: if the server is lost, the batch
  * is sent again to another one of the same store, which knows whether it was done. So it is done once. `how` may be
  * null. Nothing can be claimed in the block; promises that it gives out have their values then. */
-#define BF_RUN_TRANSACTION(service, s, how, status)                                                                    \
-  BF_RUN_LOOP_(s, bf_run_transaction_(service, how, status, BF_HERE))
+#define BF_RUN_TRANSACTION(service, s, how, status) BF_RUN_LOOP_(s, bf_run_transaction_(service, how, status, BF_HERE))
 
 /* Conditions that are computed only if they are needed. */
 

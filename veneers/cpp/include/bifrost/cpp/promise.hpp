@@ -268,8 +268,8 @@ public:
   /** True if the value, or the failure, is known without waiting. */
   bool is_known(bf_place at = here()) const { return bf_peek(stub_.ref(), at) != BF_PENDING; }
 
-  /** A promise is no condition: use `if_` of the session, `and_` and `or_`. */
-  explicit operator bool() const = delete;
+  // A promise is no condition, and has no conversion to bool, not even a deleted one: use `if_` of the session, `and_`
+  // and `or_`.
   template <class U> friend void operator&&(const PromiseBase &, const U &) = delete;
   template <class U> friend void operator||(const PromiseBase &, const U &) = delete;
 

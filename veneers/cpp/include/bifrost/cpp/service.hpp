@@ -63,8 +63,8 @@ public:
   template <class F> auto run_named(F body, bf_place at = here()) { return run_transaction(bf_how{}, body, at); }
   /** As run_named, with the number of tries of `how`, and with its name if it has one. */
   template <class F> auto run_transaction(const bf_how &how, F body, bf_place at = here()) {
-    return run_body(
-        body, [&](bf_status *status) { return bf_run_begin_transaction(service_.get(), &how, status, at); });
+    return run_body(body,
+                    [&](bf_status *status) { return bf_run_begin_transaction(service_.get(), &how, status, at); });
   }
 
   /** The address of the server in use; empty if there is none. */
