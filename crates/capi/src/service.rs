@@ -43,10 +43,10 @@ pub(crate) struct ObjectType {
     stubs: &'static Stubs,
 }
 
-/// The session in use.
+/// The session in use, which its object's stub names. It lives as long as the service has it; a
+/// program that counts keeps it as long (the header).
 #[derive(Clone, Copy)]
 struct Current {
-    session: NonNull<Session>,
     object: Ref,
     /// The scope of the last run.
     scope: Option<u32>,
@@ -89,10 +89,9 @@ impl ObjectType {
 /// Makes the session of a server that was found, and the stub of its object.
 fn open(greeted: Greeted<Place>, stubs: &'static Stubs, imported: &Imported) -> (NonNull<Session>, Ref) {
     let slot = greeted.object.unwrap_or(Slot(u32::MAX));
-    let mut session = Session::of(greeted, stubs, Some(imported)).place();
-    // SAFETY: it was made above, and nobody else has it yet.
-    let object = unsafe { session.as_mut() }.unscoped_stub(slot);
-    (session, object)
+    let session = Session::of(greeted, stubs, Some(imported)).place();
+    let place = Ref::new(Some(session), 0, 0);
+    (session, place.session().map_or(Ref::NONE, |session| session.unscoped_stub(slot)))
 }
 
 /// Imports a service: a session with a server of it, and the stub of the object.
@@ -135,9 +134,7 @@ impl Service {
 
     /// Returns the session in use. The caller lets go of it before it returns to the program.
     fn session<'s>(&self) -> Option<&'s mut Session> {
-        // SAFETY: the session lives as long as the service has it; a program that counts keeps it
-        // as long (the header).
-        self.current.map(|mut current| unsafe { current.session.as_mut() })
+        self.current.and_then(|current| current.object.session())
     }
 
     /// Begins a run, and returns its session; none if it has failed.
@@ -181,8 +178,7 @@ impl Service {
         }
         let run = self.run.as_mut()?;
         let current = self.current.as_mut()?;
-        // SAFETY: as in `session`.
-        let session = unsafe { current.session.as_mut() };
+        let session = current.object.session()?;
         if let Some(scope) = current.scope.take() {
             session.close_scope(scope, false);
         }
@@ -197,7 +193,7 @@ impl Service {
         if !self.counted {
             current.scope = Some(session.uses.open());
         }
-        Some(current.session)
+        session.this
     }
 
     /// Ends a try with the outcome of its body. Returns the session of the next one, or none if the
@@ -290,8 +286,7 @@ impl Service {
     /// Sees to it that there is a session.
     fn ready(&mut self) -> Result<(), bifrost_client::ConnectError> {
         if let Some((greeted, imported)) = self.found.take_newer() {
-            let (session, object) = open(greeted, self.object.stubs, &imported);
-            let newer = Current { session, object, scope: None };
+            let newer = Current { object: open(greeted, self.object.stubs, &imported).1, scope: None };
             // If it is still there.
             if Service::is_open(newer) {
                 self.drop_session();
@@ -306,12 +301,10 @@ impl Service {
         }
         self.drop_session();
         let (object, options, url) = (&self.object, &self.options, &self.url);
-        let mut due = self
-            .found
-            .begin_search(|| Ok(Searcher::new(options.search(url)?, object.dialer(options))))?;
+        let mut due =
+            self.found.begin_search(|| Ok(Searcher::new(options.search(url)?, object.dialer(options))))?;
         let (greeted, imported) = due.search()?;
-        let (session, object) = open(greeted, self.object.stubs, &imported);
-        let current = Current { session, object, scope: None };
+        let current = Current { object: open(greeted, self.object.stubs, &imported).1, scope: None };
         if let Err(why) = self.found.found(due, imported) {
             Service::end(current, false);
             return Err(why);
@@ -320,10 +313,8 @@ impl Service {
         Ok(())
     }
 
-    fn is_open(mut current: Current) -> bool {
-        // SAFETY: as in `session`.
-        let session = unsafe { current.session.as_mut() };
-        session.is_open()
+    fn is_open(current: Current) -> bool {
+        current.object.session().is_some_and(Session::is_open)
     }
 
     /// Lets go of the session in use. It lives until the program has released its stubs.
@@ -333,9 +324,8 @@ impl Service {
         }
     }
 
-    fn end(mut current: Current, counted: bool) {
-        // SAFETY: as in `session`.
-        let session = unsafe { current.session.as_mut() };
+    fn end(current: Current, counted: bool) {
+        let Some(session) = current.object.session() else { return };
         if let Some(scope) = current.scope {
             session.close_scope(scope, false);
         }

@@ -138,7 +138,8 @@ impl Options {
         }
         if let Some(parent) = optional(&self.trace_parent, "trace context")? {
             let trace = TraceContext::parse(parent);
-            settings.trace = Some(trace.ok_or_else(|| bifrost_client::ConnectError::Trace(parent.to_owned()))?);
+            settings.trace =
+                Some(trace.ok_or_else(|| bifrost_client::ConnectError::Trace(parent.to_owned()))?);
         }
         Ok(settings)
     }
@@ -191,11 +192,7 @@ impl Session {
     }
 
     /// Makes the session of this thread.
-    pub(crate) fn of(
-        greeted: Greeted<Place>,
-        stubs: &'static Stubs,
-        imported: Option<&Imported>,
-    ) -> Session {
+    pub(crate) fn of(greeted: Greeted<Place>, stubs: &'static Stubs, imported: Option<&Imported>) -> Session {
         let Greeted { recorder, wire, .. } = greeted;
         Session {
             recorder,
@@ -220,10 +217,9 @@ impl Session {
 
     /// Gives the session its place in memory, which its stubs name. It lives until it is ended.
     pub(crate) fn place(self) -> NonNull<Session> {
-        let mut session = NonNull::from(Box::leak(Box::new(self)));
-        // SAFETY: it was made above, and nobody else has it yet.
-        unsafe { session.as_mut() }.this = Some(session);
-        session
+        let session = Box::leak(Box::new(self));
+        session.this = Some(NonNull::from(&mut *session));
+        NonNull::from(session)
     }
 
     /// Returns the constants of an interface; nothing if the session has others.

@@ -105,10 +105,19 @@ const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-recorder", &["bifrost-wire"]),
     ("bifrost-trader", &["bifrost-wire"]),
     ("bifrost-trader-etcd", &["bifrost-trader"]),
+    ("bifrost-client", &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport"]),
     (
         "bifrost-veneer",
-        &["bifrost-recorder", "bifrost-wire", "bifrost-trader", "bifrost-transport", "bifrost-veneer-macros"],
+        &[
+            "bifrost-client",
+            "bifrost-recorder",
+            "bifrost-wire",
+            "bifrost-trader",
+            "bifrost-transport",
+            "bifrost-veneer-macros",
+        ],
     ),
+    ("bifrost-capi", &["bifrost-client", "bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
     ("bifrost-veneergen", &["bifrost-recorder", "bifrost-wire"]),
     ("bifrost-pynative", &["bifrost-recorder", "bifrost-wire", "bifrost-transport"]),
 ];

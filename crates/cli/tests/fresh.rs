@@ -57,6 +57,19 @@ fn committed_tables_are_fresh() {
     }
 }
 
+/// The interface of traders is in the crate that client libraries share, too: it has no stubs.
+#[test]
+fn the_interface_of_traders_is_fresh() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let made = std::fs::read(crates.join("veneer/src/trader/bifrost_stubs.interface.json")).unwrap();
+    let committed = crates.join("client/src/trader.interface.json");
+    if std::env::var_os("BIFROST_UPDATE").is_some() {
+        std::fs::write(&committed, &made).unwrap();
+    }
+    let same = std::fs::read(&committed).unwrap() == made;
+    assert!(same, "it is stale: BIFROST_UPDATE=1 cargo test --workspace --test fresh, twice");
+}
+
 #[test]
 fn committed_stubs_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -145,12 +145,7 @@ impl Session {
     ///
     /// # Errors
     /// The trader has refused the question, or is lost.
-    pub(crate) fn changes(
-        &mut self,
-        service: &str,
-        since: i64,
-        within_ms: i64,
-    ) -> Result<i64, Error<Place>> {
+    pub(crate) fn changes(&mut self, service: &str, since: i64, within_ms: i64) -> Result<i64, Error<Place>> {
         let arguments = [Plain::Str(service), Plain::Int(since), Plain::Int(within_ms)];
         let changes = self.call(NUMBERS.changes, &arguments, false)?;
         let claimed = self.claim(changes);

@@ -194,7 +194,8 @@ impl Builder {
     /// [`ConnectError::Trace`] if it is none.
     pub fn trace_parent(mut self, trace_parent: &str) -> Result<Builder, ConnectError> {
         let context = TraceContext::parse(trace_parent);
-        self.options.settings.trace = Some(context.ok_or_else(|| ConnectError::Trace(trace_parent.to_owned()))?);
+        self.options.settings.trace =
+            Some(context.ok_or_else(|| ConnectError::Trace(trace_parent.to_owned()))?);
         Ok(self)
     }
 

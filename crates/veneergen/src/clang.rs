@@ -227,7 +227,12 @@ fn first_group(code: &str) -> Option<Group<'_>> {
     });
     let (kind, open, close) = found?;
     let part = |range| code.get(range).unwrap_or_default();
-    Some(Group { kind, head: part(0..open + 1), arguments: part(open + 1..close), tail: part(close..code.len()) })
+    Some(Group {
+        kind,
+        head: part(0..open + 1),
+        arguments: part(open + 1..close),
+        tail: part(close..code.len()),
+    })
 }
 
 /// Splits arguments at their commas.
@@ -264,12 +269,13 @@ mod tests {
         let short = format!("  static inline int a_name_that_is_long({x}, int y) {{");
         let lines = ["  static inline int a_name_that_is_long(", &format!("      {x}, int y) {{")];
         assert_eq!(c(&short), [short.clone()], "it fits");
-        assert_eq!(c(&short.replace("int y", "long double y_of_it")), [
-            lines[0].to_owned(),
-            lines[1].replace("int y", "long double y_of_it"),
-        ]);
+        assert_eq!(
+            c(&short.replace("int y", "long double y_of_it")),
+            [lines[0].to_owned(), lines[1].replace("int y", "long double y_of_it"),]
+        );
         let call = format!("  return f({x}, g({y}, {z}), \"a, b\");");
-        let lines = ["  return f(", "      X,", "      g(", "          Y,", "          Z),", "      \"a, b\");"];
+        let lines =
+            ["  return f(", "      X,", "      g(", "          Y,", "          Z),", "      \"a, b\");"];
         let lines = lines.map(|line| line.replace('X', &x).replace('Y', &y).replace('Z', &z));
         assert_eq!(c(&call), lines);
     }

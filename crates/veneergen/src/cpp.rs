@@ -11,8 +11,8 @@ use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
 use crate::GenerateError;
-use crate::clang::{Comments, layout};
 use crate::c::{comment, literal};
+use crate::clang::{Comments, layout};
 use crate::model::{MethodModel, Model, ValueModel};
 use crate::naming::{Naming, clear, pascal, snake};
 

@@ -83,3 +83,15 @@ c++ -std=c++17 "$project/client.cpp" $(pkg-config --cflags --libs bifrost) \
   "-Wl,-rpath,$(pkg-config --variable=libdir bifrost)" -o "$project/client_cpp"
 run "$project/client_c"
 run "$project/client_cpp"
+
+# Other functions of each README are those of the tests.
+for pair in c:veneers/c/tests/services.c cpp:veneers/cpp/tests/services.cpp; do
+  language="${pair%%:*}" source="$root/${pair#*:}"
+  function=$(awk -v fence="\`\`\`$language" '$0 == fence { block = ""; show = 1; next }
+    /^```/ { if (show && block ~ /int64_t count\(/) printf "%s", block; show = 0 } show { block = block $0 "\n" }' \
+    "$root/veneers/$language/README.md")
+  if [ -z "$function" ] || [[ "$(cat "$source")" != *"$function"* ]]; then
+    echo "error: the service in the README of $language is not the one in $source" >&2
+    exit 1
+  fi
+done

@@ -232,6 +232,21 @@ left:
   bf_service_free(service);
 }
 
+/** Counts a visit of a user, and returns their number; -1 if that has failed. */
+static int64_t count(bf_service *service, const char *user) {
+  bf_status status;
+  bf_int visits;
+  int64_t counted = -1;
+  BF_RUN_TRANSACTION(service, s, NULL, &status) {
+    DataElem elem = DataBase_fetch(DataBase_of_service(service), bf_s(user));
+    DataElem_touch(elem);
+    visits = DataElem_visits(elem);
+  }
+  if (status != BF_OK || BF_CLAIM(visits, &counted) != BF_OK)
+    fprintf(stderr, "%s\n", bf_error_message(bf_service_error(service)));
+  return counted;
+}
+
 /** A named batch is done once, over a loss of its server, which is there again with the same store. */
 static void a_transaction_is_done_once(void) {
   bf_service *service = DataBase_service(url("number=9"), NULL);
@@ -270,6 +285,7 @@ static void a_transaction_is_done_once(void) {
     IS_INT(s, DataElem_visits(DataBase_fetch(DataBase_of_service(service), bf_s("zoe"))), 2);
   }
   RUN_OK(service, status);
+  CHECK(count(service, "zoe") == 3 && count(service, "nobody") == -1 && count(service, "zoe") == 4);
   bf_service_free(service);
 }
 

@@ -142,6 +142,16 @@ static void runs() {
   SAME(service.address(), socket_of(3));
 }
 
+/** Counts a visit of a user, and returns their number. */
+static std::int64_t count(bf::Service<DataBase> &service, const std::string &user) {
+  auto visits = service.run_named([&](const bf::Session &, const DataBase &db) {
+    auto elem = db.fetch(user);
+    elem.touch();
+    return elem.visits();
+  });
+  return visits.claim();
+}
+
 static void a_transaction_is_done_once() {
   auto service = stubs::service<DataBase>(url("number=9"));
   service.run([](const bf::Session &s, const DataBase &db) { make(s, db, "zoe"); });
@@ -162,6 +172,7 @@ static void a_transaction_is_done_once() {
     service.run_transaction(how, [](const bf::Session &, const DataBase &db) { db.fetch("zoe").touch(); });
   }
   SAME(service.run([](const bf::Session &, const DataBase &db) { return db.fetch("zoe").visits().claim(); }), 2);
+  SAME(count(service, "zoe"), 3);
 }
 
 int main() {
