@@ -10,6 +10,9 @@ trap 'rm -rf "$folder"' EXIT
 (cd "$build" && cpack -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip -B "$folder/packages" > "$folder/cpack.log") || { cat "$folder/cpack.log" >&2; exit 1; }
 library=("$folder"/packages/libbifrost0_*.deb) development=("$folder"/packages/libbifrost-dev_*.deb)
 
+# They are as Debian has its packages: no error, and no warning without a reason (debian/lintian-overrides).
+lintian --allow-root --no-cfg --fail-on error,warning --tag-display-limit 0 "${library[0]}" "${development[0]}"
+
 # The library's package has no development files.
 dpkg-deb -x "${library[0]}" "$folder/unpacked"
 if find "$folder/unpacked" -name '*.h' -o -name '*.a' -o -name '*.so' -o -name '*.pc' | grep .; then
