@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! connection  streams of bytes below a session
-//! wire        the bytes of a recorder over a connection: reads and writes that wait, steps that do not
+//! wire        the bytes of a recorder: reads and writes that wait, steps that do not
 //! dial        settings of a session; connection, greeting and look-up on a thread
 //! trader      calls of a trader
 //! search      the threads around `bifrost_trader::importer`: traders are asked, servers dialled

@@ -1,15 +1,15 @@
 //! A service that stays: runs with a server of it, and with another one when that is lost.
 //!
-//! [`Service`] is the type to read first. Sessions are the caller's, and so is the body of a run. A
-//! run goes through these steps:
+//! [`Service`] is the type to read first. Sessions are the caller's, and so is the body of a run.
+//! A run goes through these steps:
 //!
 //! ```text
 //!   take a newer server, if the watch has one                        take_newer, moved
 //!     |
-//!   is the session open? -- no --> search  -- none found --> error   begin_search, found, no_server
+//!   is the session open? -- no --> search -- none found --> error   begin_search, found, no_server
 //!     |                              ^
 //!   the body                         |
-//!     |-- the session is lost ---> `bifrost_trader::failover::next`: again, or the error   lost
+//!     |-- the session is lost ---> `failover::next`: again, or error lost
 //!     +-- otherwise: its result                                      done
 //! ```
 //!

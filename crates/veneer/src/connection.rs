@@ -1,4 +1,5 @@
-//! Connections of sessions: those of `bifrost_client`, which move between threads where sessions do.
+//! Connections of sessions: those of `bifrost_client`, which move between threads where sessions
+//! do.
 
 pub use bifrost_client::{Connection, ConnectionError};
 

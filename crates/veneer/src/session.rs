@@ -555,8 +555,8 @@ impl Session {
         self.core.live.borrow().recorder.counters()
     }
 
-    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`](crate::Closed::ByClient) from now
-    /// on.
+    /// Flushes, and ends the session. Stubs that are still there say
+    /// [`Closed::ByClient`](crate::Closed::ByClient) from now on.
     ///
     /// # Errors
     /// As [`Session::flush`]; the session is ended in any case.

@@ -1,4 +1,5 @@
-//! The layout of generated headers: that of `clang-format` with the style `veneers/clang-format.yaml`.
+//! The layout of generated headers: that of `clang-format` with the style
+//! `veneers/clang-format.yaml`.
 //!
 //! Templates write each declaration and statement on a line of its own. [`layout`] breaks the lines
 //! that are too long, by the only way that the style has:
@@ -19,8 +20,8 @@
 //! }
 //! ```
 //!
-//! A macro's body goes to a line of its own first. A line that cannot be broken in this way stays as
-//! it is, and `clang-format` is told to leave it. Comments and tables are not touched.
+//! A macro's body goes to a line of its own first. A line that cannot be broken in this way stays
+//! as it is, and `clang-format` is told to leave it. Comments and tables are not touched.
 
 /// The most columns of a line.
 const COLUMNS: usize = 120;

@@ -52,8 +52,8 @@ impl Session {
 
 /// Opens a session with the server at an address: `unix:///run/bifrost/main`, `shm://`, `tcp://`,
 /// `tls://`, `ws://` or `wss://`; or with one that traders know:
-/// `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object. `options`
-/// may be null. The session belongs to this thread.
+/// `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object.
+/// `options` may be null. The session belongs to this thread.
 ///
 /// Returns null if there is no session: `bf_connect_error` says why.
 #[unsafe(no_mangle)]
@@ -102,8 +102,8 @@ pub extern "C" fn bf_imported_address(session: Option<&mut Session>) -> Chars {
     })
 }
 
-/// Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread has
-/// returned null, until the next one fails.
+/// Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread
+/// has returned null, until the next one fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_connect_error() -> *const Failure {
     FAILURE.with(|last| last.borrow().as_deref().map_or(std::ptr::null(), std::ptr::from_ref))

@@ -99,8 +99,8 @@ pub extern "C" fn bf_run_begin(
 }
 
 /// Begins a run that is a transaction, as `bf_transaction_begin` does, under a name of its own: if
-/// the server is lost, the batch is sent again to another one of the same store, which knows whether
-/// it was done. So it is done once. `how` may be null, or have a name.
+/// the server is lost, the batch is sent again to another one of the same store, which knows
+/// whether it was done. So it is done once. `how` may be null, or have a name.
 #[unsafe(no_mangle)]
 pub extern "C" fn bf_run_begin_transaction(
     service: &mut Service,
@@ -113,8 +113,8 @@ pub extern "C" fn bf_run_begin_transaction(
 }
 
 /// Ends a try of a run, whose body has failed with `*status`, or has not; a transaction is sent.
-/// Returns the session of the next try: the server was lost, and nothing of the body was done, or it
-/// is a transaction. Null if the run has ended, with its outcome in `*status`.
+/// Returns the session of the next try: the server was lost, and nothing of the body was done, or
+/// it is a transaction. Null if the run has ended, with its outcome in `*status`.
 ///
 /// After a run that has failed, its transaction is aborted.
 #[unsafe(no_mangle)]

@@ -1013,8 +1013,8 @@ void bf_items_free(struct bf_session *session, struct bf_items *items);
 /**
  * Opens a session with the server at an address: `unix:///run/bifrost/main`, `shm://`, `tcp://`,
  * `tls://`, `ws://` or `wss://`; or with one that traders know:
- * `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object. `options`
- * may be null. The session belongs to this thread.
+ * `trader://host/DataBase?region=eu`. Then `bf_imported_name` has the name of the object.
+ * `options` may be null. The session belongs to this thread.
  *
  * Returns null if there is no session: `bf_connect_error` says why.
  */
@@ -1032,8 +1032,8 @@ bf_chars bf_imported_name(struct bf_session *session);
 bf_chars bf_imported_address(struct bf_session *session);
 
 /**
- * Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread has
- * returned null, until the next one fails.
+ * Returns the reason why the last `bf_connect`, `bf_import` or `bf_service_new` of this thread
+ * has returned null, until the next one fails.
  */
 const struct bf_error *bf_connect_error(void);
 
@@ -1269,8 +1269,8 @@ struct bf_session *bf_run_begin(struct bf_service *service, bf_status *status, s
 
 /**
  * Begins a run that is a transaction, as `bf_transaction_begin` does, under a name of its own: if
- * the server is lost, the batch is sent again to another one of the same store, which knows whether
- * it was done. So it is done once. `how` may be null, or have a name.
+ * the server is lost, the batch is sent again to another one of the same store, which knows
+ * whether it was done. So it is done once. `how` may be null, or have a name.
  */
 struct bf_session *bf_run_begin_transaction(struct bf_service *service,
                                             const struct bf_how *how,
@@ -1279,8 +1279,8 @@ struct bf_session *bf_run_begin_transaction(struct bf_service *service,
 
 /**
  * Ends a try of a run, whose body has failed with `*status`, or has not; a transaction is sent.
- * Returns the session of the next try: the server was lost, and nothing of the body was done, or it
- * is a transaction. Null if the run has ended, with its outcome in `*status`.
+ * Returns the session of the next try: the server was lost, and nothing of the body was done, or
+ * it is a transaction. Null if the run has ended, with its outcome in `*status`.
  *
  * After a run that has failed, its transaction is aborted.
  */
