@@ -48,6 +48,8 @@ until grep -q '^ready ' "$folder/ready"; do
   kill -0 "$trader" || { cat "$folder/log" >&2; exit 1; }
   sleep 0.05
 done
+# What the shell says of servers that were killed is no matter of the test.
+exec 3>&2 2> "$folder/shell"
 count=0
 for number in $numbers; do
   if [ "$number" = 9 ]; then keep & else start "$number"; fi
@@ -59,9 +61,9 @@ for _ in $(seq 1 600); do
   sleep 0.1
 done
 if [ "$listed" != "$count" ]; then
-  cat "$folder/log" >&2
-  echo "services.sh: $listed of $count servers are listed" >&2
+  cat "$folder/log" >&3
+  echo "services.sh: $listed of $count servers are listed" >&3
   exit 1
 fi
 export BIFROST_FOLDER="$folder"
-"$@"
+"$@" 2>&3
