@@ -21,7 +21,7 @@ const PROTOCOL = "bifrost/1";
 /** The longest path of a unix socket, in bytes. */
 const PATH_BYTES_MAX = 107;
 
-/** The time for which a connection that was closed waits for the other side. */
+/** The time for which a connection that was closed waits until the other side takes bytes or closes it. */
 const LINGER_MS = 10_000;
 
 /** Returns the pin of a certificate: the SHA-256 of its public key. */
@@ -65,9 +65,9 @@ function overNet(socket: NetSocket, event: string, check: () => void, signal: Ab
         },
         close() {
           socket.end();
-          // The other side closes it then; one that hangs keeps no process.
+          // The other side closes it then; one that hangs keeps no process, and no connection.
           socket.unref();
-          setTimeout(() => socket.destroy(), LINGER_MS).unref();
+          socket.setTimeout(LINGER_MS, () => socket.destroy());
         },
         listen(user) {
           listener = user;

@@ -1,13 +1,15 @@
 // The parts of imports without input and output: URLs, queries, the states of an importer, moves of a watch.
 
-import { deepEqual, equal, ok, throws } from "node:assert/strict";
+import { deepEqual, equal, match, ok, throws } from "node:assert/strict";
 import { test } from "node:test";
 
 import { Importer, type ImporterOptions, nextAfter, TIMES } from "../src/service/importer.js";
 import { addressesOf, type Offer, offerOf } from "../src/service/offer.js";
 import { QUERY_BYTES_MAX, QUERY_TERMS_MAX, readQuery } from "../src/service/query.js";
 import { addressList, isTrader, parseTraderUrl, SERVICE_BYTES_MAX, URL_BYTES_MAX } from "../src/service/url.js";
-import { chooseOther } from "../src/service/watch.js";
+import { ATTEMPTS_MAX, type Attempt, ImportError } from "../src/service/errors.js";
+import { noteAttempt } from "../src/service/search.js";
+import { chooseOther, KNOWN_MAX, remember } from "../src/service/watch.js";
 
 const PIN = "sha256-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
 
@@ -357,4 +359,21 @@ test("clients move for a reason only", () => {
   equal(moves("", "b", true, "b"), "");
   equal(moves("", "b", false, "ab"), "");
   equal(moves("", "", true, "ab"), "");
+});
+
+test("only the last failures are listed, one for each place", () => {
+  const attempts: Attempt[] = [];
+  for (let number = 0; number <= ATTEMPTS_MAX; number++) noteAttempt(attempts, `tcp://h:${number}`, new Error("gone"));
+  noteAttempt(attempts, "tcp://h:3", new Error("tcp://h:3: connect ECONNREFUSED"));
+  equal(attempts.length, ATTEMPTS_MAX);
+  const { message } = new ImportError("Store", "no_server", 2, attempts);
+  match(message, /^cannot import `Store`: no server of 2 offers was reached; tcp:\/\/h:1: gone; /);
+  match(message, /: gone; tcp:\/\/h:3: connect ECONNREFUSED$/);
+  equal(message.split("; ").length, ATTEMPTS_MAX + 1);
+});
+
+test("only the last offers are remembered", () => {
+  const all = Array.from({ length: KNOWN_MAX + 2 }, (_, at) => offer(`n${at}`, ["tcp://a:1"]));
+  const known = remember(remember([], all.slice(0, KNOWN_MAX)), all);
+  deepEqual([known.length, known[0]?.name, known.at(-1)?.name], [KNOWN_MAX, "n2", `n${KNOWN_MAX + 1}`]);
 });

@@ -135,6 +135,21 @@ test("traders are asked until one answers", async () => {
   }
 });
 
+test("a server that hangs keeps no process", async () => {
+  using silent = await Silent.listen();
+  await using server = await Server.serve(PROGRAM, ...TCP);
+  // Those that keep the process alive.
+  const sockets = (): number => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
+  const before = sockets();
+  const url = silent.address;
+  await rejects(connect(url, { timeout: 100 }), /has not answered within 100 ms/);
+  const session = await connect(server.urls[1] as string, { timeout: 200 });
+  equal(sockets(), before + 1);
+  server.kill("SIGSTOP");
+  await rejects(session.lookup("database", DataBase).fetch("eve").visits().claim(), /has not answered within 200 ms/);
+  equal(sockets(), before);
+});
+
 test("a program can choose among the offers", async () => {
   await using trader = await Server.trader("--trust-addresses");
   await using exporter = await Exporter.at(trader);

@@ -2,7 +2,8 @@
 // not be repeated is not, named batches over one store run once, and new servers are used.
 
 import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect as connectNet, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,7 +15,7 @@ import { ImportError, LostError, RUNS_MAX, Service, serverOf } from "bifrost-ven
 
 import { connect, DataBase, NotFound } from "../samples/database/bifrost_stubs.js";
 import { program, ROOT, Server } from "./server.js";
-import { Exporter, TCP, until, urlOf } from "./traders.js";
+import { Exporter, HOST, TCP, until, urlOf } from "./traders.js";
 
 const PROGRAM = "examples/database/database.theta";
 
@@ -54,6 +55,15 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<Error> {
 async function stop(server: Server): Promise<void> {
   server.kill("SIGSTOP");
   await until("a stop", () => readFileSync(`/proc/${server.pid}/status`, "utf8").includes("State:\tT"));
+}
+
+/** Kills a server, and waits without the event loop until its last thread has closed all sockets. */
+function killNow({ pid }: Server): void {
+  const { status } = spawnSync("kill", ["-KILL", String(pid)]);
+  equal(status, 0);
+  const isOver = (): boolean =>
+    readFileSync(`/proc/${pid}/status`, "utf8").includes("State:\tZ") && readdirSync(`/proc/${pid}/task`).length <= 1;
+  for (const start = performance.now(); !isOver();) ok(performance.now() - start < 20_000, "a server does not end");
 }
 
 test("only a run that did not begin is begun again", async () => {
@@ -135,6 +145,55 @@ test("only a run that did not begin is begun again", async () => {
   const none = await errorOf(visitsOf(service, "ida"));
   ok(none instanceof ImportError, String(none));
   deepEqual([none.failure, service.ran(none)], ["no_server", "no"]);
+});
+
+test("a server that is lost before a run has sent anything costs no run, over each transport", async () => {
+  await using trader = await Server.trader("--trust-addresses");
+  await using exporter = await Exporter.at(trader);
+  const listen = ["tcp", "tls", "ws"].flatMap((scheme) => ["--listen", `${scheme}://127.0.0.1:0`]);
+  const servers = await Promise.all([0, 1, 2].map(() => Server.serve(PROGRAM, ...listen, "--anonymous-loopback")));
+  const schemes = ["unix", "tcp", "tls", "ws"];
+  const export_ = async ({ urls }: Server): Promise<void> => {
+    for (const [at, scheme] of schemes.entries()) {
+      await exporter.database("database", [urls[at] as string], `scheme=${scheme}&host=${HOST}`);
+    }
+  };
+  const [first, second, third] = servers as [Server, Server, Server];
+  await export_(first);
+  const services = schemes.map((scheme) => serviceOf(urlOf(trader, `scheme=${scheme}&prefer=first`), 5_000));
+  for (const service of services) equal(await visitsOf(service, "eve"), 0n);
+  await export_(second);
+  // Between two runs; no event of the loss was taken when the runs begin.
+  killNow(first);
+  const runs = services.map(async (service, at) => {
+    let calls = 0;
+    const run = service.run((_, db) => {
+      calls += 1;
+      return db.fetch("eve").visits();
+    });
+    deepEqual([await run, calls], [0n, 1], schemes[at]);
+    equal(addressOf(service), second.urls[at]);
+  });
+  await Promise.all(runs);
+  await export_(third);
+  // In a run: the body is called again.
+  let begun = 0;
+  const interrupted = services.map(async (service, at) => {
+    let calls = 0;
+    const run = service.run(async (session, db) => {
+      calls += 1;
+      begun += 1;
+      if (calls === 1) await until("the end of the session", () => session.isClosed);
+      return db.fetch("eve").visits();
+    });
+    deepEqual([await run, calls], [0n, 2], schemes[at]);
+    equal(addressOf(service), third.urls[at]);
+  });
+  await until("all runs", () => begun === services.length);
+  await second.die("SIGKILL");
+  await Promise.all(interrupted);
+  for (const service of services) await service.close();
+  await Promise.all(servers.map((server) => server.end()));
 });
 
 test("named batches run once over kills of their servers and of a trader", async () => {

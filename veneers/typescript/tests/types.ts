@@ -2,8 +2,9 @@
 // accepted is an error itself. Nothing here is run.
 
 import * as bf from "bifrost-veneer";
+import { importService, Service } from "bifrost-veneer/service";
 
-import { type Counter, Item, NotFound, type Probe, type Tagged } from "./stubs/conformance/bifrost_stubs.js";
+import { type Counter, Item, NotFound, Probe, type Tagged } from "./stubs/conformance/bifrost_stubs.js";
 
 export async function refused(s: bf.Session, p: Probe, counter: Counter, tagged: Tagged): Promise<void> {
   const n = p.sameInt(1);
@@ -101,4 +102,24 @@ export async function refused(s: bf.Session, p: Probe, counter: Counter, tagged:
   s.foreach(p.pairs(3), (i) => i.add(1));
   s.if(true, () => s.break());
   void [claimed, sub, number, kept, text, rows, results];
+}
+
+export async function refusedServices(service: Service<Probe>): Promise<void> {
+  // @ts-expect-error a built-in type is no service
+  await importService("trader:///Int", bf.Int);
+  // @ts-expect-error a value is no service
+  new Service("trader:///Directory", bf.Directory);
+  // @ts-expect-error a body is over when it returns
+  await service.runNamed(async (_, p) => p.sameInt(1));
+  // @ts-expect-error the result is a bigint
+  const number: number = await service.run((_, p) => p.sameInt(1));
+
+  // And what must compile.
+  const kept: bigint = await service.run((_, p) => p.sameInt(1));
+  const later: string = await service.run(async (_, p) => `${await p.sameInt(1)}`);
+  const [one, two]: readonly [bigint, string] = await service.runNamed(
+    (_, p) => [p.sameInt(1), p.sameString("x")] as const,
+  );
+  const [session, object]: [bf.Session, Probe] = await importService("trader:///Probe", Probe);
+  void [number, kept, later, one, two, session, object];
 }

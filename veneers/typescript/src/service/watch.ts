@@ -15,7 +15,7 @@ import type { Session } from "../session.js";
 import type { Remote } from "../stub.js";
 import { drop, type Found, type Imported } from "./dial.js";
 import { addressesOf, isSame, type Offer } from "./offer.js";
-import { pause } from "./platform.js";
+import { limit, pause } from "./platform.js";
 import type { Prefer } from "./query.js";
 import type { Dialer } from "./searcher.js";
 import type { Search } from "./search.js";
@@ -29,7 +29,13 @@ const WITHIN_MS = 5_000;
 const PAUSES_MS = [1_000, 30_000] as const;
 
 /** The most offers that are remembered as known. */
-const KNOWN_MAX = 256;
+export const KNOWN_MAX = 256;
+
+/** Returns the known offers and those that are new, at most `KNOWN_MAX`: the last ones. */
+export function remember(known: readonly Offer[], offers: readonly Offer[]): readonly Offer[] {
+  const fresh = offers.filter((one) => !known.some((before) => isSame(before, one)));
+  return [...known, ...fresh].slice(-KNOWN_MAX);
+}
 
 /** True if the order names the same best offer for all clients. A load does not: it differs from call to call. */
 const isOrdered = (prefer: Prefer): boolean =>
@@ -108,8 +114,11 @@ export class Watch<S extends Remote> {
     const { signal } = this.stop;
     let [ms, most]: [number, number] = [...PAUSES_MS];
     while (!signal.aborted) {
+      const { patienceMs } = TIMES;
+      const late = limit(patienceMs, `the trader did not answer within ${patienceMs} ms`, signal);
       try {
-        const session = await this.search.session(trader, WITHIN_MS + TIMES.patienceMs, signal);
+        const session = await this.search.session(trader, WITHIN_MS + patienceMs, late.signal);
+        late.done();
         const end = (): void => {
           session[Symbol.dispose]();
         };
@@ -124,6 +133,8 @@ export class Watch<S extends Remote> {
         }
       } catch {
         // The next search tells the reason, if it needs this trader.
+      } finally {
+        late.done();
       }
       await pause(ms, signal);
       ms = Math.min(2 * ms, most);
@@ -150,8 +161,7 @@ export class Watch<S extends Remote> {
   /** Connects to another server if there is a reason. */
   private async consider(listed: Listed, before: readonly Offer[]): Promise<void> {
     const offer = chooseOther(this.inUse.offer, this.known, listed, before, this.search.url.prefer);
-    const fresh = listed.offers.filter((one) => !this.known.some((known) => isSame(known, one)));
-    this.known = [...this.known, ...fresh].slice(-KNOWN_MAX);
+    this.known = remember(this.known, listed.offers);
     if (!offer) return;
     const { signal } = this.stop;
     for (const address of addressesOf(offer, this.search.host, this.search.platform.schemes)) {
